@@ -1,0 +1,98 @@
+"""The low-level loop program between lowering and emission.
+
+Everything is concrete: arrays are flat, indices are single integer expressions over loop variables, and every
+choice has been made. `metasched.ir` expressions are reused, with `Load(array, (flat_index,), dtype)`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Expr, Node, Scalar, node
+
+
+class ArrayKind(Enum):
+    INPUT = "input"
+    OUTPUT = "output"
+    SHARED = "shared"  # workspace, one for the call
+    THREAD = "thread"  # workspace, one slice per thread
+    REGISTER = "register"  # SSA values: every index is a constant (plus the lane) once unrolled
+
+
+@node
+class Array(Node):
+    """`size` elements of `dtype`, C order, flat."""
+
+    name: str
+    dtype: DType
+    size: int
+    kind: ArrayKind
+
+
+class LoopMode(Enum):
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    UNROLLED = "unrolled"  # constant extent; the body is repeated
+
+
+class LStmt(Node):
+    pass
+
+
+@node
+class Loop(LStmt):
+    """`for var in range(extent)`; the extent may depend on outer loops (`min(8, 127 - i*8)`) unless UNROLLED."""
+
+    var: str
+    extent: Expr
+    mode: LoopMode
+    body: LStmt
+
+
+@node
+class VectorLoop(LStmt):
+    """`for var in range(extent)`, `lanes` independent iterations at a time; the last strip is masked.
+
+    `unroll_strips` repeats the strips instead of looping (constant extent). The body may hold loops whose
+    extents do not depend on `var`, and conditions that do (they become masks).
+    """
+
+    var: str
+    extent: Expr
+    lanes: int
+    unroll_strips: bool
+    body: LStmt
+
+
+@node
+class If(LStmt):
+    cond: Expr
+    body: LStmt
+
+
+@node
+class Write(LStmt):
+    """`array[index] = value`."""
+
+    array: str
+    index: Expr
+    value: Expr
+
+
+@node
+class Block(LStmt):
+    """Statements in order."""
+
+    stmts: tuple[LStmt, ...]
+
+
+@node
+class Kernel(Node):
+    """`arrays` lists the inputs and outputs in calling order first, then workspace and register arrays."""
+
+    name: str
+    order: tuple[str, ...]
+    scalars: tuple[Scalar, ...]
+    arrays: tuple[Array, ...]
+    body: LStmt

@@ -1,0 +1,98 @@
+"""The exceptions a user can meet. Each says what went wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class MetaschedError(Exception):
+    """Base of every error metasched raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One mistake in a text: 1-based line and column, the message, and a hint ('' when there is none)."""
+
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+
+
+class LanguageError(MetaschedError):
+    """Text or a Python-built program that is wrong; `diagnostics` holds every mistake found."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], source: str = "", filename: str = "<text>") -> None:
+        self.diagnostics = diagnostics
+        self.source = source
+        self.filename = filename
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        lines = self.source.splitlines()
+        out: list[str] = []
+        for d in self.diagnostics:
+            out.append(f"{self.filename}:{d.line}:{d.column}: {d.message}")
+            if 1 <= d.line <= len(lines):
+                out.append(f"    {lines[d.line - 1]}")
+                out.append("    " + " " * (d.column - 1) + "^")
+            if d.hint:
+                out.append(f"  hint: {d.hint}")
+        return "\n".join(out)
+
+
+class ScheduleError(MetaschedError):
+    """A primitive that cannot be legal here.
+
+    `op` is the primitive, `locations` the names of loops, blocks and buffers it is about, `hint` what to do
+    instead. `render` draws the program with the places marked: it is called only when a person will see it.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        message: str,
+        locations: tuple[str, ...] = (),
+        hint: str = "",
+        render: Callable[[], str] | None = None,
+    ) -> None:
+        self.op = op
+        self.message = message
+        self.locations = locations
+        self.hint = hint
+        self._render = render
+        super().__init__(message)
+
+    @property
+    def reason(self) -> str:
+        """A short stable text to count failures by."""
+        return f"{self.op}: {self.message}"
+
+    def __str__(self) -> str:
+        out = f"{self.op}: {self.message}"
+        if self.hint:
+            out += f"\n  hint: {self.hint}"
+        if self._render is not None:
+            out += "\n\n" + self._render()
+        return out
+
+
+class NondeterministicModule(MetaschedError):
+    """A module that took other steps when it was run again with the same choices."""
+
+
+class BuildError(MetaschedError):
+    """A scheduled program the backend cannot compile; `reason` is a short stable text to count by."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        self.reason = reason
+        super().__init__(f"{reason}\n{detail}" if detail else reason)
+
+
+class KernelError(MetaschedError):
+    """A kernel was called with arguments it cannot take."""
+
+
+class NoRecord(MetaschedError):
+    """The database holds no measurement that applies."""

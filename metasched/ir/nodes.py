@@ -1,0 +1,465 @@
+"""The tensor-program IR: every node, and the generic traversal over them.
+
+A node is a frozen dataclass; equality and hashing are structural, and the hash is cached, so nodes are cheap
+dictionary keys and passes memoise on them. `children` and `map` come from the declared fields: adding a field
+to a node needs no change to any pass.
+
+Two families:
+
+* **expressions** (`Expr`): scalar values and index arithmetic alike. Index arithmetic is `i64`.
+* **statements** (`Stmt`): loops around *blocks*. A block is one statement of a program with its own iteration
+  variables, each bound to an expression over the loops outside it.
+
+Names are identity: loop variables are unique in a `Func`, block names are unique in a `Func`, buffer names are
+unique in a `Func`; a block's iteration variables are local to the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, Self
+
+from metasched.ir.dtypes import INDEX, DType
+
+
+class Node:
+    """Base of every IR node."""
+
+    _hash: int
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _field_names(type(self)))
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash((type(self).__name__, self._values()))
+            object.__setattr__(self, "_hash", value)
+            return value
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        return self._values() == other._values()  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # String hashes differ between processes, so a cached hash must not travel in a pickle.
+        return {name: getattr(self, name) for name in _field_names(type(self))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+    def children(self) -> Iterator[Node]:
+        """The nodes directly below this one, in field order."""
+        for value in self._values():
+            if isinstance(value, Node):
+                yield value
+            elif isinstance(value, tuple):
+                for item in value:
+                    if isinstance(item, Node):
+                        yield item
+
+    def map(self, fn: Callable[[Any], Any]) -> Self:
+        """This node with `fn` applied to each child; `self` itself when nothing changed."""
+        changed = False
+        values = []
+        for value in self._values():
+            if isinstance(value, Node):
+                new: Any = fn(value)
+            elif isinstance(value, tuple) and any(isinstance(item, Node) for item in value):
+                new = tuple(fn(item) if isinstance(item, Node) else item for item in value)
+                if all(a is b for a, b in zip(new, value, strict=True)):
+                    new = value
+            else:
+                new = value
+            changed = changed or new is not value
+            values.append(new)
+        return type(self)(*values) if changed else self
+
+    def walk(self) -> Iterator[Node]:
+        """This node and everything below it, parents first."""
+        stack: list[Node] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(list(node.children())))
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _field_names(cls: type) -> tuple[str, ...]:
+    names = _NAMES.get(cls)
+    if names is None:
+        names = _NAMES[cls] = tuple(f.name for f in fields(cls))
+    return names
+
+
+node = dataclass(frozen=True, eq=False)
+
+
+# --- expressions -----------------------------------------------------------------------------------------
+
+
+class BinOp(Enum):
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    DIV = "/"
+    FLOORDIV = "//"
+    MOD = "%"
+    CEILDIV = "ceildiv"
+    MIN = "min"
+    MAX = "max"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    EQ = "=="
+    NE = "!="
+    AND = "and"
+    OR = "or"
+
+    @property
+    def is_comparison(self) -> bool:
+        return self in _COMPARISONS
+
+    @property
+    def is_logical(self) -> bool:
+        return self is BinOp.AND or self is BinOp.OR
+
+
+_COMPARISONS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE, BinOp.EQ, BinOp.NE})
+
+
+class UnOp(Enum):
+    NEG = "-"
+    NOT = "not"
+
+
+class Expr(Node):
+    """A scalar expression. Python operators build nodes as written, without simplifying."""
+
+    @property
+    def dtype(self) -> DType:
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of `{self!r}` is not known while the program is being built; use select(cond, a, b)")
+
+    def __add__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.ADD, self, lift(other, self))
+
+    def __radd__(self, other: float) -> Expr:
+        return Binary(BinOp.ADD, lift(other, self), self)
+
+    def __sub__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.SUB, self, lift(other, self))
+
+    def __rsub__(self, other: float) -> Expr:
+        return Binary(BinOp.SUB, lift(other, self), self)
+
+    def __mul__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.MUL, self, lift(other, self))
+
+    def __rmul__(self, other: float) -> Expr:
+        return Binary(BinOp.MUL, lift(other, self), self)
+
+    def __truediv__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.DIV, self, lift(other, self))
+
+    def __rtruediv__(self, other: float) -> Expr:
+        return Binary(BinOp.DIV, lift(other, self), self)
+
+    def __floordiv__(self, other: Expr | int) -> Expr:
+        return Binary(BinOp.FLOORDIV, self, lift(other, self))
+
+    def __mod__(self, other: Expr | int) -> Expr:
+        return Binary(BinOp.MOD, self, lift(other, self))
+
+    def __neg__(self) -> Expr:
+        return Unary(UnOp.NEG, self)
+
+    def __lt__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.LT, self, lift(other, self))
+
+    def __le__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.LE, self, lift(other, self))
+
+    def __gt__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.GT, self, lift(other, self))
+
+    def __ge__(self, other: Expr | float) -> Expr:
+        return Binary(BinOp.GE, self, lift(other, self))
+
+
+@node
+class Const(Expr):
+    value: int | float | bool
+    type: DType = INDEX
+
+    def _values(self) -> tuple[Any, ...]:
+        # 0 == 0.0 == False and 0.0 == -0.0 in Python; none of these are the same constant.
+        return (self.value, self.type)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Const)
+            and self.type is other.type
+            and type(self.value) is type(other.value)
+            and repr(self.value) == repr(other.value)
+        )
+
+    __hash__ = Node.__hash__
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@node
+class Var(Expr):
+    """A loop variable, a block's iteration variable, a free tile variable, or a scalar argument."""
+
+    name: str
+    type: DType = INDEX
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@node
+class Load(Expr):
+    buffer: str
+    indices: tuple[Expr, ...]
+    type: DType
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@node
+class Binary(Expr):
+    op: BinOp
+    a: Expr
+    b: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return DType.BOOL if self.op.is_comparison or self.op.is_logical else self.a.dtype
+
+
+@node
+class Unary(Expr):
+    op: UnOp
+    a: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.a.dtype
+
+
+@node
+class Call(Expr):
+    """A math function (`exp`, `sqrt`, ...); see `metasched.ir.functions` for the names."""
+
+    func: str
+    args: tuple[Expr, ...]
+    type: DType
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@node
+class Select(Expr):
+    """`then if cond else otherwise`; lazy: the side not taken is not evaluated, so it may read out of bounds."""
+
+    cond: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.then.dtype
+
+
+@node
+class Cast(Expr):
+    value: Expr
+    type: DType
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+def lift(value: Expr | float | bool, like: Expr | None = None) -> Expr:
+    """A Python number as a constant, in the type of `like` when that fits."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool):
+        return Const(value, DType.BOOL)
+    if like is not None and like.dtype.is_float:
+        return Const(float(value), like.dtype)
+    if isinstance(value, float):
+        return Const(value, DType.F32)
+    return Const(int(value), like.dtype if like is not None and like.dtype.is_integer else INDEX)
+
+
+TRUE = Const(True, DType.BOOL)
+FALSE = Const(False, DType.BOOL)
+
+
+# --- statements ------------------------------------------------------------------------------------------
+
+
+class IterKind(Enum):
+    SPATIAL = "S"
+    REDUCE = "R"
+
+
+class LoopKind(Enum):
+    SERIAL = "for"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+
+
+class Scope(Enum):
+    """Where a buffer lives."""
+
+    GLOBAL = "global"
+    LOCAL = "local"  # a per-thread workspace, close to the core
+    REGISTER = "register"  # vector registers: every loop that indexes it is unrolled
+
+
+class Reducer(Enum):
+    SUM = "sum"
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+
+
+@node
+class Buffer(Node):
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: DType
+    scope: Scope = Scope.GLOBAL
+    const: bool = False
+
+
+@node
+class IterVar(Node):
+    name: str
+    extent: Expr
+    kind: IterKind
+
+
+@node
+class Store(Node):
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@node
+class Annotation(Node):
+    key: str
+    value: Expr | str
+
+
+class Stmt(Node):
+    pass
+
+
+@node
+class Block(Stmt):
+    """One statement and its iteration domain.
+
+    `bindings[n]` is the value of `iters[n]`, over the loop variables outside. An instance runs when every guard
+    holds. The write indices are distinct bare spatial iteration variables (or constants 0 of a unit dimension).
+
+    With a `reducer`, the block means `store.buffer[...] = reducer(store.buffer[...], store.value)`, and `init` is
+    the value the element has before the first instance; `init` is None when an earlier block writes it
+    (after `decompose_reduction`). Without one, it is a plain store.
+    """
+
+    name: str
+    iters: tuple[IterVar, ...]
+    bindings: tuple[Expr, ...]
+    guards: tuple[Expr, ...]
+    store: Store
+    reducer: Reducer | None = None
+    init: Expr | None = None
+    annotations: tuple[Annotation, ...] = ()
+
+
+@node
+class For(Stmt):
+    """`for var in range(extent)`. `lanes` is the vector width of a VECTORIZED loop, in elements."""
+
+    var: str
+    extent: Expr
+    body: Stmt
+    kind: LoopKind = LoopKind.SERIAL
+    lanes: Expr | None = None
+    annotations: tuple[Annotation, ...] = ()
+
+
+@node
+class Seq(Stmt):
+    """Statements in order; never nested in one another, never of length one."""
+
+    stmts: tuple[Stmt, ...]
+
+
+@node
+class Scalar(Node):
+    """A scalar argument."""
+
+    name: str
+    dtype: DType
+
+
+@node
+class Func(Node):
+    """A tensor program, scheduled or not: `inputs` and `scalars` in, `outputs` out, `temps` in between.
+
+    `order` is the arguments' order by name, over inputs and scalars.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    scalars: tuple[Scalar, ...]
+    order: tuple[str, ...]
+    outputs: tuple[Buffer, ...]
+    temps: tuple[Buffer, ...]
+    body: Stmt
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.inputs + self.outputs + self.temps
+
+    def buffer(self, name: str) -> Buffer:
+        for buffer in self.buffers():
+            if buffer.name == name:
+                return buffer
+        raise KeyError(name)
+
+
+def seq(stmts: tuple[Stmt, ...] | list[Stmt]) -> Stmt:
+    """A statement of several, flattened."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        flat.extend(stmt.stmts if isinstance(stmt, Seq) else (stmt,))
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
