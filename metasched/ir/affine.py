@@ -1,0 +1,502 @@
+"""Integer index arithmetic: a normal form, and what it decides.
+
+An integer expression is a polynomial over *atoms*: variables, and quotients, remainders, minima and maxima taken
+as opaque. Loop variables range over `[0, extent)`; every other variable is a free tile variable, at least 1. So
+every variable is non-negative, and a polynomial whose coefficients are all non-negative is non-negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from metasched.errors import MetaschedError
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.nodes import FALSE, TRUE, Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+
+Monomial = tuple[Expr, ...]
+Poly = dict[Monomial, int]
+
+ZERO = Const(0)
+ONE = Const(1)
+
+
+class NotAffine(MetaschedError):
+    """The expression is outside what interval reasoning here can bound."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Inclusive bounds."""
+
+    lo: Expr
+    hi: Expr
+
+
+def const(value: int) -> Const:
+    return Const(value, INDEX)
+
+
+def as_int(e: Expr) -> int | None:
+    """The value of a constant integer expression, else None."""
+    e = simplify(e)
+    return int(e.value) if isinstance(e, Const) and e.type.is_integer else None
+
+
+def free_vars(e: Expr) -> frozenset[str]:
+    """Names of all variables in `e`."""
+    return _free_vars(e)
+
+
+@lru_cache(maxsize=1 << 16)
+def _free_vars(e: Expr) -> frozenset[str]:
+    if isinstance(e, Var):
+        return frozenset((e.name,))
+    out: frozenset[str] = frozenset()
+    for child in e.children():
+        assert isinstance(child, Expr)
+        out |= _free_vars(child)
+    return out
+
+
+def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    """`e` with variables replaced, not simplified."""
+    if isinstance(e, Var):
+        return values.get(e.name, e)
+    return e.map(lambda child: substitute(child, values))
+
+
+# --- normal form -----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1 << 14)
+def _key(atom: Expr) -> tuple[int, str]:
+    return (0, atom.name) if isinstance(atom, Var) else (1, repr(atom))
+
+
+@lru_cache(maxsize=1 << 15)
+def simplify(e: Expr) -> Expr:
+    """The normal form: equal integer polynomials become equal expressions; other types keep their shape.
+
+    Only value-preserving rewrites on mathematical integers: `simplify(e)` evaluates as `e` does.
+    """
+    if e.dtype is INDEX:
+        return _from_poly(_to_poly(e))
+    if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype is INDEX:
+        return _simplify_comparison(e.op, e.a, e.b)
+    if isinstance(e, Binary) and e.op.is_logical:
+        return _simplify_logical(e.op, simplify(e.a), simplify(e.b))
+    if isinstance(e, Unary) and e.op is UnOp.NOT:
+        inner = simplify(e.a)
+        return Const(not inner.value, DType.BOOL) if isinstance(inner, Const) else Unary(UnOp.NOT, inner)
+    if isinstance(e, Select):
+        return _simplify_select(e)
+    return e.map(simplify)
+
+
+def _simplify_comparison(op: BinOp, a: Expr, b: Expr) -> Expr:
+    a, b = simplify(a), simplify(b)
+    difference = _sub(_to_poly(a), _to_poly(b))
+    if not difference or set(difference) == {()}:
+        return TRUE if COMPARE[op](difference.get((), 0)) else FALSE
+    return Binary(op, a, b)
+
+
+COMPARE: Mapping[BinOp, Callable[[int], bool]] = {
+    BinOp.LT: lambda d: d < 0,
+    BinOp.LE: lambda d: d <= 0,
+    BinOp.GT: lambda d: d > 0,
+    BinOp.GE: lambda d: d >= 0,
+    BinOp.EQ: lambda d: d == 0,
+    BinOp.NE: lambda d: d != 0,
+}
+
+
+def _simplify_logical(op: BinOp, a: Expr, b: Expr) -> Expr:
+    absorbing, neutral = (FALSE, TRUE) if op is BinOp.AND else (TRUE, FALSE)
+    if absorbing in (a, b):
+        return absorbing
+    if a == neutral or a == b:
+        return b
+    return a if b == neutral else Binary(op, a, b)
+
+
+def _simplify_select(e: Select) -> Expr:
+    cond = simplify(e.cond)
+    if isinstance(cond, Const):
+        return simplify(e.then if cond.value else e.otherwise)
+    then, otherwise = simplify(e.then), simplify(e.otherwise)
+    return then if then == otherwise else Select(cond, then, otherwise)
+
+
+def _to_poly(e: Expr) -> Poly:
+    if isinstance(e, Const):
+        return {(): int(e.value)} if e.value else {}
+    if isinstance(e, Unary) and e.op is UnOp.NEG:
+        return {m: -c for m, c in _to_poly(e.a).items()}
+    if isinstance(e, Binary) and e.op in _POLY:
+        return _POLY[e.op](_to_poly(e.a), _to_poly(e.b))
+    if isinstance(e, Select):
+        chosen = _simplify_select(e)
+        return {(chosen,): 1} if isinstance(chosen, Select) else _to_poly(chosen)
+    return {(e.map(simplify),): 1}
+
+
+def _add(a: Poly, b: Poly) -> Poly:
+    out = dict(a)
+    for m, c in b.items():
+        total = out.get(m, 0) + c
+        if total:
+            out[m] = total
+        else:
+            del out[m]
+    return out
+
+
+def _sub(a: Poly, b: Poly) -> Poly:
+    return _add(a, {m: -c for m, c in b.items()})
+
+
+def _mul(a: Poly, b: Poly) -> Poly:
+    out: Poly = {}
+    for m1, c1 in a.items():
+        for m2, c2 in b.items():
+            m = tuple(sorted(m1 + m2, key=_key)) if m1 and m2 else m1 + m2
+            out[m] = out.get(m, 0) + c1 * c2
+    return {m: c for m, c in out.items() if c}
+
+
+def _constant(p: Poly) -> int | None:
+    if not p:
+        return 0
+    return p[()] if len(p) == 1 and () in p else None
+
+
+def _divide_out(a: Poly, b: Poly) -> tuple[Poly, Poly]:
+    """`a = quotient * b + rest` for a single-term `b`, taking what divides exactly."""
+    if len(b) != 1:
+        return {}, a
+    (monomial, coefficient), *_ = b.items()
+    quotient: Poly = {}
+    rest: Poly = {}
+    for m, c in a.items():
+        reduced = _remove(m, monomial)
+        if reduced is not None and c % coefficient == 0:
+            quotient[reduced] = c // coefficient
+        elif reduced is not None and not monomial and m == ():
+            # A constant over a constant: take the whole multiples, so that the rest lies in [0, b).
+            if c // coefficient:
+                quotient[()] = c // coefficient
+            rest[()] = c % coefficient
+        else:
+            rest[m] = c
+    return quotient, rest
+
+
+def _remove(m: Monomial, factor: Monomial) -> Monomial | None:
+    left = list(m)
+    for atom in factor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _positive_divisor(b: Poly) -> None:
+    value = _constant(b)
+    if value is not None and value <= 0:
+        raise NotAffine(f"division by {value} in an index expression; divisors are positive")
+
+
+def _floordiv(a: Poly, b: Poly) -> Poly:
+    _positive_divisor(b)
+    if _constant(b) == 1:
+        return a
+    quotient, rest = _divide_out(a, b)
+    r, d = _constant(rest), _constant(b)
+    if r is not None and d is not None:
+        return _add(quotient, _constant_poly(r // d))
+    if not rest or (r is not None and r == 0):
+        return quotient
+    return _add(quotient, {(Binary(BinOp.FLOORDIV, _from_poly(rest), _from_poly(b)),): 1})
+
+
+def _mod(a: Poly, b: Poly) -> Poly:
+    _positive_divisor(b)
+    if _constant(b) == 1:
+        return {}
+    _, rest = _divide_out(a, b)
+    r, d = _constant(rest), _constant(b)
+    if r is not None and d is not None:
+        return _constant_poly(r % d)
+    if not rest:
+        return {}
+    return {(Binary(BinOp.MOD, _from_poly(rest), _from_poly(b)),): 1}
+
+
+def _ceildiv(a: Poly, b: Poly) -> Poly:
+    _positive_divisor(b)
+    if _constant(b) == 1:
+        return a
+    quotient, rest = _divide_out(a, b)
+    r, d = _constant(rest), _constant(b)
+    if r is not None and d is not None:
+        return _add(quotient, _constant_poly(-(-r // d)))
+    if not rest:
+        return quotient
+    return _add(quotient, {(Binary(BinOp.CEILDIV, _from_poly(rest), _from_poly(b)),): 1})
+
+
+def _constant_poly(value: int) -> Poly:
+    return {(): value} if value else {}
+
+
+def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
+    def combine(a: Poly, b: Poly) -> Poly:
+        difference = _constant(_sub(a, b))
+        if difference is not None:
+            return a if (difference <= 0) == (op is BinOp.MIN) else b
+        first, second = sorted((_from_poly(a), _from_poly(b)), key=repr)
+        return {(Binary(op, first, second),): 1}
+
+    return combine
+
+
+_POLY: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
+    BinOp.ADD: _add,
+    BinOp.SUB: _sub,
+    BinOp.MUL: _mul,
+    BinOp.FLOORDIV: _floordiv,
+    BinOp.MOD: _mod,
+    BinOp.CEILDIV: _ceildiv,
+    BinOp.MIN: _extremum(BinOp.MIN),
+    BinOp.MAX: _extremum(BinOp.MAX),
+}
+
+
+def _from_poly(p: Poly) -> Expr:
+    if not p:
+        return ZERO
+    ordered = sorted(p.items(), key=lambda item: (not item[0], item[1] < 0, [_key(a) for a in item[0]]))
+    out: Expr | None = None
+    for monomial, coefficient in ordered:
+        magnitude = abs(coefficient)
+        if out is None:
+            out = _term(monomial, coefficient)
+        elif coefficient < 0:
+            out = Binary(BinOp.SUB, out, _term(monomial, magnitude))
+        else:
+            out = Binary(BinOp.ADD, out, _term(monomial, magnitude))
+    assert out is not None
+    return out
+
+
+def _term(monomial: Monomial, coefficient: int) -> Expr:
+    out: Expr | None = None
+    for atom in monomial:
+        out = atom if out is None else Binary(BinOp.MUL, out, atom)
+    if out is None:
+        return const(coefficient)
+    return out if coefficient == 1 else Binary(BinOp.MUL, out, const(coefficient))
+
+
+def coefficient(e: Expr, var: str) -> Expr:
+    """The coefficient of `var` in `e`. Raises NotAffine when `e` is not linear in it."""
+    out: Poly = {}
+    target = Var(var)
+    for m, c in _to_poly(e).items():
+        rest = _remove(m, (target,))
+        left = m if rest is None else rest
+        if any(var in _free_vars(atom) for atom in left):
+            raise NotAffine(f"not linear in {var}")
+        if rest is not None:
+            out = _add(out, {rest: c})
+    return _from_poly(out)
+
+
+# --- bounds ----------------------------------------------------------------------------------------------
+
+
+def nonnegative(e: Expr) -> bool:
+    """Whether `e >= 0` follows from every variable being non-negative."""
+    return _poly_nonnegative(_to_poly(e))
+
+
+def _poly_nonnegative(p: Poly) -> bool:
+    return all(c > 0 and all(_atom_nonnegative(a) for a in m) for m, c in p.items())
+
+
+def _atom_nonnegative(atom: Expr) -> bool:
+    if isinstance(atom, Var):
+        return True
+    if isinstance(atom, Select):
+        return nonnegative(atom.then) and nonnegative(atom.otherwise)
+    if isinstance(atom, Binary):
+        if atom.op is BinOp.MOD:
+            return True
+        if atom.op is BinOp.MAX:
+            return nonnegative(atom.a) or nonnegative(atom.b)
+        return nonnegative(atom.a) and nonnegative(atom.b)
+    return False
+
+
+def _touches(atom: Expr, names: frozenset[str]) -> bool:
+    return not names.isdisjoint(_free_vars(atom))
+
+
+def _split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, Poly]]:
+    """`p` as a part free of `names`, and for each product of atoms with them its coefficient."""
+    base: Poly = {}
+    inner: dict[Monomial, Poly] = {}
+    for m, c in p.items():
+        inside = tuple(a for a in m if _touches(a, names))
+        outside = tuple(a for a in m if not _touches(a, names))
+        if inside:
+            inner[inside] = _add(inner.get(inside, {}), {outside: c})
+        else:
+            base[m] = c
+    return base, inner
+
+
+def bounds(e: Expr, ranges: Mapping[str, Expr]) -> Interval:
+    """Inclusive bounds of `e` when each variable of `ranges` runs over `[0, extent)`; other variables stay.
+
+    Raises NotAffine when a sign is unknown. Correlated quotients and remainders are bounded apart.
+    """
+    lo, hi = _bounds(_to_poly(e), ranges, frozenset(ranges))
+    return Interval(_from_poly(lo), _from_poly(hi))
+
+
+def _bounds(p: Poly, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
+    base, inner = _split_inner(p, names)
+    lo, hi = dict(base), dict(base)
+    for product, coefficient_ in inner.items():
+        low, high = _product_bounds(product, ranges, names)
+        if _poly_nonnegative(coefficient_):
+            lo, hi = _add(lo, _mul(coefficient_, low)), _add(hi, _mul(coefficient_, high))
+        elif _poly_nonnegative({m: -c for m, c in coefficient_.items()}):
+            lo, hi = _add(lo, _mul(coefficient_, high)), _add(hi, _mul(coefficient_, low))
+        else:
+            raise NotAffine("the sign of a coefficient depends on tile sizes")
+    return lo, hi
+
+
+def _product_bounds(product: Monomial, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
+    lo, hi = _atom_bounds(product[0], ranges, names)
+    for atom in product[1:]:
+        low, high = _atom_bounds(atom, ranges, names)
+        if not (_poly_nonnegative(lo) and _poly_nonnegative(low)):
+            raise NotAffine("product of variables of unknown sign")
+        lo, hi = _mul(lo, low), _mul(hi, high)
+    return lo, hi
+
+
+def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
+    if isinstance(atom, Var):
+        return {}, _sub(_to_poly(ranges[atom.name]), {(): 1})
+    if isinstance(atom, Select):
+        (l1, h1), (l2, h2) = (_bounds(_to_poly(x), ranges, names) for x in (atom.then, atom.otherwise))
+        return _POLY[BinOp.MIN](l1, l2), _POLY[BinOp.MAX](h1, h2)
+    if not isinstance(atom, Binary):
+        raise NotAffine(f"{type(atom).__name__} in an index")
+    a, b = _to_poly(atom.a), _to_poly(atom.b)
+    if atom.op in (BinOp.MIN, BinOp.MAX):
+        (l1, h1), (l2, h2) = _bounds(a, ranges, names), _bounds(b, ranges, names)
+        return _POLY[atom.op](l1, l2), _POLY[atom.op](h1, h2)
+    if _touches(atom.b, names):
+        raise NotAffine("a loop variable as divisor")
+    if atom.op is BinOp.MOD:
+        return _mod_bounds(a, b, ranges, names)
+    low, high = _bounds(a, ranges, names)
+    return _POLY[atom.op](low, b), _POLY[atom.op](high, b)
+
+
+def _mod_bounds(a: Poly, b: Poly, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
+    last = _sub(b, {(): 1})
+    low, high = _bounds(a, ranges, names)
+    if low or not _poly_nonnegative(_add(high, {(): 1})):
+        return {}, last
+    return {}, _POLY[BinOp.MIN](high, last)
+
+
+def region(e: Expr, ranges: Mapping[str, Expr]) -> tuple[Expr, Expr]:
+    """`(lo, extent)` such that `e` stays in `[lo, lo + extent)` while the variables of `ranges` run.
+
+    The extent never depends on the loops outside: where a quotient mixes loops inside and outside, it is the
+    largest over the latter. Raises NotAffine.
+    """
+    p = _to_poly(e)
+    names = frozenset(ranges)
+    base, inner = _split_inner(p, names)
+    lo: Poly = dict(base)
+    span: Poly = {}
+    for product, coefficient_ in inner.items():
+        low, width = _product_span(product, ranges, names)
+        negated = {m: -c for m, c in coefficient_.items()}
+        if _poly_nonnegative(coefficient_):
+            lo, span = _add(lo, _mul(coefficient_, low)), _add(span, _mul(coefficient_, width))
+        elif _poly_nonnegative(negated):
+            lo, span = _add(lo, _mul(coefficient_, _add(low, width))), _add(span, _mul(negated, width))
+        else:
+            raise NotAffine("the sign of a coefficient depends on tile sizes")
+    return _from_poly(lo), _from_poly(_add(span, {(): 1}))
+
+
+def _product_span(product: Monomial, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
+    """Lowest value, and highest minus lowest free of outer loops."""
+    atom = product[0]
+    if len(product) == 1 and isinstance(atom, Binary) and atom.op in (BinOp.FLOORDIV, BinOp.CEILDIV):
+        lo, extent = region(atom.a, ranges)
+        divisor = _to_poly(atom.b)
+        if _touches(atom.b, names):
+            raise NotAffine("a loop variable as divisor")
+        width = _sub(_to_poly(extent), {(): 1})
+        exact = not free_vars(lo)
+        low = _POLY[atom.op](_to_poly(lo), divisor)
+        if exact:
+            return low, _sub(_POLY[atom.op](_add(_to_poly(lo), width), divisor), low)
+        return low, _ceildiv(width, divisor)
+    if len(product) == 1 and isinstance(atom, Binary) and atom.op is BinOp.MOD:
+        low, high = _mod_bounds(_to_poly(atom.a), _to_poly(atom.b), ranges, names)
+        return low, _sub(high, low)
+    low, high = _product_bounds(product, ranges, names)
+    return low, _sub(high, low)
+
+
+def prove(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
+    """Whether `cond` holds for all (True) or no (False) values of the loops in `ranges`; None when unknown."""
+    if isinstance(cond, Const):
+        return bool(cond.value)
+    if isinstance(cond, Binary) and cond.op.is_logical:
+        sides = (prove(cond.a, ranges), prove(cond.b, ranges))
+        decisive = cond.op is BinOp.OR
+        if decisive in sides:
+            return decisive
+        return None if None in sides else not decisive
+    if not (isinstance(cond, Binary) and cond.op.is_comparison and cond.a.dtype is INDEX):
+        return None
+    try:
+        interval = bounds(Binary(BinOp.SUB, cond.a, cond.b), ranges)
+    except NotAffine:
+        return None
+    return _decide(cond.op, interval)
+
+
+def _decide(op: BinOp, difference: Interval) -> bool | None:
+    """What `a - b` in an interval says of `a op b`."""
+    at_least = lambda bound: nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))  # noqa: E731
+    at_most = lambda bound: nonnegative(Binary(BinOp.SUB, const(bound), difference.hi))  # noqa: E731
+    if op is BinOp.LT:
+        return True if at_most(-1) else (False if at_least(0) else None)
+    if op is BinOp.LE:
+        return True if at_most(0) else (False if at_least(1) else None)
+    if op is BinOp.GT:
+        return True if at_least(1) else (False if at_most(0) else None)
+    if op is BinOp.GE:
+        return True if at_least(0) else (False if at_most(-1) else None)
+    apart = at_least(1) or at_most(-1)
+    equal = at_least(0) and at_most(0)
+    if op is BinOp.EQ:
+        return True if equal else (False if apart else None)
+    return True if apart else (False if equal else None)

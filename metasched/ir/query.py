@@ -1,0 +1,172 @@
+"""Finding things in a `Func`, and replacing them. Every function is linear in the size of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from metasched.ir.affine import substitute
+from metasched.ir.nodes import Block, Expr, For, Func, Load, Node, Seq, Stmt, seq
+
+
+def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement at or below, in program order, parents first."""
+    yield stmt
+    if isinstance(stmt, For):
+        yield from walk_stmts(stmt.body)
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            yield from walk_stmts(child)
+
+
+def blocks_under(stmt: Stmt) -> list[Block]:
+    """Blocks at or below, in program order."""
+    return [s for s in walk_stmts(stmt) if isinstance(s, Block)]
+
+
+def blocks(func: Func) -> list[Block]:
+    return blocks_under(func.body)
+
+
+def loops(func: Func) -> list[For]:
+    """All loops in program order, outer before inner."""
+    return [s for s in walk_stmts(func.body) if isinstance(s, For)]
+
+
+def find_block(func: Func, name: str) -> Block:
+    """Raises KeyError when there is none."""
+    for stmt in walk_stmts(func.body):
+        if isinstance(stmt, Block) and stmt.name == name:
+            return stmt
+    raise KeyError(name)
+
+
+def find_loop(func: Func, var: str) -> For:
+    """Raises KeyError when there is none."""
+    for stmt in walk_stmts(func.body):
+        if isinstance(stmt, For) and stmt.var == var:
+            return stmt
+    raise KeyError(var)
+
+
+def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
+    """Statements from the body down to `target`, both included. Raises KeyError when it is not there."""
+    path = _path(func.body, target)
+    if path is None:
+        raise KeyError(target)
+    return path
+
+
+def _path(stmt: Stmt, target: Stmt) -> tuple[Stmt, ...] | None:
+    if stmt is target:
+        return (stmt,)
+    children = (stmt.body,) if isinstance(stmt, For) else stmt.stmts if isinstance(stmt, Seq) else ()
+    for child in children:
+        below = _path(child, target)
+        if below is not None:
+            return (stmt, *below)
+    return None
+
+
+def loops_above(func: Func, block: str) -> tuple[For, ...]:
+    """The loops around a block, outermost first."""
+    return tuple(s for s in path_to(func, find_block(func, block)) if isinstance(s, For))
+
+
+def loops_above_loop(func: Func, var: str) -> tuple[For, ...]:
+    """The loops around a loop, outermost first, itself excluded."""
+    return tuple(s for s in path_to(func, find_loop(func, var))[:-1] if isinstance(s, For))
+
+
+def ranges(loop_nest: tuple[For, ...] | list[For]) -> dict[str, Expr]:
+    """Extents by loop variable."""
+    return {loop.var: loop.extent for loop in loop_nest}
+
+
+def edit(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
+    """`stmt` with the node `old` (by identity) replaced; None deletes it, and parents left empty with it."""
+    if stmt is old:
+        return new
+    if isinstance(stmt, For):
+        body = edit(stmt.body, old, new)
+        return stmt if body is stmt.body else None if body is None else replace(stmt, body=body)
+    if isinstance(stmt, Seq):
+        children = [edit(child, old, new) for child in stmt.stmts]
+        if all(a is b for a, b in zip(children, stmt.stmts, strict=True)):
+            return stmt
+        kept = [child for child in children if child is not None]
+        return seq(kept) if kept else None
+    return stmt
+
+
+def replace_stmt(func: Func, old: Stmt, new: Stmt | None) -> Func:
+    """`func` with the statement `old` (by identity) replaced by `new`, or removed when `new` is None."""
+    body = edit(func.body, old, new)
+    if body is None:
+        raise ValueError("the last statement of a program cannot be removed")
+    return replace(func, body=body)
+
+
+def map_blocks(stmt: Stmt, fn: Callable[[Block], Block]) -> Stmt:
+    """`stmt` with `fn` applied to every block below."""
+    if isinstance(stmt, Block):
+        return fn(stmt)
+    return stmt.map(lambda child: map_blocks(child, fn) if isinstance(child, Stmt) else child)
+
+
+def substitute_block(block: Block, values: Mapping[str, Expr], normalise: Callable[[Expr], Expr]) -> Block:
+    """A block's bindings and guards with loop variables replaced, then put through `normalise`."""
+    return replace(
+        block,
+        bindings=tuple(normalise(substitute(b, values)) for b in block.bindings),
+        guards=tuple(normalise(substitute(g, values)) for g in block.guards),
+    )
+
+
+def loads(node: Node) -> list[Load]:
+    """Every read below, in program order."""
+    return [n for n in node.walk() if isinstance(n, Load)]
+
+
+def reads(block: Block) -> tuple[str, ...]:
+    """Names of the buffers a block reads (its own accumulator excluded), once each, in order."""
+    found = [load.buffer for load in loads(block.store.value)]
+    return tuple(dict.fromkeys(found))
+
+
+def writes(block: Block) -> str:
+    return block.store.buffer
+
+
+def producers(func: Func, block: str) -> list[Block]:
+    """Blocks that write what this one reads, in program order, itself excluded."""
+    wanted = set(reads(find_block(func, block)))
+    return [b for b in blocks(func) if b.name != block and writes(b) in wanted]
+
+
+def consumers(func: Func, block: str) -> list[Block]:
+    """Blocks that read what this one writes, in program order, itself excluded."""
+    buffer = writes(find_block(func, block))
+    return [b for b in blocks(func) if b.name != block and buffer in reads(b)]
+
+
+def names(func: Func) -> set[str]:
+    """Every name in use: buffers, scalars, blocks and loop variables."""
+    used = {b.name for b in func.buffers()} | {s.name for s in func.scalars}
+    for stmt in walk_stmts(func.body):
+        if isinstance(stmt, For):
+            used.add(stmt.var)
+        elif isinstance(stmt, Block):
+            used.add(stmt.name)
+    return used
+
+
+def fresh(func: Func, name: str, taken: set[str] | frozenset[str] = frozenset()) -> str:
+    """`name`, or `name` with the first number that makes it unused in `func` and not in `taken`."""
+    used = names(func) | taken
+    if name not in used:
+        return name
+    number = 1
+    while f"{name}_{number}" in used:
+        number += 1
+    return f"{name}_{number}"
