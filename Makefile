@@ -1,0 +1,53 @@
+# `make run` and `make test` need nothing but Python 3.11+ and make: each sets up .venv the first time.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	"$$p" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint fmt bench fuzz clean
+
+help:
+	@echo "make run     tune three real programs on this machine and print one table (under three minutes)"
+	@echo "make test    lint, types and every test"
+	@echo "make lint    ruff and mypy"
+	@echo "make fmt     format the code"
+	@echo "make bench   every benchmark under benchmarks/, one JSON object a line"
+	@echo "make fuzz    the property tests, with many more examples"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "metasched needs Python 3.11 or newer; set PYTHON=/path/to/python" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -c 'import lightgbm' || { \
+		echo "lightgbm needs the OpenMP runtime libgomp: install it (Debian and Ubuntu: apt-get install libgomp1)" >&2; \
+		exit 1; }
+	@touch $@
+
+run: $(STAMP)
+	$(BIN)/python -m benchmarks.run_main
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fmt: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(STAMP)
+	@for name in $$($(BIN)/python -m benchmarks --names); do $(BIN)/python -m benchmarks $$name --json || exit 1; done
+
+fuzz: $(STAMP)
+	METASCHED_HYPOTHESIS=fuzz $(BIN)/python -m pytest tests/property
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
