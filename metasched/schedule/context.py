@@ -1,0 +1,110 @@
+"""What a primitive works on: the program as it is now, and the way to state what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import NotAffine, bounds, free_vars, prove, simplify
+from metasched.ir.nodes import Binary, Block, BinOp, Const, Expr, For, Func
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A precondition over free tile variables: rows where `cond` is false are not in the space."""
+
+    cond: Expr
+    reason: str
+
+
+@dataclass
+class Context:
+    """`func` is the program; primitives replace it. `taken` holds every name ever used, so names stay unique
+    along a whole trace. `free` holds the free tile variables, empty when all decisions are concrete.
+    """
+
+    func: Func
+    taken: set[str] = field(default_factory=set)
+    free: set[str] = field(default_factory=set)
+    constraints: list[Constraint] = field(default_factory=list)
+
+    def require(self, cond: Expr | bool, error: ScheduleError) -> None:
+        """Raise `error` unless `cond` holds; over free tile variables, keep it as a constraint.
+
+        `cond` must not depend on loop variables: use `require_everywhere` for that.
+        """
+        if isinstance(cond, bool):
+            if not cond:
+                raise error
+            return
+        known = prove(simplify(cond), {})
+        if known is True:
+            return
+        if known is False or not self.free or not free_vars(cond) <= self.free:
+            raise error
+        constraint = Constraint(simplify(cond), error.reason)
+        if constraint not in self.constraints:
+            self.constraints.append(constraint)
+
+    def require_everywhere(self, cond: Expr, loops: tuple[For, ...], error: ScheduleError) -> None:
+        """As `require`, for a condition that must hold for all values of the given loops' variables."""
+        ranges = query.ranges(loops)
+        if prove(cond, ranges):
+            return
+        if not (isinstance(cond, Binary) and cond.op in _WORST):
+            raise error
+        try:
+            difference = bounds(Binary(BinOp.SUB, cond.a, cond.b), ranges)
+        except NotAffine:
+            raise error from None
+        worst = difference.hi if _WORST[cond.op] else difference.lo
+        self.require(Binary(cond.op, worst, Const(0)), error)
+
+    def fresh(self, name: str) -> str:
+        """An unused name, `name` itself if it never was used; it counts as used from now on."""
+        new = query.fresh(self.func, name, self.taken)
+        self.taken.add(new)
+        return new
+
+    def loop(self, op: str, var: str) -> For:
+        """The loop of that name; ScheduleError when it is gone."""
+        try:
+            return query.find_loop(self.func, var)
+        except KeyError:
+            raise ScheduleError(
+                op,
+                f"loop `{var}` no longer exists",
+                hint="an earlier step split, fused or moved it; use the handles that step returned, "
+                "or get_loops(block) again",
+            ) from None
+
+    def block(self, op: str, name: str) -> Block:
+        """The block of that name; ScheduleError when it is gone."""
+        try:
+            return query.find_block(self.func, name)
+        except KeyError:
+            known = ", ".join(f"`{b.name}`" for b in query.blocks(self.func))
+            raise ScheduleError(
+                op, f"there is no block `{name}`", hint=f"the program's blocks now are {known}"
+            ) from None
+
+    def scratch(self) -> Context:
+        """A copy to try a step on: what happens to it leaves this one alone."""
+        return Context(self.func, set(self.taken), set(self.free), list(self.constraints))
+
+
+# Whether the worst case of `a op b` is where a - b is largest.
+_WORST = {BinOp.LT: True, BinOp.LE: True, BinOp.GT: False, BinOp.GE: False}
+
+Attempt = Callable[[Context], object]
+
+
+def is_legal(ctx: Context, attempt: Attempt) -> bool:
+    """Whether a step would be accepted here."""
+    try:
+        attempt(ctx.scratch())
+    except ScheduleError:
+        return False
+    return True

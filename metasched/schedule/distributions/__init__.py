@@ -1,0 +1,1 @@
+"""Distributions: what a sampler draws from, for one candidate or for a population."""

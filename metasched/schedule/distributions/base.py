@@ -1,0 +1,83 @@
+"""The one interface of random variables. Mutation and crossover know nothing else of a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from metasched.ir.nodes import Expr
+from metasched.lang.instructions import Decision
+
+Rows = npt.NDArray[np.int64]
+
+
+class Distribution(Protocol):
+    """A random variable's prior and support.
+
+    *Structural* ones change what the program looks like; they have `options`. *Numeric* ones are `width` integer
+    columns of a population, and a support that may depend on `extent`, an expression over earlier variables.
+    """
+
+    @property
+    def structural(self) -> bool: ...
+
+    def sample(self, rng: np.random.Generator) -> Decision:
+        """Draw one decision from the prior."""
+        ...
+
+    def contains(self, decision: Decision) -> bool: ...
+
+    def repair(self, decision: Decision) -> Decision:
+        """A decision in the support, near the given one; deterministic."""
+        ...
+
+    def neighbours(self, decision: Decision) -> Sequence[Decision]:
+        """Decisions a small step away, in the support."""
+        ...
+
+    def options(self) -> Sequence[Decision]:
+        """Every decision, of a structural variable."""
+        ...
+
+    def support(self) -> str:
+        """The support in words, for messages."""
+        ...
+
+    def outputs(self, decision: Decision) -> tuple[Any, ...]:
+        """What the sampler returns: integers (`Expr`), a plain option, or a location's name."""
+        ...
+
+
+class NumericDistribution(Distribution, Protocol):
+    """A distribution over `width` integers, drawn and repaired for a whole population at once."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def extent(self) -> Expr:
+        """What the support depends on; a constant when it depends on nothing."""
+        ...
+
+    def encode(self, decision: Decision) -> tuple[int, ...]: ...
+
+    def decode(self, row: Sequence[int]) -> Decision: ...
+
+    def free_outputs(self, columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        """What the sampler returns when its columns are free variables."""
+        ...
+
+    def column_names(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        """Which of the output labels are columns."""
+        ...
+
+    def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
+        """One draw for each entry of `extents` (int64[n]) -> int64[n, width]."""
+        ...
+
+    def repair_rows(self, rows: Rows, extents: Rows) -> Rows: ...
+
+    def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows: ...

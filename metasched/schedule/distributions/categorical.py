@@ -1,0 +1,82 @@
+"""A number out of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.ir.affine import ZERO, const
+from metasched.ir.nodes import Expr
+from metasched.lang.instructions import Decision
+from metasched.schedule.distributions.base import Rows
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of `values` (distinct integers) with the given probabilities. The column holds the value itself."""
+
+    values: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+    @property
+    def structural(self) -> bool:
+        return False
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @property
+    def extent(self) -> Expr:
+        return ZERO
+
+    def sample(self, rng: np.random.Generator) -> Decision:
+        return int(rng.choice(np.array(self.values), p=np.array(self.probabilities)))
+
+    def contains(self, decision: Decision) -> bool:
+        return isinstance(decision, int) and not isinstance(decision, bool) and decision in self.values
+
+    def repair(self, decision: Decision) -> Decision:
+        wanted = decision if isinstance(decision, int) else self.values[0]
+        return min(self.values, key=lambda v: (abs(v - wanted), v))
+
+    def neighbours(self, decision: Decision) -> Sequence[Decision]:
+        return tuple(v for v in self.values if v != decision)
+
+    def options(self) -> Sequence[Decision]:
+        return self.values
+
+    def support(self) -> str:
+        return "one of " + ", ".join(str(v) for v in self.values)
+
+    def outputs(self, decision: Decision) -> tuple[Any, ...]:
+        assert isinstance(decision, int)
+        return (const(decision),)
+
+    def encode(self, decision: Decision) -> tuple[int, ...]:
+        assert isinstance(decision, int)
+        return (decision,)
+
+    def decode(self, row: Sequence[int]) -> Decision:
+        return int(row[0])
+
+    def free_outputs(self, columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        return tuple(columns)
+
+    def column_names(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        return tuple(outputs)
+
+    def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
+        drawn = rng.choice(np.array(self.values, dtype=np.int64), size=len(extents), p=np.array(self.probabilities))
+        return np.asarray(drawn, dtype=np.int64)[:, None]
+
+    def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
+        table = np.array(sorted(self.values), dtype=np.int64)
+        nearest = np.abs(rows - table[None, :]).argmin(axis=1)
+        return table[nearest][:, None]
+
+    def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows:
+        return self.sample_rows(rng, extents)

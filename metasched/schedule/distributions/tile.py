@@ -1,0 +1,190 @@
+"""Tile sizes of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metasched.ir.affine import as_int, const, simplify
+from metasched.ir.nodes import Binary, BinOp, Expr
+from metasched.lang.instructions import HOLE, Decision
+from metasched.schedule.distributions.base import Rows
+
+# Share of draws that divide the extent exactly; the rest are arbitrary, so that primes have tiles too.
+EXACT_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Inner factors `f1 .. f(parts-1)` of an extent; the outer one is `ceildiv(extent, f1 * .. * f(parts-1))`.
+
+    Support: from the innermost outwards, each factor is between 1 and what is left of the extent, where what is
+    left is divided, rounding up, by the factors inside; the innermost is at most `innermost`. With `perfect`
+    every factor divides what is left.
+
+    Prior: factors are drawn from the innermost outwards; with probability 0.8 uniformly among the divisors of what
+    is left, otherwise log-uniformly among all admissible integers. (MetaSchedule's prior draws exact divisors
+    only: Shao et al. 2022, appendix; there 127 has no tile.)
+    """
+
+    extent: Expr
+    parts: int
+    innermost: int = 64
+    perfect: bool = False
+
+    @property
+    def structural(self) -> bool:
+        return False
+
+    @property
+    def width(self) -> int:
+        return self.parts - 1
+
+    def _extent(self) -> int:
+        value = as_int(self.extent)
+        assert value is not None, "a concrete draw needs a concrete extent"
+        return value
+
+    def sample(self, rng: np.random.Generator) -> Decision:
+        return self.decode(self.sample_rows(rng, np.array([self._extent()]))[0])
+
+    def contains(self, decision: Decision) -> bool:
+        if not self._well_formed(decision):
+            return False
+        row = np.array([self.encode(decision)], dtype=np.int64)
+        return bool((self.repair_rows(row, np.array([self._extent()])) == row).all())
+
+    def _well_formed(self, decision: Decision) -> bool:
+        return (
+            isinstance(decision, tuple)
+            and len(decision) == self.parts
+            and decision[0] == HOLE
+            and all(isinstance(f, int) and not isinstance(f, bool) and f >= 1 for f in decision[1:])
+        )
+
+    def repair(self, decision: Decision) -> Decision:
+        given = [f for f in decision[1:] if isinstance(f, int)] if isinstance(decision, tuple) else []
+        inner = ([1] * self.width + given)[len(given) :]
+        row = np.array([inner], dtype=np.int64)
+        return self.decode(self.repair_rows(row, np.array([self._extent()]))[0])
+
+    def neighbours(self, decision: Decision) -> Sequence[Decision]:
+        factors = self.encode(decision)
+        found: dict[Decision, None] = {}
+        for position in range(self.width):
+            for changed in _near(factors[position]):
+                candidate = (HOLE, *factors[:position], changed, *factors[position + 1 :])
+                if self.contains(candidate):
+                    found[candidate] = None
+        return tuple(found)
+
+    def options(self) -> Sequence[Decision]:
+        raise TypeError("a tile has no list of options; it is numeric")
+
+    def support(self) -> str:
+        kind = "dividing factors" if self.perfect else "factors"
+        return f"{self.width} inner {kind} of {self._extent()}, the innermost at most {self.innermost}"
+
+    def outputs(self, decision: Decision) -> tuple[Any, ...]:
+        return self.free_outputs([const(f) for f in self.encode(decision)])
+
+    def encode(self, decision: Decision) -> tuple[int, ...]:
+        assert isinstance(decision, tuple)
+        return tuple(int(f) for f in decision[1:])  # type: ignore[arg-type]
+
+    def decode(self, row: Sequence[int]) -> Decision:
+        return (HOLE, *(int(f) for f in row))
+
+    def free_outputs(self, columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        inner: Expr = const(1)
+        for column in columns:
+            inner = inner * column
+        return (simplify(Binary(BinOp.CEILDIV, self.extent, inner)), *columns)
+
+    def column_names(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        return tuple(outputs[1:])
+
+    # --- populations; columns are outermost first, and are filled innermost first -----------------------------
+
+    def _cap(self, position: int) -> int:
+        return self.innermost if position == self.width - 1 else np.iinfo(np.int64).max
+
+    def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
+        rows = np.empty((len(extents), self.width), dtype=np.int64)
+        left = extents.astype(np.int64)
+        for position in reversed(range(self.width)):
+            rows[:, position] = self._draw(rng, left, self._cap(position))
+            left = -(-left // rows[:, position])
+        return rows
+
+    def _draw(self, rng: np.random.Generator, left: Rows, cap: int) -> Rows:
+        exact = _random_divisor(rng, left, cap)
+        if self.perfect:
+            return exact
+        largest = np.minimum(left, cap)
+        spread = np.exp(rng.random(len(left)) * np.log(largest + 0.999)).astype(np.int64)
+        return np.where(rng.random(len(left)) < EXACT_SHARE, exact, np.clip(spread, 1, largest))
+
+    def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
+        out = np.maximum(rows, 1)
+        left = extents.astype(np.int64)
+        for position in reversed(range(self.width)):
+            factor = np.minimum(np.minimum(out[:, position], left), self._cap(position))
+            out[:, position] = _divisor_at_most(left, factor) if self.perfect else factor
+            left = -(-left // out[:, position])
+        return out
+
+    def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows:
+        """Half of the rows redraw one factor, the others move a prime from one factor to another."""
+        n = len(rows)
+        out = rows.copy()
+        index = np.arange(n)
+        position = rng.integers(self.width, size=n)
+        inside = np.where(np.arange(self.width) > position[:, None], rows, 1).prod(axis=1)
+        left = np.maximum(-(-extents // inside), 1)
+        redrawn = self._draw(rng, left, self.innermost if self.width == 1 else np.iinfo(np.int64).max)
+        moved = rng.random(n) < 0.5
+        out[index, position] = np.where(moved, rows[index, position], redrawn)
+        prime = rng.choice(np.array([2, 2, 2, 3, 5, 7]), size=n)
+        target = rng.integers(-1, self.width, size=n)  # -1 is the outer factor, which follows
+        takes = moved & (rows[index, position] % prime == 0) & (target != position)
+        out[index, position] = np.where(takes, rows[index, position] // prime, out[index, position])
+        gives = moved & ~takes
+        out[index, position] = np.where(gives, rows[index, position] * prime, out[index, position])
+        receives = takes & (target >= 0)
+        out[index[receives], target[receives]] *= prime[receives]
+        return self.repair_rows(out, extents)
+
+
+def _near(factor: int) -> tuple[int, ...]:
+    return (factor - 1, factor + 1, factor * 2, factor // 2)
+
+
+@lru_cache(maxsize=4096)
+def divisors(value: int) -> npt.NDArray[np.int64]:
+    """All divisors of a positive integer, ascending."""
+    small = [d for d in range(1, int(value**0.5) + 1) if value % d == 0]
+    return np.array(sorted({*small, *(value // d for d in small)}), dtype=np.int64)
+
+
+def _random_divisor(rng: np.random.Generator, values: Rows, cap: int) -> Rows:
+    """A divisor of each value, at most `cap`, uniformly. Cost: one Python step per distinct value."""
+    unique, inverse = np.unique(values, return_inverse=True)
+    tables = [d[d <= cap] for d in (divisors(int(v)) for v in unique)]
+    counts = np.array([len(t) for t in tables])
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    flat = np.concatenate(tables)
+    pick = (rng.random(len(values)) * counts[inverse]).astype(np.int64)
+    return np.asarray(flat[starts[inverse] + pick], dtype=np.int64)
+
+
+def _divisor_at_most(values: Rows, bound: Rows) -> Rows:
+    """The largest divisor of each value that is at most its bound."""
+    pairs, inverse = np.unique(np.stack([values, bound], axis=1), axis=0, return_inverse=True)
+    best = np.array([divisors(int(v))[divisors(int(v)) <= b].max() for v, b in pairs], dtype=np.int64)
+    return best[inverse.reshape(-1)]

@@ -1,0 +1,154 @@
+"""Who decides: the handlers of random variables.
+
+Running a module or a trace meets *sites*: a random variable with an address and a distribution. A handler says
+what each takes. They nest by holding one another; there is no stack and no global.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Protocol
+
+import numpy as np
+
+from metasched.errors import ScheduleError
+from metasched.lang.instructions import Decision
+from metasched.schedule.distributions.base import Distribution
+
+
+@dataclass(frozen=True)
+class Site:
+    """One random variable met while running: its address (module path and name) and its distribution."""
+
+    address: str
+    op: str
+    dist: Distribution
+
+
+class Free(Enum):
+    """The answer of a handler that leaves a numeric variable open."""
+
+    FREE = "free"
+
+
+FREE: Final = Free.FREE
+
+
+class Policy(Enum):
+    """What a replay does with a decision that is missing or out of support."""
+
+    STRICT = "strict"  # raise
+    REPAIR = "repair"  # mend it, and report where
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A decision that replay changed. `before` is None when there was none."""
+
+    address: str
+    before: Decision | None
+    after: Decision
+
+
+class Handler(Protocol):
+    def decide(self, site: Site) -> Decision | Free:
+        """What the variable takes."""
+        ...
+
+
+def stream(seed: int, address: str) -> np.random.Generator:
+    """The random stream of one address: independent of every other, so adding a rule leaves other draws alone."""
+    digest = hashlib.blake2b(address.encode(), digest_size=8).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest, "little")])
+
+
+@dataclass
+class Record:
+    """Draw from the prior."""
+
+    seed: int
+
+    def decide(self, site: Site) -> Decision | Free:
+        return site.dist.sample(stream(self.seed, site.address))
+
+
+@dataclass
+class Replay:
+    """Take decisions by address. Under REPAIR, `fallback` decides what is missing."""
+
+    decisions: Mapping[str, Decision]
+    policy: Policy
+    fallback: Handler
+    repairs: list[Repair] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+    def decide(self, site: Site) -> Decision | Free:
+        self.used.add(site.address)
+        before = self.decisions.get(site.address)
+        if before is None:
+            return self._missing(site)
+        if site.dist.contains(before):
+            return before
+        if self.policy is Policy.STRICT:
+            raise ScheduleError(
+                site.op,
+                f'the decision {format_decision(before)} at "{site.address}" is not in the support ({site.dist.support()})',
+                hint="replay with Policy.REPAIR to mend it",
+            )
+        after = site.dist.repair(before)
+        self.repairs.append(Repair(site.address, before, after))
+        return after
+
+    def _missing(self, site: Site) -> Decision | Free:
+        if self.policy is Policy.STRICT:
+            raise ScheduleError(
+                site.op,
+                f'no decision is given for "{site.address}"',
+                hint="replay with Policy.REPAIR to draw it, or search over it",
+            )
+        after = self.fallback.decide(site)
+        if not isinstance(after, Free):
+            self.repairs.append(Repair(site.address, None, after))
+        return after
+
+    def leftover(self) -> list[str]:
+        """Addresses that were given and never met."""
+        return [address for address in self.decisions if address not in self.used]
+
+
+@dataclass
+class Forced:
+    """Enumerate: take structural decisions from a prefix, and beyond it the first option; `met` keeps the order."""
+
+    prefix: Mapping[str, Decision]
+    numeric: Handler
+    met: list[tuple[Site, Decision]] = field(default_factory=list)
+
+    def decide(self, site: Site) -> Decision | Free:
+        if not site.dist.structural:
+            return self.numeric.decide(site)
+        decision = self.prefix.get(site.address)
+        if decision is None:
+            decision = site.dist.options()[0]
+        self.met.append((site, decision))
+        return decision
+
+
+@dataclass
+class Symbolic:
+    """Leave numeric variables free; `structural` decides the others."""
+
+    structural: Handler
+
+    def decide(self, site: Site) -> Decision | Free:
+        return self.structural.decide(site) if site.dist.structural else FREE
+
+
+def format_decision(decision: Decision) -> str:
+    """A decision as it is written in a trace."""
+    from metasched.lang import print_decision
+
+    return print_decision(decision)

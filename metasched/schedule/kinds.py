@@ -1,0 +1,43 @@
+"""What a primitive's parameters and results are: the vocabulary of its declaration.
+
+A primitive is declared by its own signature, in these names. `LoopName` is a string to the type checker and a
+loop handle to whoever calls the `Schedule` method.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+from metasched.ir.nodes import Expr
+
+
+class Kind(Enum):
+    BLOCK = "a block"
+    LOOP = "a loop"
+    TARGET = "a loop or a block"
+    LOCATION = "a loop, or where a block may be computed"
+    INT = "an integer or an integer random variable"
+    FACTOR = "an integer, an integer random variable, or None"
+    LITERAL = "a number or a string"
+    STR = "a string"
+    NUMBER = "a number"
+    BOOL = "True or False"
+    NONE = "nothing"
+
+
+BlockName = Annotated[str, Kind.BLOCK]
+LoopName = Annotated[str, Kind.LOOP]
+TargetName = Annotated[str, Kind.TARGET]
+Location = Annotated[str, Kind.LOCATION]
+IntExpr = Annotated[Expr, Kind.INT]
+Factor = Annotated[Expr | None, Kind.FACTOR]
+Literal = Annotated[str | int | float | bool, Kind.LITERAL]
+Text = Annotated[str, Kind.STR]
+Number = Annotated[int, Kind.NUMBER]
+Flag = Annotated[bool, Kind.BOOL]
+AnnotationValue = Annotated[Expr | str, Kind.INT]
+
+# Where `sample_compute_location` can put a block besides under a loop. Not identifiers of any loop.
+ROOT = "root"
+INLINE = "inline"

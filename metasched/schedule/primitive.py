@@ -1,0 +1,131 @@
+"""Declaring primitives and samplers, and the registry that finds and checks them.
+
+One file and one decorator each: the function's signature, in the names of `kinds`, is the declaration. It yields
+the `Schedule` method, the argument checks, tracing, the textual form and the documentation.
+
+    @primitive
+    def fuse(ctx: Context, *loops: LoopName) -> LoopName: ...
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from metasched.schedule.kinds import Kind
+
+F = TypeVar("F", bound=Callable[..., Any])
+MARK = "__metasched_declaration__"
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter: `many` takes a list; `variadic` takes the rest of the positional arguments."""
+
+    name: str
+    kind: Kind
+    many: bool
+    variadic: bool
+    keyword: bool
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty and not self.variadic
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What there is to know of a primitive. `pure` ones only look; `random` ones return a distribution."""
+
+    name: str
+    version: int
+    params: tuple[Param, ...]
+    result: Kind
+    many_results: bool
+    pure: bool
+    random: bool
+    doc: str
+    run: Callable[..., Any]
+
+    @property
+    def signature(self) -> str:
+        parts = []
+        for p in self.params:
+            text = f"*{p.name}" if p.variadic else p.name
+            parts.append(text if p.required or p.variadic else f"{text}={p.default!r}")
+        return f"{self.name}({', '.join(parts)})"
+
+
+def primitive(fn: F | None = None, *, version: int = 1, pure: bool = False) -> Any:
+    """Declare a primitive: `fn(ctx, ...)` rewrites `ctx.func` and returns the names of what it made."""
+    return _declare(fn, version=version, pure=pure, random=False)
+
+
+def sampler(fn: F | None = None, *, version: int = 1) -> Any:
+    """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from."""
+    return _declare(fn, version=version, pure=True, random=True)
+
+
+def _declare(fn: F | None, *, version: int, pure: bool, random: bool) -> Any:
+    def attach(function: F) -> F:
+        setattr(function, MARK, (version, pure, random))
+        return function
+
+    return attach if fn is None else attach(fn)
+
+
+def declaration_of(fn: Callable[..., Any]) -> Declaration:
+    """Read the declaration off a marked function. Raises TypeError where the signature says too little."""
+    version, pure, random = getattr(fn, MARK)
+    hints = typing.get_type_hints(fn, include_extras=True)
+    parameters = list(inspect.signature(fn).parameters.values())
+    if not parameters or parameters[0].name != "ctx":
+        raise TypeError(f"primitive {fn.__name__}: the first parameter must be `ctx`")
+    if not fn.__doc__:
+        raise TypeError(f"primitive {fn.__name__}: a docstring is part of the declaration")
+    params = tuple(_param(fn.__name__, p, hints[p.name]) for p in parameters[1:])
+    result, many = (Kind.NONE, False) if random else _kind(fn.__name__, "return", hints["return"])
+    return Declaration(fn.__name__, version, params, result, many, pure, random, inspect.cleandoc(fn.__doc__), fn)
+
+
+def _param(owner: str, p: inspect.Parameter, hint: Any) -> Param:
+    kind, many = _kind(owner, p.name, hint)
+    variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
+    keyword = p.default is not inspect.Parameter.empty or p.kind is inspect.Parameter.KEYWORD_ONLY
+    return Param(p.name, kind, many or variadic, variadic, keyword, p.default)
+
+
+def _kind(owner: str, name: str, hint: Any) -> tuple[Kind, bool]:
+    if hint is type(None):
+        return Kind.NONE, False
+    if typing.get_origin(hint) is tuple:
+        return _kind(owner, name, typing.get_args(hint)[0])[0], True
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Kind):
+            return extra, False
+    raise TypeError(f"primitive {owner}: `{name}` must be annotated with a name from metasched.schedule.kinds")
+
+
+@cache
+def registry() -> Mapping[str, Declaration]:
+    """Every primitive and sampler by name, found by importing `metasched.schedule.primitives`.
+
+    Raises TypeError for a file that does not declare exactly one primitive of its own name.
+    """
+    package = importlib.import_module("metasched.schedule.primitives")
+    found: dict[str, Declaration] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        declared = [v for v in vars(module).values() if hasattr(v, MARK) and v.__module__ == module.__name__]
+        if len(declared) != 1 or declared[0].__name__ != info.name:
+            raise TypeError(f"{module.__name__} must declare exactly one primitive, named `{info.name}`")
+        found[info.name] = declaration_of(declared[0])
+    return MappingProxyType(found)

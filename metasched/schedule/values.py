@@ -1,0 +1,113 @@
+"""What a person holds while writing a schedule: handles, and integer random variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from metasched.ir.affine import const
+from metasched.ir.nodes import Binary, BinOp, Expr, Unary, UnOp
+
+
+@dataclass(frozen=True)
+class BlockRV:
+    """A handle to a block, by its label in the trace."""
+
+    label: str
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True)
+class LoopRV:
+    """A handle to a loop, or to the location that `sample_compute_location` took, by its label in the trace."""
+
+    label: str
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Int:
+    """An integer random variable, or arithmetic over some.
+
+    Its value belongs to one candidate, not to the module: a branch on it would make the module another one for
+    every candidate, so `bool`, `int`, `range` and indexing raise and point at `choose`.
+    """
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        from metasched.ir.printer import print_expr
+
+        return print_expr(self.expr)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Int):
+            return self.expr == other.expr
+        if isinstance(other, int):
+            self._refuse("compare")
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TypeError(
+            f"cannot {what} the random variable `{self!r}` inside a module: its value differs between candidates.\n"
+            f'  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
+        )
+
+    def __bool__(self) -> bool:
+        self._refuse("branch on")
+
+    def __int__(self) -> int:
+        self._refuse("take the value of")
+
+    def __index__(self) -> int:
+        self._refuse("count or index with")
+
+    def __lt__(self, other: object) -> bool:
+        self._refuse("compare")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __add__(self, other: Int | int) -> Int:
+        return Int(Binary(BinOp.ADD, self.expr, _expr(other)))
+
+    def __radd__(self, other: int) -> Int:
+        return Int(Binary(BinOp.ADD, const(other), self.expr))
+
+    def __sub__(self, other: Int | int) -> Int:
+        return Int(Binary(BinOp.SUB, self.expr, _expr(other)))
+
+    def __rsub__(self, other: int) -> Int:
+        return Int(Binary(BinOp.SUB, const(other), self.expr))
+
+    def __mul__(self, other: Int | int) -> Int:
+        return Int(Binary(BinOp.MUL, self.expr, _expr(other)))
+
+    def __rmul__(self, other: int) -> Int:
+        return Int(Binary(BinOp.MUL, const(other), self.expr))
+
+    def __floordiv__(self, other: Int | int) -> Int:
+        return Int(Binary(BinOp.FLOORDIV, self.expr, _expr(other)))
+
+    def __mod__(self, other: Int | int) -> Int:
+        return Int(Binary(BinOp.MOD, self.expr, _expr(other)))
+
+    def __neg__(self) -> Int:
+        return Int(Unary(UnOp.NEG, self.expr))
+
+
+def _expr(value: Int | int) -> Expr:
+    return value.expr if isinstance(value, Int) else const(value)
+
+
+def ceildiv(a: Int | int, b: Int | int) -> Int:
+    """`a / b` rounded up, as an expression."""
+    return Int(Binary(BinOp.CEILDIV, _expr(a), _expr(b)))
