@@ -1,0 +1,1 @@
+"""Strategies over a decision space, the task scheduler, and the tuning loop."""

@@ -1,0 +1,33 @@
+"""What the tuning loop tells whoever is watching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a tuning run stands, after a measurement has finished.
+
+    Times are in seconds. `trials` counts every record, failures included, out of `total`; `best_s` and `gflops`
+    (billions of arithmetic operations a second at the best time) are None until a candidate was valid.
+    `failures` counts by reason. `left_s` is an estimate, None while there is nothing to estimate from.
+    """
+
+    task: str
+    trials: int
+    total: int
+    best_s: float | None
+    gflops: float | None
+    failures: Mapping[str, int]
+    elapsed_s: float
+    left_s: float | None
+
+    @property
+    def failed(self) -> int:
+        """How many trials gave no valid time."""
+        return sum(self.failures.values())
+
+
+ProgressCallback = Callable[[Progress], None]

@@ -1,0 +1,71 @@
+"""What every test may use: golden texts, hypothesis profiles, and a fixed number of threads."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+# Two thread pools in one process disturb each other: NumPy's idle BLAS threads spin. This has to be said before NumPy
+# is imported; worker processes inherit it. Numba gets at most four threads, so that a large machine tests what a
+# small one does.
+for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", str(min(4, len(os.sched_getaffinity(0)))))
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+SNAPSHOTS = Path(__file__).parent / "golden" / "snapshots"
+
+# Compiling takes as long as it takes, so examples have no deadline.
+_slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("dev", deadline=None, max_examples=50, suppress_health_check=_slow_is_fine)
+settings.register_profile(
+    "ci", deadline=None, max_examples=50, suppress_health_check=_slow_is_fine, derandomize=True, print_blob=True
+)
+settings.register_profile(
+    "fuzz", deadline=None, max_examples=2000, suppress_health_check=_slow_is_fine, print_blob=True
+)
+settings.load_profile(os.environ.get("METASCHED_HYPOTHESIS", "ci" if os.environ.get("CI") else "dev"))
+
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write what the tests produce to tests/golden/snapshots instead of comparing with it",
+    )
+
+
+def _normal(text: str) -> str:
+    """Lines without trailing blanks, and one newline at the end: what an editor would save."""
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """`golden(name, text)` compares `text` with tests/golden/snapshots/NAME.txt, and shows the difference."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def check(name: str, text: str) -> None:
+        path = SNAPSHOTS / f"{name}.txt"
+        actual = _normal(text)
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(actual, encoding="utf-8")
+            return
+        how = f"To accept it: pytest --update-golden {request.node.nodeid!r}, then read the diff in git."
+        if not path.exists():
+            pytest.fail(f"no golden text {path}. The test produced:\n\n{actual}\n{how}", pytrace=False)
+        expected = path.read_text(encoding="utf-8")
+        if actual != expected:
+            diff = difflib.unified_diff(
+                expected.splitlines(), actual.splitlines(), "golden", "this run", lineterm="", n=8
+            )
+            pytest.fail(f"{path} differs:\n\n" + "\n".join(diff) + f"\n\n{how}", pytrace=False)
+
+    return check
