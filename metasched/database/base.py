@@ -1,0 +1,108 @@
+"""The interface of a record store, and how a URL chooses one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from types import TracebackType
+from typing import Protocol, Self
+
+from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey
+
+
+class Missing(Enum):
+    """What `open_database` does when there is no database at the URL yet."""
+
+    CREATE = "create"
+    RAISE = "raise"
+
+
+class Database(Protocol):
+    """A store of records. Only one process, the one that tunes, writes; any number may read.
+
+    A record that `add` returned for is there for good, whatever happens to the process next.
+    """
+
+    @property
+    def url(self) -> str: ...
+
+    def add(self, record: Record) -> None:
+        """Store one record and commit it."""
+
+    def records(self, task: TaskKey) -> list[Record]:
+        """Every record of a task, oldest first."""
+
+    def best(self, task: TaskKey) -> Record | None:
+        """The valid record with the least median time; ties take the oldest. None when there is none."""
+
+    def count(self, task: TaskKey) -> int:
+        """The number of a task's records, failures included."""
+
+    def stats(self) -> DatabaseStats:
+        """What the database holds, per task."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class BaseDatabase:
+    """What every store shares: being a context manager."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+Opener = Callable[[str, Missing], Database]
+
+
+class Backends(Mapping[str, str]):
+    """URL schemes and the function that opens each, as `module:function`, imported when first used."""
+
+    def __init__(self, openers: Mapping[str, str]) -> None:
+        self._openers = dict(openers)
+
+    def __getitem__(self, scheme: str) -> str:
+        return self._openers[scheme]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._openers)
+
+    def __len__(self) -> int:
+        return len(self._openers)
+
+    def opener(self, scheme: str) -> Opener:
+        module, _, function = self._openers[scheme].partition(":")
+        opener: Opener = getattr(import_module(module), function)
+        return opener
+
+
+BACKENDS = Backends({"sqlite": "metasched.database.sqlite:open_sqlite"})
+
+
+def open_database(url: str, missing: Missing = Missing.CREATE, backends: Backends = BACKENDS) -> Database:
+    """Open the database at a URL such as `sqlite:///metasched.db` (`sqlite:////tmp/x.db` is an absolute path).
+
+    Raises `DatabaseError` for a URL of no known scheme, a file that is not such a database or was written by a
+    newer metasched, and, with `Missing.RAISE`, for a file that is not there.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `sqlite:///{url}`")
+    if scheme not in backends:
+        known = ", ".join(f"`{name}://`" for name in sorted(backends))
+        raise DatabaseError(f"no database backend for `{scheme}://` (in `{url}`). Known: {known}")
+    return backends.opener(scheme)(url, missing)

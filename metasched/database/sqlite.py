@@ -1,0 +1,280 @@
+"""Records in one SQLite file, in WAL mode: readers never wait, and a killed writer loses nothing it committed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from metasched.database.base import BaseDatabase, Missing
+from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats
+
+_PREFIX = "sqlite:///"
+_MEMORY = ":memory:"
+_APPLICATION_ID = 0x6D736368  # "msch", in the file's header: tells our files from anyone else's
+_BUSY_SECONDS = 10.0
+
+# One entry a schema version: the statements that lead to it from the one before.
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE tasks (
+            id INTEGER PRIMARY KEY,
+            program_hash TEXT NOT NULL,
+            target TEXT NOT NULL,
+            threads INTEGER NOT NULL,
+            code_version TEXT NOT NULL,
+            UNIQUE (program_hash, target, threads, code_version)
+        ) STRICT""",
+        """CREATE TABLE records (
+            id INTEGER PRIMARY KEY,
+            task INTEGER NOT NULL REFERENCES tasks (id),
+            program TEXT NOT NULL,
+            params TEXT NOT NULL,
+            trace TEXT NOT NULL,
+            times TEXT NOT NULL,
+            seconds REAL,
+            failure TEXT,
+            raced INTEGER NOT NULL,
+            phases TEXT NOT NULL,
+            timestamp REAL NOT NULL,
+            seed INTEGER NOT NULL,
+            trial INTEGER NOT NULL
+        ) STRICT""",
+        "CREATE INDEX records_by_task ON records (task, seconds)",
+    ),
+)
+SCHEMA_VERSION = len(_MIGRATIONS)
+
+_COLUMNS = "program, params, trace, times, failure, raced, phases, timestamp, seed, trial"
+_OF_TASK = "task = (SELECT id FROM tasks WHERE program_hash = ? AND target = ? AND threads = ? AND code_version = ?)"
+
+
+class SQLiteDatabase(BaseDatabase):
+    """See `metasched.database.base.Database`. May be used from any thread, one call at a time."""
+
+    def __init__(self, url: str, connection: sqlite3.Connection) -> None:
+        self._url = url
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def add(self, record: Record) -> None:
+        task = record.task
+        key = (task.program_hash, task.target, task.threads, task.code_version)
+        row = (
+            record.program,
+            json.dumps(record.params),
+            record.trace,
+            json.dumps(record.times, allow_nan=False),
+            record.failure,
+            int(record.raced),
+            json.dumps(record.phases, allow_nan=False),
+            record.timestamp,
+            record.seed,
+            record.trial,
+            record.seconds,
+        )
+        with self._session() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute(
+                    "INSERT OR IGNORE INTO tasks (program_hash, target, threads, code_version) VALUES (?, ?, ?, ?)", key
+                )
+                (task_id,) = connection.execute(
+                    "SELECT id FROM tasks WHERE program_hash = ? AND target = ? AND threads = ? AND code_version = ?",
+                    key,
+                ).fetchone()
+                connection.execute(
+                    f"INSERT INTO records ({_COLUMNS}, seconds, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*row, task_id),
+                )
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()
+                raise
+
+    def records(self, task: TaskKey) -> list[Record]:
+        return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} ORDER BY id")
+
+    def best(self, task: TaskKey) -> Record | None:
+        found = self._select(
+            task,
+            f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} AND seconds IS NOT NULL "
+            "ORDER BY raced, seconds, id LIMIT 1",
+        )
+        return found[0] if found else None
+
+    def count(self, task: TaskKey) -> int:
+        with self._session() as connection:
+            key = (task.program_hash, task.target, task.threads, task.code_version)
+            (count,) = connection.execute(f"SELECT count(*) FROM records WHERE {_OF_TASK}", key).fetchone()
+        return int(count)
+
+    def stats(self) -> DatabaseStats:
+        with self._session() as connection:
+            tasks = connection.execute(
+                "SELECT id, program_hash, target, threads, code_version FROM tasks ORDER BY id"
+            ).fetchall()
+            stats = tuple(self._task_stats(connection, row[0], TaskKey(*row[1:])) for row in tasks)
+        return DatabaseStats(self._url, sum(s.records for s in stats), stats)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _task_stats(self, connection: sqlite3.Connection, task_id: int, task: TaskKey) -> TaskStats:
+        failures: Counter[str] = Counter()
+        records = 0
+        best: float | None = None
+        for failure, count, seconds in connection.execute(
+            "SELECT failure, count(*), min(seconds) FROM records WHERE task = ? GROUP BY failure", (task_id,)
+        ):
+            records += count
+            if failure is None:
+                best = seconds
+            else:
+                failures[failure] = count
+        trace, params = connection.execute(
+            "SELECT trace, params FROM records WHERE task = ? ORDER BY id LIMIT 1", (task_id,)
+        ).fetchone()
+        first, last = connection.execute(
+            "SELECT min(timestamp), max(timestamp) FROM records WHERE task = ?", (task_id,)
+        ).fetchone()
+        ranked = tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
+        return TaskStats(task, _program_name(trace), _params(json.loads(params)), records, ranked, best, first, last)
+
+    def _select(self, task: TaskKey, query: str) -> list[Record]:
+        with self._session() as connection:
+            rows = connection.execute(
+                query, (task.program_hash, task.target, task.threads, task.code_version)
+            ).fetchall()
+            return [_record(task, row) for row in rows]
+
+    @contextmanager
+    def _session(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, _explained(self._url):
+            yield self._connection
+
+
+def open_sqlite(url: str, missing: Missing) -> SQLiteDatabase:
+    """Open, and create or upgrade when needed, the file of a `sqlite:///PATH` URL."""
+    path = _path(url)
+    if path != _MEMORY:
+        file = Path(path)
+        if missing is Missing.RAISE and not file.exists():
+            raise DatabaseError(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
+        if not file.parent.is_dir():
+            raise DatabaseError(f"cannot make `{url}`: there is no folder `{file.parent}`")
+    with _explained(url):
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(url, connection)
+        except BaseException:
+            connection.close()
+            raise
+    return SQLiteDatabase(url, connection)
+
+
+def _path(url: str) -> str:
+    if not url.startswith(_PREFIX) or url == _PREFIX:
+        raise DatabaseError(
+            f"`{url}` names no file. Hint: `sqlite:///NAME.db` is relative to the working folder, "
+            "`sqlite:////FOLDER/NAME.db` is absolute"
+        )
+    return url.removeprefix(_PREFIX)
+
+
+def _prepare(url: str, connection: sqlite3.Connection) -> None:
+    """Set the connection up, and bring the schema to this version."""
+    found = _schema_version(url, connection)
+    if found > SCHEMA_VERSION:
+        raise DatabaseError(
+            f"`{url}` was written by a newer metasched (schema {found}; this one knows {SCHEMA_VERSION}). "
+            "Hint: upgrade metasched, or give another `db=`"
+        )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if found == SCHEMA_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again under the lock: another process may have made the schema in the meantime.
+        for version in range(_schema_version(url, connection), SCHEMA_VERSION):
+            for statement in _MIGRATIONS[version]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _schema_version(url: str, connection: sqlite3.Connection) -> int:
+    """The schema's version; 0 for an empty file."""
+    application = _pragma(connection, "application_id")
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == _APPLICATION_ID or (application == 0 and tables == 0):
+        return _pragma(connection, "user_version")
+    raise DatabaseError(f"`{url}` is an SQLite file of something else, left untouched. Hint: give another `db=`")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
+
+
+@contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """SQLite's errors as sentences about the database."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise DatabaseError(
+                f"`{url}` is locked by another process (waited {_BUSY_SECONDS:g} s). "
+                "Hint: end that process, or give each run its own `db=`"
+            ) from error
+        raise DatabaseError(f"`{url}`: {error}") from error
+    except sqlite3.ProgrammingError as error:  # a closed connection
+        raise DatabaseError(f"`{url}`: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise DatabaseError(f"`{url}` is not a sound SQLite database: {error}") from error
+
+
+def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
+    program, params, trace, times, failure, raced, phases, timestamp, seed, trial = row
+    try:
+        return Record(
+            task=task,
+            program=program,
+            params=_params(json.loads(params)),
+            trace=trace,
+            times=tuple(float(t) for t in json.loads(times)),
+            failure=failure,
+            raced=bool(raced),
+            phases=tuple((str(name), float(seconds)) for name, seconds in json.loads(phases)),
+            timestamp=timestamp,
+            seed=seed,
+            trial=trial,
+        )
+    except (ValueError, TypeError) as error:
+        raise DatabaseError(f"a record of trial {trial} does not read: {error}. Was the file edited?") from error
+
+
+def _params(pairs: list[list[Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple((str(name), int(value)) for name, value in pairs)
+
+
+def _program_name(trace: str) -> str:
+    """`conv2d` of `trace 1 of conv2d[H=14]:`, without parsing the rest."""
+    return trace.partition(" of ")[2].partition("[")[0].partition(":")[0].strip()

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from metasched.database import DatabaseError, Missing, Record, TaskKey, code_version, open_database
+from metasched.database import sqlite as backend
+from metasched.database.base import Backends
+
+TASK = TaskKey("ab" * 32, "cpu skylake-avx512 threads=2", 2, "metasched 0 numba 0 llvmlite 0")
+RECORD = Record(
+    task=TASK,
+    program="program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n",
+    params=(("N", 4),),
+    trace='trace 1 of p[N=4]:\n    b = get_block("B")\n',
+    times=(0.5, 0.25, 1 / 3),
+    failure=None,
+    raced=False,
+    phases=(("build", 0.125), ("run", 0.5)),
+    timestamp=1_700_000_000.5,
+    seed=7,
+    trial=3,
+)
+FAILED = replace(RECORD, times=(), failure="wrong-result", trial=4)
+
+
+def url_of(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def timed(*times: float, trial: int = 0) -> Record:
+    return replace(RECORD, times=times, trial=trial)
+
+
+def test_a_record_comes_back_as_it_was_from_a_new_connection(tmp_path: Path) -> None:
+    with open_database(url_of(tmp_path / "r.db")) as db:
+        db.add(RECORD)
+        db.add(FAILED)
+    with open_database(url_of(tmp_path / "r.db"), Missing.RAISE) as db:
+        assert db.records(TASK) == [RECORD, FAILED]
+
+
+def test_texts_of_any_kind_survive() -> None:
+    record = replace(RECORD, program="π 'quoted' \"twice\"; DROP TABLE records; \n\t\\", trace="")
+    with open_database("sqlite:///:memory:") as db:
+        db.add(record)
+        assert db.records(TASK) == [record]
+
+
+def test_best_is_the_least_median_and_complete_measurements_come_first() -> None:
+    with open_database("sqlite:///:memory:") as db:
+        assert db.best(TASK) is None
+        db.add(FAILED)
+        assert db.best(TASK) is None
+        db.add(timed(1.0, 9.0, 9.0, trial=0))
+        db.add(timed(3.0, 3.0, 3.0, trial=1))
+        db.add(timed(3.0, trial=2))
+        db.add(replace(timed(2.0, trial=3), raced=True))
+        best = db.best(TASK)
+    assert best is not None
+    assert best.trial == 1
+    assert best.seconds == 3.0
+
+
+def test_tasks_are_kept_apart_by_every_field_and_failures_count() -> None:
+    others = [
+        replace(TASK, program_hash="cd" * 32),
+        replace(TASK, target="cpu other"),
+        replace(TASK, threads=1),
+        replace(TASK, code_version="metasched 1"),
+    ]
+    with open_database("sqlite:///:memory:") as db:
+        db.add(RECORD)
+        db.add(FAILED)
+        for other in others:
+            assert db.count(other) == 0
+            assert db.records(other) == []
+            db.add(replace(RECORD, task=other))
+        assert db.count(TASK) == 2
+        assert [db.count(other) for other in others] == [1, 1, 1, 1]
+
+
+def test_stats_name_the_program_and_count_failures_by_reason(tmp_path: Path) -> None:
+    with open_database(url_of(tmp_path / "s.db")) as db:
+        assert db.stats().tasks == ()
+        for record in (RECORD, FAILED, FAILED, replace(FAILED, failure="run-timeout", timestamp=5.0)):
+            db.add(record)
+        db.add(replace(FAILED, task=replace(TASK, threads=1)))
+        stats = db.stats()
+    assert stats.records == 5
+    first, second = stats.tasks
+    assert (first.program, first.params, first.records) == ("p", (("N", 4),), 4)
+    assert first.failures == (("wrong-result", 2), ("run-timeout", 1))
+    assert (first.best_seconds, first.first, first.last) == (1 / 3, 5.0, RECORD.timestamp)
+    assert (second.task.threads, second.best_seconds) == (1, None)
+
+
+@pytest.mark.parametrize("times", [(0.0,), (-1.0,), (float("nan"),), (float("inf"),), ()])
+def test_times_are_positive_and_finite(times: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="times"):
+        replace(RECORD, times=times)
+
+
+def test_the_file_is_in_wal_mode_and_each_add_is_a_commit(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    with open_database(url_of(path)) as db:
+        db.add(RECORD)
+        with sqlite3.connect(path) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert other.execute("SELECT count(*) FROM records").fetchone() == (1,)
+        other.close()
+
+
+def test_it_may_be_used_from_several_threads() -> None:
+    with open_database("sqlite:///:memory:") as db:
+        threads = [threading.Thread(target=lambda n=n: db.add(replace(RECORD, trial=n))) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(r.trial for r in db.records(TASK)) == list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("metasched.db", "hint: for a file, write `sqlite:///metasched.db`"),
+        ("postgres://host/db", "no database backend for `postgres://`"),
+        ("sqlite://file.db", "names no file"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:////no/such/folder/x.db", "no folder `/no/such/folder`"),
+    ],
+)
+def test_a_bad_url_says_what_to_write(url: str, message: str) -> None:
+    with pytest.raises(DatabaseError) as caught:
+        open_database(url)
+    assert message.lower() in str(caught.value).lower()
+
+
+def test_a_missing_database_is_not_made_by_reading(tmp_path: Path) -> None:
+    path = tmp_path / "typo.db"
+    with pytest.raises(DatabaseError, match="no database at"):
+        open_database(url_of(path), Missing.RAISE)
+    assert not path.exists()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    open_database(url_of(path)).close()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {backend.SCHEMA_VERSION + 1}")
+    connection.close()
+    with pytest.raises(DatabaseError, match="newer metasched"):
+        open_database(url_of(path))
+
+
+def test_somebody_elses_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE notes (text)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(DatabaseError, match="something else"):
+        open_database(url_of(path))
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.db"
+    path.write_text("this is not a database\n" * 100)
+    with pytest.raises(DatabaseError, match="not a sound SQLite database"):
+        open_database(url_of(path))
+
+
+def test_a_locked_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_BUSY_SECONDS", 0.05)
+    path = tmp_path / "l.db"
+    with open_database(url_of(path)) as db:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseError, match="locked by another process"):
+            db.add(RECORD)
+        other.execute("ROLLBACK")
+        other.close()
+        db.add(RECORD)
+        assert db.count(TASK) == 1
+
+
+def test_an_edited_record_is_reported_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    with open_database(url_of(path)) as db:
+        db.add(RECORD)
+        connection = sqlite3.connect(path)
+        connection.execute("""UPDATE records SET times = '["__import__(1)"]'""")
+        connection.commit()
+        connection.close()
+        with pytest.raises(DatabaseError, match="trial 3 does not read"):
+            db.records(TASK)
+
+
+def test_a_closed_database_says_so(tmp_path: Path) -> None:
+    db = open_database(url_of(tmp_path / "c.db"))
+    db.close()
+    with pytest.raises(DatabaseError, match="closed database"):
+        db.add(RECORD)
+
+
+def test_other_schemes_plug_in() -> None:
+    opened = open_database("memory://x", backends=Backends({"memory": f"{__name__}:_open_memory"}))
+    assert opened.url == "memory://x"
+
+
+def _open_memory(url: str, missing: Missing) -> backend.SQLiteDatabase:
+    del missing
+    return backend.SQLiteDatabase(url, sqlite3.connect(":memory:"))
+
+
+def test_the_code_version_names_all_three() -> None:
+    assert [word for word in code_version().split() if word.isalpha()] == ["metasched", "numba", "llvmlite"]
