@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, Self
+from typing import Any, Self, TypeVar, dataclass_transform
 
 from metasched.ir.dtypes import INDEX, DType
+
+T = TypeVar("T")
 
 
 class Node:
@@ -101,7 +103,10 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return names
 
 
-node = dataclass(frozen=True, eq=False)
+@dataclass_transform(frozen_default=True, eq_default=False)
+def node(cls: type[T]) -> type[T]:
+    """Declare a node: a frozen dataclass with `Node`'s structural equality."""
+    return dataclass(frozen=True, eq=False)(cls)
 
 
 # --- expressions -----------------------------------------------------------------------------------------

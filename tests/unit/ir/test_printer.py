@@ -81,7 +81,7 @@ def test_expressions_have_no_superfluous_parentheses(e: Expr, text: str) -> None
 
 
 def scheduled() -> Func:
-    t0, t1 = Var("t0"), Var("t1")
+    t0 = Var("t0")
     i0, i1, j0, j1 = (Var(n) for n in ("i_0", "i_1", "j_0", "j_1"))
     spatial = (IterVar("i", const(127), IterKind.SPATIAL), IterVar("j", const(512), IterKind.SPATIAL))
     dense = Block(
