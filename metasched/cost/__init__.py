@@ -1,0 +1,1 @@
+"""Which candidates are worth measuring: features of a whole population, and the models that score them."""

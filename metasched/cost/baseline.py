@@ -1,0 +1,34 @@
+"""Scores that need no measurement."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.cost.features import NAMES, Features
+from metasched.cost.footprint import Array
+
+_EFFICIENCY = NAMES.index("all.efficiency")
+_CYCLES = NAMES.index("all.total_cycles")
+
+
+def analytic_efficiency(features: Features) -> Array:
+    """The share of peak arithmetic that the hand-made roofline expects, float64 of shape (n,)."""
+    return features[:, _EFFICIENCY].astype(np.float64)
+
+
+def analytic_score(features: Features) -> Array:
+    """Higher is faster: minus log2 of the cycles that the hand-made roofline expects, float64 of shape (n,)."""
+    return -features[:, _CYCLES].astype(np.float64)
+
+
+class RandomModel:
+    """Scores without looking: the baseline that a model has to beat. Reproducible by seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def fit(self, features: Features, throughput: Array) -> None:
+        """Learns nothing."""
+
+    def predict(self, features: Features) -> Array:
+        return self._rng.random(len(features))

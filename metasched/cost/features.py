@@ -1,0 +1,206 @@
+"""Features of scheduled programs, as arrays over a population.
+
+A `FeatureProgram` is made once from a *symbolic* program, whose loop extents are expressions over free tile
+variables, and then maps a population (an integer array, a row per candidate) to its features by array arithmetic.
+Every program has the same features in the same order, so one model serves all sketches of a task, and all tasks.
+
+Groups (a statement is a block of the scheduled program). The heaviest statement (a reduction before a plain store,
+then more iteration variables, then more arithmetic, then program order) has them all, as `s0.*`; the next one a
+selection, `s1.*`; sums over all statements are `all.*`.
+
+arithmetic      operations by kind, iterations, wasted iterations (recomputation and imperfect tiles), guards that
+                interval arithmetic cannot discharge. Kinds and counts as in Ansor's appendix B, group 1.
+vectors         lanes, share of lanes at work, accesses by contiguous, broadcast and strided along the vectorised
+                loop. Useful-lane and access-kind terms as in Halide's Adams2019 features.
+registers       the tile inside the innermost reduction loop: accumulators and loads in vectors, copies made by
+                unrolling, code size, whether accumulators stay in registers.
+parallelism     tasks, tasks a thread, imbalance (idle-core factor of Adams2019).
+locality        for each cache, the outermost loop level whose working set fits, arithmetic per byte moved into it
+                (Ansor's arithmetic-intensity curve, read at the three places that matter).
+buffers         for each access: bytes, lines, reuse count and distance (Ansor, group 2), traffic into each cache,
+                strides, and set conflicts of power-of-two rows.
+cycles          a hand-made roofline from the above: operations, ports, latency, L2, L3 and memory, and their sum.
+                A model that starts from it needs fewer measurements.
+structure       depth, loops shared by fusion, temporaries, register buffers, parallel loops.
+
+Counts, bytes and cycles are given as log2(1 + x); shares, ratios and flags as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from metasched.cost.footprint import Array
+from metasched.cost.index import Table
+from metasched.cost.machine import CORE, Machine
+from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
+from metasched.cost.nest import Nest, Statement, analyse
+from metasched.cost.statement import Columns, View, describe
+from metasched.ir.evaluate import Evaluator
+from metasched.ir.nodes import Func
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+Features = np.ndarray[Any, np.dtype[np.float32]]
+
+# Rows evaluated at a time: small enough for the arrays of one statement to stay in the second-level cache.
+CHUNK = 2048
+
+STATEMENT_NAMES = (
+    *("flops", "iterations", "arithmetic", "divisions", "special", "choices", "waste"),
+    *("live_guards", "vector_guards"),
+    *("reduces", "inner_reduction", "reduction"),
+    *("lanes", "vector_extent", "useful_lanes", "inside_vector", "contiguous", "broadcast", "strided", "store_step"),
+    *("copies", "code_bytes", "tile_operations", "accumulators", "register_pressure", "held"),
+    *("loads_per_operation", "broadcasts_per_operation"),
+    *("tasks", "tasks_per_thread", "imbalance", "speedup", "task_instances"),
+    *("l1_intensity", "l1_inside", "l2_intensity", "l2_inside", "l3_intensity", "l3_inside"),
+    *("depth", "shared_loops", "innermost", "store_in_registers", "stored_elements"),
+    *("operation_cycles", "port_cycles", "latency_cycles", "core_cycles"),
+    *("l2_cycles", "l3_cycles", "memory_cycles", "cycles"),
+)
+SECOND_NAMES = (
+    *("flops", "waste", "live_guards", "reduces", "lanes", "useful_lanes", "contiguous", "strided"),
+    *("copies", "accumulators", "held", "tasks", "imbalance", "l1_intensity", "l2_intensity", "depth"),
+    *("shared_loops", "core_cycles", "memory_cycles", "cycles"),
+)
+SUMMED = ("flops", "core_cycles", "l2_cycles", "l3_cycles", "memory_cycles", "cycles", "code_bytes", "live_guards")
+WHOLE_NAMES = (
+    *SUMMED,
+    *("domain_flops", "launch_cycles", "total_cycles", "efficiency", "serial_share", "allocated"),
+    *("statements", "temps", "register_temps", "parallel_loops"),
+)
+RAW = frozenset(
+    {
+        *("waste", "useful_lanes", "register_pressure", "held", "loads_per_operation", "broadcasts_per_operation"),
+        *("imbalance", "reduces", "store_in_registers", "efficiency", "serial_share"),
+    }
+)
+
+NAMES: tuple[str, ...] = (
+    *(f"s0.{name}" for name in STATEMENT_NAMES),
+    *(f"s0.b{n}.{name}" for n in range(BUFFERS) for name in BUFFER_NAMES),
+    *(f"s1.{name}" for name in SECOND_NAMES),
+    *(f"all.{name}" for name in WHOLE_NAMES),
+)
+_LOGS = tuple(name.rsplit(".", 1)[-1] not in RAW for name in NAMES)
+
+
+class FeatureProgram:
+    """Features of every candidate of one symbolic program.
+
+    Args:
+        func: the program; its free variables are among `columns`.
+        columns: the tile variables, in the order of a row's entries.
+        target: caches, vector width, registers and threads to judge by.
+
+    Calling it with rows, int64 of shape (n, len(columns)), gives float32 of shape (n, len(names)). The features of a
+    row are those of the program with the row's numbers put in.
+
+    `fallbacks` counts index expressions that are not quasi-affine and are taken to reach anywhere in their dimension.
+    """
+
+    names = NAMES
+
+    def __init__(self, func: Func, columns: tuple[str, ...], target: Machine) -> None:
+        self.columns = columns
+        self.target = target
+        table = Table()
+        self._nest = analyse(func, table)
+        self._order = _by_weight(self._nest)
+        self._evaluate = Evaluator(table.exprs)
+        self.fallbacks = table.unknown
+
+    def __call__(self, rows: Rows) -> Features:
+        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(rows), len(self.columns))
+        out = np.empty((len(rows), len(NAMES)), dtype=np.float32)
+        for start in range(0, len(rows), CHUNK):
+            part = rows[start : start + CHUNK]
+            block = np.empty((len(NAMES), len(part)), dtype=np.float32)
+            for n, (column, log) in enumerate(zip(self._columns(part), _LOGS, strict=True)):
+                if log:
+                    np.log2(column + 1.0, out=block[n])
+                else:
+                    block[n] = column
+            out[start : start + CHUNK] = block.T
+        return out
+
+    def _columns(self, rows: Rows) -> list[Array]:
+        count = len(rows)
+        env: Mapping[str, Any] = {name: np.ascontiguousarray(rows[:, n]) for n, name in enumerate(self.columns)}
+        sizes = [np.asarray(value, dtype=np.float32) for value in self._evaluate(env)]
+        views = [View(statement, sizes, count, self.target) for statement in self._nest.statements]
+        described = [describe(view) for view in views]
+        empty = np.zeros(count, np.float32)
+        first, second = ([*self._order, None, None])[:2]
+        out = [_named(described, first, name, empty) for name in STATEMENT_NAMES]
+        if first is None:
+            out += [empty] * (BUFFERS * len(BUFFER_NAMES))
+        else:
+            out += buffers(views[first]).values()
+        out += [_named(described, second, name, empty) for name in SECOND_NAMES]
+        whole = self._whole(views, described, count)
+        return out + [whole[name] for name in WHOLE_NAMES]
+
+    def _whole(self, views: list[View], described: list[Columns], count: int) -> Columns:
+        out: Columns = {}
+        for name in SUMMED:
+            total = np.zeros(count, np.float32)
+            for columns in described:
+                total += columns[name]
+            out[name] = total
+        useful, serial, allocated = (
+            np.zeros(count, np.float32),
+            np.zeros(count, np.float32),
+            np.zeros(count, np.float32),
+        )
+        for view, columns in zip(views, described, strict=True):
+            useful += view.domain * view.statement.operations.flops
+            serial += columns["cycles"] * (columns["speedup"] == 1)
+            allocated += _allocated(view)
+        launches = self._nest.parallel_loops * CORE.parallel_launch
+        total = out["cycles"] + launches
+        lanes = self.target.vector_bits / 32
+        peak = 2.0 * CORE.operations * lanes * max(self.target.threads, 1)
+        out["domain_flops"] = useful
+        out["launch_cycles"] = np.full(count, launches, np.float32)
+        out["total_cycles"] = total
+        out["efficiency"] = useful / np.maximum(total * peak, 1.0)
+        out["serial_share"] = serial / np.maximum(total, 1.0)
+        out["allocated"] = allocated
+        out["statements"] = np.full(count, float(len(views)), np.float32)
+        out["temps"] = np.full(count, float(self._nest.temps), np.float32)
+        out["register_temps"] = np.full(count, float(self._nest.register_temps), np.float32)
+        out["parallel_loops"] = np.full(count, float(self._nest.parallel_loops), np.float32)
+        return out
+
+
+def _named(described: list[Columns], statement: int | None, name: str, empty: Array) -> Array:
+    return empty if statement is None else described[statement][name]
+
+
+def _allocated(view: View) -> Array:
+    """Bytes of the temporary that the statement writes."""
+    store = view.statement.store
+    if store.alloc is None:
+        return np.zeros(view.rows, np.float32)
+    bytes_used: Array = view.marks[0].elements[store.alloc] * store.element_bytes
+    return bytes_used
+
+
+def _by_weight(nest: Nest) -> list[int]:
+    """Statements, heaviest first, by what does not depend on the candidate."""
+
+    def weight(n: int) -> tuple[bool, int, float, int]:
+        statement: Statement = nest.statements[n]
+        return (statement.reduces, len(statement.domain), statement.operations.instructions, -n)
+
+    return sorted(range(len(nest.statements)), key=weight, reverse=True)
+
+
+def features_of(func: Func, target: Machine) -> Features:
+    """Features of one concrete program, float32 of shape (number of features,)."""
+    features: Features = FeatureProgram(func, (), target)(np.empty((1, 0), dtype=np.int64))[0]
+    return features

@@ -1,0 +1,172 @@
+"""How much of each buffer a statement touches under each of its loops, over a population.
+
+Arrays here are `(levels, rows)`: level `l` means that the `l` outermost loops stand still and the others run, so
+level 0 is the whole statement and level `depth` a single instance. Sizes are float32: they end up as logarithms, and
+index extents are exact to 2^24.
+
+The extent of an index under a level is the sum over its terms of |coefficient| * range of the atom. It is exact for
+one loop a term and an upper bound where terms overlap, clipped to the buffer's shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom
+from metasched.cost.nest import Access, Guard, Statement
+
+Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
+LINE = 64
+Levels = np.ndarray[Any, np.dtype[np.int64]]
+FAR = 1e12  # the reach of an index that is not quasi-affine: everywhere
+
+
+class Ranges:
+    """Reach of index expressions under every level of one statement."""
+
+    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int) -> None:
+        self.sizes = sizes
+        self.rows = rows
+        self.depth = len(statement.loops)
+        self.extents = np.empty((self.depth, rows), np.float32)
+        for loop, info in enumerate(statement.loops):
+            self.extents[loop] = sizes[info.extent]
+        self.steps = self.extents - 1.0
+        self._reaches: dict[Index, Array] = {}
+
+    def reach(self, index: Index) -> Array:
+        """Largest minus smallest value of `index` under each level."""
+        found = self._reaches.get(index)
+        if found is None:
+            found = self._reaches[index] = self._reach(index)
+        return found
+
+    def _reach(self, index: Index) -> Array:
+        total = np.zeros((self.depth + 1, self.rows), np.float32)
+        for term in index.terms:
+            coefficient = np.abs(self.sizes[term.coefficient])
+            if isinstance(term.atom, LoopAtom):
+                total[: term.atom.loop + 1] += coefficient * self.steps[term.atom.loop]
+            else:
+                total += coefficient * self._atom_reach(term.atom)
+        return total
+
+    def _atom_reach(self, atom: Atom) -> Array:
+        if isinstance(atom, QuotientAtom):
+            quotient: Array = np.floor(self.reach(atom.value) / self.sizes[atom.divisor])
+            return quotient
+        if isinstance(atom, RemainderAtom):
+            remainder: Array = np.minimum(self.reach(atom.value), self.sizes[atom.divisor] - 1.0)
+            return remainder
+        if isinstance(atom, ClampAtom):
+            return self.reach(atom.value)
+        anywhere = np.zeros((self.depth + 1, self.rows), np.float32)
+        if not isinstance(atom, LoopAtom):
+            for loop in atom.loops:
+                anywhere[: loop + 1] = np.where(self.extents[loop] > 1, FAR, anywhere[: loop + 1])
+        return anywhere
+
+    def step(self, index: Index, loop: int) -> Array:
+        """By how much `index` moves when `loop` does, where that is one number; else the first step's."""
+        total = np.zeros(self.rows, np.float32)
+        for term in index.terms:
+            if term.atom == LoopAtom(loop):
+                total += self.sizes[term.coefficient]
+            elif not isinstance(term.atom, LoopAtom):
+                total += self.sizes[term.coefficient] * self._atom_step(term.atom, loop)
+        return total
+
+    def _atom_step(self, atom: Atom, loop: int) -> Array:
+        if isinstance(atom, QuotientAtom):
+            quotient: Array = np.floor(self.step(atom.value, loop) / self.sizes[atom.divisor])
+            return quotient
+        if isinstance(atom, RemainderAtom):
+            return np.fmod(self.step(atom.value, loop), self.sizes[atom.divisor])
+        if isinstance(atom, ClampAtom):
+            return self.step(atom.value, loop)
+        return np.zeros(self.rows, np.float32) if isinstance(atom, LoopAtom) else np.full(self.rows, FAR, np.float32)
+
+    def live(self, guard: Guard) -> Array:
+        """1 where interval arithmetic does not show that the guard always holds, else 0."""
+        highest = np.array(np.broadcast_to(self.sizes[guard.value.constant], (self.rows,)))
+        for term in guard.value.terms:
+            coefficient = np.maximum(self.sizes[term.coefficient], 0.0)
+            if isinstance(term.atom, LoopAtom):
+                highest += coefficient * self.steps[term.atom.loop]
+            else:
+                highest += np.where(coefficient > 0, self._atom_reach(term.atom)[0], 0.0) * coefficient
+        live: Array = (highest >= 0).astype(np.float32)
+        return live
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """One access under every level.
+
+    elements, lines: (levels, rows), distinct elements and cache lines touched, counted per level.
+    strides: per dimension, in elements of the buffer as stored: (rows,).
+    element_bytes: int. row_bytes: (rows,) distance of neighbouring rows of the last dimension but one.
+    run: (levels, rows) contiguous elements at a time.
+    """
+
+    elements: Array
+    lines: Array
+    strides: tuple[Array, ...]
+    row_bytes: Array
+    run: Array
+
+
+def footprint(access: Access, ranges: Ranges) -> Footprint:
+    """What `access` touches under each level of its statement."""
+    rows = ranges.rows
+    shape = [np.broadcast_to(ranges.sizes[slot], (rows,)) for slot in access.shape]
+    spans = [np.minimum(ranges.reach(dim) + 1.0, extent) for dim, extent in zip(access.dims, shape, strict=True)]
+    if access.alloc is not None:
+        shape = [span[access.alloc] for span in spans]
+    strides: list[Array] = []
+    step: Array = np.ones(rows, np.float32)
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent
+    strides.reverse()
+    if not spans:
+        one = np.ones((ranges.depth + 1, rows), np.float32)
+        return Footprint(one, one, (), np.zeros(rows, np.float32), one)
+    elements = spans[0]
+    for span in spans[1:]:
+        elements = elements * span
+    run = spans[-1]
+    for inner in range(len(spans) - 1, 0, -1):
+        # A row that is touched whole continues into the next one.
+        whole = strides[inner - 1] <= run
+        if not whole.any():
+            break
+        run = np.where(whole, run * spans[inner - 1], run)
+    lines = elements / run * np.ceil(run * (access.element_bytes / LINE))
+    row = strides[-2] * access.element_bytes if len(strides) > 1 else np.zeros(rows, np.float32)
+    return Footprint(elements, lines, tuple(strides), row, run)
+
+
+def flat_step(access: Access, mark: Footprint, ranges: Ranges, loop: int) -> Array:
+    """Elements in storage between what `access` touches at one iteration of `loop` and at the next."""
+    total = np.zeros(ranges.rows)
+    for dim, stride in zip(access.dims, mark.strides, strict=True):
+        if dim.uses(loop):
+            total = total + ranges.step(dim, loop) * stride
+    return total
+
+
+def at_level(values: Array, level: Levels) -> Array:
+    """`values[l, n]` for every row n, where `level[n]` is `l * rows + n` (see `positions`)."""
+    picked: Array = values.ravel().take(level)
+    return picked
+
+
+def positions(level: Levels) -> Levels:
+    """A level for every row, as a position in a flat `(levels, rows)` array."""
+    rows = len(level)
+    return level * rows + np.arange(rows)

@@ -1,0 +1,52 @@
+"""The few constants of a CPU core that the hand-made terms use.
+
+They are orders of magnitude for current x86 cores, the same for every target: the learned model corrects what they
+get wrong. What differs between targets (caches, vector registers, threads) comes from the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Machine(Protocol):
+    """What features ask of a target; sizes in bytes."""
+
+    @property
+    def threads(self) -> int: ...
+    @property
+    def l1(self) -> int: ...
+    @property
+    def l2(self) -> int: ...
+    @property
+    def l3(self) -> int: ...
+    @property
+    def vector_bits(self) -> int: ...
+    @property
+    def registers(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Core:
+    """Per cycle: vector operations, loads, stores, and bytes from each cache. Latencies in cycles."""
+
+    operations: float = 2.0
+    loads: float = 2.0
+    stores: float = 1.0
+    operation_latency: float = 4.0
+    memory_round_trip: float = 9.0
+    l2_bytes: float = 40.0
+    l3_bytes: float = 12.0
+    memory_bytes: float = 5.0
+    loop_overhead: float = 1.5
+    parallel_launch: float = 5000.0
+    task_overhead: float = 100.0
+    instruction_bytes: float = 8.0
+    code_bytes: float = 24 * 1024
+    l1_ways: int = 8
+    l2_ways: int = 16
+    usable: float = 0.8
+
+
+CORE = Core()

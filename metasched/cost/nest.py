@@ -1,0 +1,268 @@
+"""What the features need to know of a program, extracted once: statements, their loops and their accesses.
+
+Every size in here is an expression without loop variables (a constant, or one over free tile variables). It is
+entered in a `Table`, and the analysis keeps its number only, so that one evaluation of the table over a
+population gives every size of every candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from metasched.cost.index import Index, Table, index_of
+from metasched.cost.operations import Operations, count
+from metasched.ir.affine import substitute
+from metasched.ir.nodes import (
+    Annotation,
+    Binary,
+    BinOp,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    Load,
+    LoopKind,
+    Scope,
+    Seq,
+    Stmt,
+    Var,
+)
+
+UNROLL_LIMIT = "unroll_limit"
+
+
+@dataclass(frozen=True)
+class LoopInfo:
+    """A loop above a statement. `limits` are the unroll limits in force inside it (slots)."""
+
+    var: str
+    extent: int
+    kind: LoopKind
+    lanes: int | None
+    limits: tuple[int, ...]
+    reduces: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """One buffer access of a statement.
+
+    `dims[n]` is the index of dimension `n` over the statement's loops, `shape[n]` the slot of its extent.
+    `alloc` is the number of loops outside the buffer's allocation: storage is compacted to the region used under
+    them; None for inputs and outputs, which keep their shape.
+    """
+
+    buffer: str
+    dims: tuple[Index, ...]
+    shape: tuple[int, ...]
+    element_bytes: int
+    is_store: bool
+    is_register: bool
+    alloc: int | None
+
+    def uses(self, loop: int) -> bool:
+        return any(dim.uses(loop) for dim in self.dims)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition `value < 0` of a statement (`value <= 0` is entered as `value - 1 < 0`)."""
+
+    value: Index
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A block with its loops, outermost first. The store is the first access."""
+
+    name: str
+    loops: tuple[LoopInfo, ...]
+    accesses: tuple[Access, ...]
+    guards: tuple[Guard, ...]
+    opaque_guards: int
+    operations: Operations
+    domain: tuple[int, ...]
+    reduces: bool
+    updates_only: bool
+    shared_loops: int
+
+    @property
+    def store(self) -> Access:
+        return self.accesses[0]
+
+    @property
+    def vector(self) -> int | None:
+        """The depth of the vectorised loop."""
+        for depth in reversed(range(len(self.loops))):
+            if self.loops[depth].kind is LoopKind.VECTORIZED:
+                return depth
+        return None
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A program's statements in order, and what holds for it as a whole."""
+
+    statements: tuple[Statement, ...]
+    temps: int
+    register_temps: int
+    parallel_loops: int
+
+
+@dataclass(frozen=True)
+class _Site:
+    block: Block
+    loops: tuple[For, ...]
+
+
+def analyse(func: Func, table: Table) -> Nest:
+    """The statements of `func`; its sizes go into `table`."""
+    sites = list(_sites(func.body, ()))
+    depths = _allocation_depths(func, sites)
+    buffers = {buffer.name: buffer for buffer in func.buffers()}
+    statements = tuple(_statement(site, buffers, depths, table) for site in sites)
+    statements = tuple(replace(statement, shared_loops=_shared(n, sites)) for n, statement in enumerate(statements))
+    return Nest(
+        statements,
+        temps=len(func.temps),
+        register_temps=sum(buffer.scope is Scope.REGISTER for buffer in func.temps),
+        parallel_loops=sum(isinstance(n, For) and n.kind is LoopKind.PARALLEL for n in func.body.walk()),
+    )
+
+
+def _sites(stmt: Stmt, above: tuple[For, ...]) -> Iterator[_Site]:
+    if isinstance(stmt, Block):
+        yield _Site(stmt, above)
+    elif isinstance(stmt, For):
+        yield from _sites(stmt.body, (*above, stmt))
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            yield from _sites(child, above)
+    else:
+        raise TypeError(f"no features for a statement of kind {type(stmt).__name__}")
+
+
+def _common(a: tuple[For, ...], b: tuple[For, ...]) -> int:
+    depth = 0
+    for x, y in zip(a, b, strict=False):
+        if x.var != y.var:
+            break
+        depth += 1
+    return depth
+
+
+def _shared(n: int, sites: list[_Site]) -> int:
+    """How many loops a statement shares with the neighbour it is fused deepest with."""
+    others = (_common(sites[n].loops, other.loops) for m, other in enumerate(sites) if m != n)
+    return max(others, default=0)
+
+
+def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
+    """For each temporary, the number of loops common to all statements that touch it."""
+    touching: dict[str, list[_Site]] = {buffer.name: [] for buffer in func.temps}
+    for site in sites:
+        for name in {site.block.store.buffer, *(load.buffer for load in _loads(site.block.store.value))}:
+            if name in touching:
+                touching[name].append(site)
+    depths = {}
+    for name, users in touching.items():
+        depth = min((len(site.loops) for site in users), default=0)
+        for site in users:
+            depth = min(depth, _common(users[0].loops, site.loops))
+        depths[name] = depth
+    return depths
+
+
+def _loads(value: Expr) -> Iterator[Load]:
+    return (node for node in value.walk() if isinstance(node, Load))
+
+
+def _limits(annotations: tuple[Annotation, ...], table: Table) -> tuple[int, ...]:
+    return tuple(table.slot(a.value) for a in annotations if a.key == UNROLL_LIMIT and isinstance(a.value, Expr))
+
+
+def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
+    reducing = {
+        node.name
+        for iter_var, binding in zip(site.block.iters, site.block.bindings, strict=True)
+        if iter_var.kind is IterKind.REDUCE
+        for node in binding.walk()
+        if isinstance(node, Var)
+    }
+    block_limits = _limits(site.block.annotations, table)
+    limits: tuple[int, ...] = ()
+    out = []
+    for loop in site.loops:
+        limits += _limits(loop.annotations, table)
+        out.append(
+            LoopInfo(
+                loop.var,
+                table.slot(loop.extent),
+                loop.kind,
+                table.slot(loop.lanes) if loop.kind is LoopKind.VECTORIZED and loop.lanes is not None else None,
+                limits + block_limits,
+                loop.var in reducing,
+            )
+        )
+    return tuple(out)
+
+
+def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, int], table: Table) -> Statement:
+    block = site.block
+    loop_of = {loop.var: depth for depth, loop in enumerate(site.loops)}
+    values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
+    accesses: dict[tuple[str, tuple[Expr, ...]], Access] = {}
+    targets = [(block.store.buffer, block.store.indices)]
+    targets += [(load.buffer, load.indices) for load in _loads(block.store.value)]
+    for name, indices in targets:
+        if (name, indices) not in accesses:
+            buffer = buffers[name]
+            accesses[name, indices] = Access(
+                name,
+                tuple(index_of(substitute(e, values), loop_of, table) for e in indices),
+                tuple(table.slot(extent) for extent in buffer.shape),
+                buffer.dtype.bytes,
+                is_store=not accesses,
+                is_register=buffer.scope is Scope.REGISTER,
+                alloc=depths.get(name),
+            )
+    guards, opaque = _guards(tuple(substitute(g, values) for g in block.guards), loop_of, table)
+    return Statement(
+        block.name,
+        _loops(site, table),
+        tuple(accesses.values()),
+        guards,
+        opaque,
+        count(block.store.value, block.reducer),
+        tuple(table.slot(it.extent) for it in block.iters),
+        reduces=block.reducer is not None,
+        updates_only=block.reducer is not None and block.init is None,
+        shared_loops=0,
+    )
+
+
+def _guards(conditions: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> tuple[tuple[Guard, ...], int]:
+    guards: list[Guard] = []
+    opaque = 0
+    pending = list(conditions)
+    while pending:
+        condition = pending.pop(0)
+        if isinstance(condition, Binary) and condition.op is BinOp.AND:
+            pending += [condition.a, condition.b]
+        elif isinstance(condition, Binary) and condition.op in _NEGATIVE:
+            guards.append(Guard(index_of(_NEGATIVE[condition.op](condition.a, condition.b), loop_of, table)))
+        elif not isinstance(condition, Const):
+            opaque += 1
+    return tuple(guards), opaque
+
+
+_NEGATIVE = {
+    BinOp.LT: lambda a, b: a - b,
+    BinOp.LE: lambda a, b: a - b - 1,
+    BinOp.GT: lambda a, b: b - a,
+    BinOp.GE: lambda a, b: b - a - 1,
+}

@@ -1,0 +1,63 @@
+"""What one instance of a statement computes, counted from its expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Load, Reducer, Select, Unary
+
+# Vector instructions of an inlined polynomial, roughly; a function not listed counts as SPECIAL_DEFAULT.
+SPECIAL_COST = {"sqrt": 8.0, "rsqrt": 8.0, "abs": 1.0, "floor": 1.0, "ceil": 1.0, "exp": 14.0, "log": 18.0}
+SPECIAL_DEFAULT = 24.0
+DIVISION_COST = 8.0
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Counts for one instance: arithmetic, divisions, math functions, comparisons with selections, casts.
+
+    `instructions` estimates vector instructions: a multiplication that feeds a sum is one with it (FMA),
+    divisions and math functions count by their cost.
+    """
+
+    arithmetic: int
+    divisions: int
+    special: int
+    choices: int
+    casts: int
+    instructions: float
+
+    @property
+    def flops(self) -> int:
+        return self.arithmetic + self.divisions + self.special
+
+
+def count(value: Expr, reducer: Reducer | None) -> Operations:
+    """The operations of `value`, and of reducing it; index arithmetic does not count."""
+    arithmetic = divisions = special = choices = casts = 0
+    cost = 0.0
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load):
+            continue
+        if isinstance(node, Call):
+            special += 1
+            cost += SPECIAL_COST.get(node.func, SPECIAL_DEFAULT)
+        elif isinstance(node, Binary) and (node.op.is_comparison or node.op.is_logical):
+            choices += 1
+        elif isinstance(node, Binary) and node.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV):
+            divisions += 1
+        elif isinstance(node, Binary | Unary):
+            arithmetic += 1
+        elif isinstance(node, Select):
+            choices += 1
+        elif isinstance(node, Cast):
+            casts += 1
+        stack.extend(child for child in node.children() if isinstance(child, Expr))
+    fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL
+    instructions = cost + arithmetic + divisions * DIVISION_COST + choices + casts
+    if reducer is not None:
+        arithmetic += 1
+        instructions += 0 if fused else 1
+    return Operations(arithmetic, divisions, special, choices, casts, float(max(instructions, 1.0)))

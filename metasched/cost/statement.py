@@ -1,0 +1,429 @@
+"""Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles.
+
+Every function takes the `View` of a statement and returns named arrays of one value per row, in a fixed order.
+Which of them are taken as log2(1 + x) is decided where they are gathered (`metasched.cost.features`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions
+from metasched.cost.machine import CORE, Machine
+from metasched.cost.nest import Statement
+from metasched.ir.nodes import LoopKind
+
+Columns = dict[str, Array]
+Size = Callable[[int], Array]
+
+CACHES = ("l1", "l2", "l3")
+
+
+def capacities(machine: Machine) -> tuple[float, float, float]:
+    """Usable bytes of each cache for one thread."""
+    return (
+        machine.l1 * CORE.usable,
+        machine.l2 * CORE.usable,
+        machine.l3 * CORE.usable / max(machine.threads, 1),
+    )
+
+
+@dataclass(frozen=True)
+class Vector:
+    """How a statement uses vectors.
+
+    `strips` counts vectors along the vectorised loop, `useful` is the share of lanes at work, `inside` the product of
+    the loops inside it.
+    """
+
+    lanes: Array
+    extent: Array
+    strips: Array
+    useful: Array
+    inside: Array
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What runs inside one iteration of the innermost reduction loop that iterates (`level` loops stand still).
+
+    `runs` is that loop's extent. operations, accumulators, loads, broadcasts: in vectors. held: 1 where accumulators
+    stay in registers over that loop.
+    """
+
+    level: Levels
+    place: Levels
+    runs: Array
+    operations: Array
+    accumulators: Array
+    loads: Array
+    broadcasts: Array
+    held: Array
+
+
+class View:
+    """One statement's arrays, computed once and shared by the feature groups."""
+
+    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int, machine: Machine) -> None:
+        self.statement = statement
+        self.sizes = sizes
+        self.rows = rows
+        self.machine = machine
+        self.ranges = Ranges(statement, sizes, rows)
+        self.extents = self.ranges.extents
+        self.depth = self.ranges.depth
+        self.marks = [footprint(access, self.ranges) for access in statement.accesses]
+        self.outer = self._products_outside()
+        self.iterations = self.outer[-1]
+        self.vector = self._vector()
+        self.strips = self.extents
+        depth = statement.vector
+        if depth is not None:
+            self.strips = self.extents.copy()
+            self.strips[depth] = self.vector.strips
+        self.strips_inside = self._products_inside(self.strips)
+        self.instances = self.strips_inside[0]
+        self.steps = self._vector_steps()
+        self.unrolled, self.copies = self._unroll()
+        self.domain = self._domain()
+        self.working_set = self._working_set()
+        self.between_uses = self._between_uses()
+        self.fits = [self._fit(capacity) for capacity in capacities(machine)]
+        self.traffic = [self._traffic(level) for level in self.fits]
+        self.tile = self._tile()
+
+    def full(self, value: float) -> Array:
+        return np.full(self.rows, value, np.float32)
+
+    def reads(self) -> list[int]:
+        return list(range(1, len(self.statement.accesses)))
+
+    # --- loops
+
+    def _products_outside(self) -> Array:
+        """(levels, rows): the product of the extents of the loops that stand still."""
+        out = np.ones((self.depth + 1, self.rows), np.float32)
+        np.multiply.accumulate(self.extents, axis=0, out=out[1:])
+        return out
+
+    def _products_inside(self, extents: Array) -> Array:
+        out = np.ones((self.depth + 1, self.rows), np.float32)
+        for loop in reversed(range(self.depth)):
+            np.multiply(out[loop + 1], extents[loop], out=out[loop])
+        return out
+
+    def _domain(self) -> Array:
+        total = self.full(1.0)
+        for slot in self.statement.domain:
+            total = total * self.sizes[slot]
+        return total
+
+    def _vector(self) -> Vector:
+        depth = self.statement.vector
+        one = self.full(1.0)
+        if depth is None:
+            return Vector(one, one, one, one, one)
+        slot = self.statement.loops[depth].lanes
+        lanes = self.full(float(slot is None)) + (0.0 if slot is None else self.sizes[slot])
+        extent = self.extents[depth]
+        strips = np.ceil(extent / lanes)
+        inside = np.multiply.reduce(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
+        return Vector(lanes, extent, strips, extent / (strips * lanes), inside)
+
+    def _vector_steps(self) -> list[Array]:
+        """For each access, elements between neighbouring lanes; 0 is a broadcast, 1 contiguous."""
+        depth = self.statement.vector
+        if depth is None:
+            return [self.full(1.0) for _ in self.marks]
+        pairs = zip(self.statement.accesses, self.marks, strict=True)
+        return [np.abs(flat_step(access, mark, self.ranges, depth)) for access, mark in pairs]
+
+    def _unroll(self) -> tuple[Array, Array]:
+        """(loops, rows) 1 where a loop is unrolled, and how many copies of the statement that makes.
+
+        Unrolled are loops marked so, loops that index a register buffer, and innermost runs of serial and vector
+        loops whose product stays within the unroll limit.
+        """
+        unrolled = np.zeros((self.depth, self.rows), np.float32)
+        product = self.full(1.0)
+        alive = np.ones(self.rows, dtype=bool)
+        for loop in reversed(range(self.depth)):
+            info = self.statement.loops[loop]
+            product = product * self.strips[loop]
+            if info.kind is LoopKind.PARALLEL:
+                break
+            if info.limits and info.kind is not LoopKind.UNROLLED:
+                limit = self.sizes[info.limits[0]]
+                for slot in info.limits[1:]:
+                    limit = np.maximum(limit, self.sizes[slot])
+                alive = alive & (product <= limit)
+                unrolled[loop] = alive
+            if info.kind is LoopKind.UNROLLED or self._indexes_registers(loop):
+                unrolled[loop] = 1.0
+            elif not info.limits:
+                alive = np.zeros(self.rows, dtype=bool)
+        copies = np.multiply.reduce(np.where(unrolled > 0, self.strips, 1.0), axis=0)
+        return unrolled, copies * self.full(1.0)
+
+    def _indexes_registers(self, loop: int) -> bool:
+        return any(
+            access.is_register and access.uses(loop) and loop >= (access.alloc or 0)
+            for access in self.statement.accesses
+        )
+
+    # --- memory
+
+    def _working_set(self) -> Array:
+        """(levels, rows) bytes of cache lines touched under each level, register buffers apart."""
+        total = np.zeros((self.depth + 1, self.rows), np.float32)
+        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+            if not access.is_register:
+                total += mark.lines
+        return total * LINE
+
+    def _between_uses(self) -> Array:
+        """(levels, rows) bytes touched by one iteration of the first loop at or below a level that iterates."""
+        out = np.zeros((self.depth + 1, self.rows), np.float32)
+        for loop in reversed(range(self.depth)):
+            out[loop] = np.where(self.extents[loop] > 1, self.working_set[loop + 1], out[loop + 1])
+        return out
+
+    def _fit(self, capacity: float) -> Levels:
+        """The outermost level whose first loop finds, at every iteration, what the one before left in the cache."""
+        return positions((self.between_uses > capacity).sum(axis=0))
+
+    def _traffic(self, level: Levels) -> list[Array]:
+        """Bytes brought into a cache for each access, whose lines come once for every run of what is inside `level`.
+
+        What is stored moves twice.
+        """
+        runs = at_level(self.outer, level) * LINE
+        out: list[Array] = []
+        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+            factor = 0.0 if access.is_register else (2.0 if access.is_store else 1.0)
+            out.append(at_level(mark.lines, level) * runs * factor)
+        return out
+
+    # --- registers
+
+    def vectors(self, access: int, level: Levels, place: Levels) -> Array:
+        """Vector loads that the tile of an access takes: whole vectors, broadcasts or single lanes."""
+        elements = at_level(self.marks[access].elements, place)
+        depth = self.statement.vector
+        if depth is None:
+            return elements
+        packed = elements / self.vector.extent * self.vector.strips
+        contiguous = (self.steps[access] == 1) & (level <= depth)
+        picked: Array = np.where(contiguous, packed, elements)
+        return np.maximum(picked, 1.0)
+
+    def _tile(self) -> Tile:
+        level, runs = np.zeros(self.rows, dtype=np.int64), self.full(1.0)
+        for loop, info in enumerate(self.statement.loops):
+            if info.reduces:
+                iterates = self.extents[loop] > 1
+                np.copyto(level, loop + 1, where=iterates)
+                np.copyto(runs, self.extents[loop], where=iterates)
+        place = positions(level)
+        operations = at_level(self.strips_inside, place)
+        loads, broadcasts = self.full(0.0), self.full(0.0)
+        for n in self.reads():
+            vectors = self.vectors(n, level, place)
+            loads = loads + vectors
+            broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0)
+        whole = np.ones((self.depth + 1, self.rows), np.float32)
+        for loop in reversed(range(self.depth)):
+            flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
+            whole[loop] = whole[loop + 1] * flat
+        held = np.maximum(at_level(whole, place), float(self.statement.store.is_register))
+        if not self.statement.reduces:
+            held = self.full(0.0)
+        accumulators = self.vectors(0, level, place)
+        return Tile(level, place, runs, operations, accumulators, loads, broadcasts, held)
+
+
+# --- feature groups
+
+
+def arithmetic(view: View) -> Columns:
+    """Operations by kind, and iterations beyond the domain: recomputation and imperfect tiles."""
+    ops = view.statement.operations
+    return {
+        "flops": view.iterations * ops.flops,
+        "iterations": view.iterations,
+        "arithmetic": view.full(ops.arithmetic),
+        "divisions": view.full(ops.divisions),
+        "special": view.full(ops.special),
+        "choices": view.full(ops.choices + ops.casts),
+        "waste": view.iterations / view.domain - 1.0,
+    }
+
+
+def guards(view: View) -> Columns:
+    """Guards that stay, and those of them that mask vector lanes."""
+    statement = view.statement
+    total, vector = view.full(statement.opaque_guards), view.full(0.0)
+    for guard in statement.guards:
+        live = view.ranges.live(guard)
+        total = total + live
+        if statement.vector is not None and guard.value.uses(statement.vector):
+            vector = vector + live
+    return {"live_guards": total, "vector_guards": vector}
+
+
+def vectors(view: View) -> Columns:
+    """Lanes, and how accesses move along the vectorised loop."""
+    contiguous, broadcast, strided = view.full(0.0), view.full(0.0), view.full(0.0)
+    for step in view.steps:
+        contiguous = contiguous + (step == 1)
+        broadcast = broadcast + (step == 0)
+        strided = strided + (step > 1)
+    return {
+        "lanes": view.vector.lanes,
+        "vector_extent": view.vector.extent,
+        "useful_lanes": view.vector.useful,
+        "inside_vector": view.vector.inside,
+        "contiguous": contiguous,
+        "broadcast": broadcast,
+        "strided": strided,
+        "store_step": view.steps[0],
+    }
+
+
+def registers(view: View) -> Columns:
+    """Unrolling and the register tile."""
+    tile = view.tile
+    need = tile.accumulators + np.minimum(tile.broadcasts, 1.0) + np.minimum(tile.loads - tile.broadcasts, 4.0)
+    return {
+        "copies": view.copies,
+        "code_bytes": code_bytes(view),
+        "tile_operations": tile.operations,
+        "accumulators": tile.accumulators,
+        "register_pressure": need / view.machine.registers,
+        "held": tile.held,
+        "loads_per_operation": tile.loads / tile.operations,
+        "broadcasts_per_operation": tile.broadcasts / tile.operations,
+    }
+
+
+def code_bytes(view: View) -> Array:
+    """Machine code of the unrolled copies, roughly."""
+    per_copy = view.statement.operations.instructions + len(view.statement.accesses)
+    return view.copies * (per_copy * CORE.instruction_bytes)
+
+
+def parallelism(view: View) -> Columns:
+    """Tasks, and how evenly the threads share them."""
+    threads = float(max(view.machine.threads, 1))
+    tasks = view.full(1.0)
+    parallel = False
+    for loop, info in enumerate(view.statement.loops):
+        if info.kind is LoopKind.PARALLEL:
+            parallel = True
+            tasks = tasks * view.extents[loop]
+    rounds = np.ceil(tasks / threads)
+    return {
+        "tasks": tasks,
+        "tasks_per_thread": tasks / threads,
+        "imbalance": rounds * threads / tasks,
+        "speedup": tasks / rounds if parallel else view.full(1.0),
+        "task_instances": view.instances / tasks,
+    }
+
+
+def reduction(view: View) -> Columns:
+    """Lengths of the reduction, whole and in the innermost reduction loop."""
+    total = view.full(1.0)
+    for loop, info in enumerate(view.statement.loops):
+        if info.reduces:
+            total = total * view.extents[loop]
+    return {"reduces": view.full(view.statement.reduces), "inner_reduction": view.tile.runs, "reduction": total}
+
+
+def cycles(view: View, speedup: Array) -> Columns:
+    """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
+    tile, statement = view.tile, view.statement
+    operations = statement.operations.instructions / CORE.operations
+    plain_loads = view.full(0.0)
+    for n in view.reads():
+        plain_loads = plain_loads + np.where(view.steps[n] > 1, view.vector.lanes, 1.0)
+    loads = np.where(tile.held > 0, tile.loads / tile.operations, plain_loads + float(statement.reduces))
+    store = np.where(view.steps[0] > 1, view.vector.lanes, 1.0)
+    stores = np.where(tile.held > 0, tile.accumulators / (tile.operations * tile.runs), store)
+    spilled = np.maximum(tile.accumulators + 3.0 - view.machine.registers, 0.0) / np.maximum(tile.accumulators, 1.0)
+    spilled = spilled * tile.held
+    ports = np.maximum((loads + spilled) / CORE.loads, (stores + spilled) / CORE.stores)
+    latency = view.full(0.0)
+    if statement.reduces:
+        chain = np.where(tile.held > 0, CORE.operation_latency, CORE.memory_round_trip)
+        latency = chain / tile.accumulators
+    overhead = CORE.loop_overhead / view.copies
+    crowded = np.maximum(code_bytes(view) / CORE.code_bytes - 1.0, 0.0)
+    per_instance = np.maximum(np.maximum(operations, ports), latency) + overhead + 0.5 * np.minimum(crowded, 4.0)
+    moved = [_total(by_access) for by_access in view.traffic]
+    share = 1.0 / speedup
+    core = view.instances * per_instance * share
+    l2 = moved[0] / CORE.l2_bytes * share
+    l3 = moved[1] / CORE.l3_bytes * share
+    memory = moved[2] / CORE.memory_bytes * np.maximum(share, 0.25)
+    parts = core + l2 + l3 + memory
+    worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
+    return {
+        "operation_cycles": view.instances * operations * share,
+        "port_cycles": view.instances * ports * share,
+        "latency_cycles": view.instances * latency * share,
+        "core_cycles": core,
+        "l2_cycles": l2,
+        "l3_cycles": l3,
+        "memory_cycles": memory,
+        "cycles": worst + 0.3 * (parts - worst),
+    }
+
+
+def _total(parts: Sequence[Array]) -> Array:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def locality(view: View) -> Columns:
+    """Arithmetic per byte moved into each cache, and how much work is done inside the level that fits it."""
+    flops = view.domain * max(view.statement.operations.flops, 1)
+    out: Columns = {}
+    for name, by_access, level in zip(CACHES, view.traffic, view.fits, strict=True):
+        moved = _total(by_access)
+        out[f"{name}_intensity"] = flops / np.maximum(moved, 1.0)
+        out[f"{name}_inside"] = view.iterations / at_level(view.outer, level)
+    return out
+
+
+def shape(view: View) -> Columns:
+    """Where the statement stands in the program."""
+    innermost = view.extents[-1] if view.depth else view.full(1.0)
+    return {
+        "depth": view.full(view.depth),
+        "shared_loops": view.full(view.statement.shared_loops),
+        "innermost": innermost,
+        "store_in_registers": view.full(view.statement.store.is_register),
+        "stored_elements": view.marks[0].elements[0],
+    }
+
+
+def describe(view: View) -> Columns:
+    """All groups of a statement, in order."""
+    spread = parallelism(view)
+    return {
+        **arithmetic(view),
+        **guards(view),
+        **reduction(view),
+        **vectors(view),
+        **registers(view),
+        **spread,
+        **locality(view),
+        **shape(view),
+        **cycles(view, spread["speedup"]),
+    }

@@ -1,0 +1,83 @@
+"""Footprints against counting: every element and line that a small nest touches, one by one."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metasched.cost.footprint import Ranges, footprint
+from metasched.cost.index import Table
+from metasched.cost.memory import conflicts
+from metasched.cost.nest import Access, Statement, analyse
+from metasched.ir.dtypes import DType
+from metasched.ir.evaluate import Evaluator, evaluate
+from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, Store, Var
+
+
+def nest_of(
+    loops: dict[str, int], indices: tuple[Expr, ...], shape: tuple[int, ...]
+) -> tuple[Statement, list[np.ndarray]]:
+    """A statement that reads A at `indices` under `loops`."""
+    iters = tuple(IterVar(f"v{name}", Const(extent), IterKind.SPATIAL) for name, extent in loops.items())
+    store = Store("B", tuple(Var(it.name) for it in iters), Load("A", indices, DType.F32))
+    body: Block | For = Block("b", iters, tuple(Var(name) for name in loops), (), store)
+    for name, extent in reversed(loops.items()):
+        body = For(name, Const(extent), body)
+    a = Buffer("A", tuple(Const(e) for e in shape), DType.F32)
+    b = Buffer("B", tuple(Const(e) for e in loops.values()), DType.F32)
+    table = Table()
+    statement = analyse(Func("f", (a,), (), ("A",), (b,), (), body), table).statements[0]
+    return statement, [np.asarray(v, np.float32) for v in Evaluator(table.exprs)({})]
+
+
+def touched(loops: dict[str, int], indices: tuple[Expr, ...], level: int) -> set[tuple[int, ...]]:
+    """Elements read while the first `level` loops stand at 0."""
+    spans = [range(1) if n < level else range(extent) for n, extent in enumerate(loops.values())]
+    found = set()
+    for point in itertools.product(*spans):
+        env = {f"v{name}": value for name, value in zip(loops, point, strict=True)}
+        found.add(tuple(int(evaluate(e, env)) for e in indices))
+    return found
+
+
+VI, VJ, VK = Var("vi"), Var("vj"), Var("vk")
+EXTENTS = st.sampled_from([1, 2, 3, 5])
+
+
+@given(i=EXTENTS, j=EXTENTS, k=EXTENTS, case=st.integers(0, 4))
+def test_elements_equal_counting_where_each_loop_has_one_term(i: int, j: int, k: int, case: int) -> None:
+    loops = {"i": i, "j": j, "k": k}
+    indices: tuple[Expr, ...] = [
+        (VI, VK),
+        (VK, VJ),
+        (VI * Const(j) + VJ, VK),
+        (VI, VI * 0 + VK, VJ),
+        (VI + VJ, VK),
+    ][case]
+    statement, sizes = nest_of(loops, indices, (25, 25, 25)[: len(indices)])
+    mark = footprint(statement.accesses[1], Ranges(statement, sizes, 1))
+    for level in range(4):
+        assert mark.elements[level, 0] == len(touched(loops, indices, level))
+
+
+def test_lines_merge_rows_that_are_read_whole() -> None:
+    loops = {"i": 4, "j": 8}
+    statement, sizes = nest_of(loops, (VI, VJ), (4, 8))
+    assert footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 2
+    statement, sizes = nest_of(loops, (VI, VJ), (4, 800))
+    assert footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 4
+
+
+@pytest.mark.parametrize(("row", "crowded"), [(1024, True), (1040, False)])
+def test_power_of_two_rows_collide(row: int, crowded: bool) -> None:
+    loops = {"i": 64, "j": 16}
+    statement, sizes = nest_of(loops, (VI, VJ), (64, row))
+    access: Access = statement.accesses[1]
+    mark = footprint(access, Ranges(statement, sizes, 1))
+    ratio = conflicts(mark, np.zeros(1, np.int64), 4096, 8)
+    # 64 rows of one line each, 4 KB apart: eight of them fit the ways of their one set.
+    assert (ratio[0] > 1) == crowded
