@@ -1,0 +1,270 @@
+"""The reference as plain Numba loops: the program written out as sequential Python source, then `njit`.
+
+No fastmath, no parallel loops, one statement for each operation; every access is checked against its buffer's
+shape, and every read of what is not an input against the flags of what was written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from metasched.backend.reference_interpreter import REDUCTION
+from metasched.backend.reference_state import ExecutionError, State, concrete_shape, initialisation
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Func,
+    Load,
+    Select,
+    Seq,
+    Stmt,
+    Unary,
+    UnOp,
+    Var,
+)
+
+# On float64 arguments; the result is rounded to the call's type.
+_FUNCTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "abs": "abs({0})",
+        "exp": "math.exp({0})",
+        "exp2": "math.pow(2.0, {0})",
+        "log": "math.log({0})",
+        "log2": "math.log({0}) / math.log(2.0)",
+        "log1p": "math.log1p({0})",
+        "expm1": "math.expm1({0})",
+        "sqrt": "math.sqrt({0})",
+        "rsqrt": "1.0 / math.sqrt({0})",
+        "sin": "math.sin({0})",
+        "cos": "math.cos({0})",
+        "tanh": "math.tanh({0})",
+        "erf": "math.erf({0})",
+        "sigmoid": "1.0 / (1.0 + math.exp(-{0}))",
+        "floor": "np.floor({0})",
+        "ceil": "np.ceil({0})",
+        "pow": "math.pow({0}, {1})",
+    }
+)
+
+
+def run_numba(func: Func, state: State) -> None:
+    """Run `func` on the arrays of `state`. Raises ExecutionError."""
+    kernel, sites = _compile(func)
+    names = [b.name for b in func.buffers()]
+    flags = [b.name for b in func.outputs + func.temps]
+    args = [state.arrays[n] for n in names] + [state.written[n] for n in flags]
+    failed = kernel(*args, *(state.scalars[s.name] for s in func.scalars))
+    if failed:
+        raise ExecutionError(sites[failed - 1])
+
+
+@lru_cache(maxsize=32)
+def _compile(func: Func) -> tuple[Callable[..., int], tuple[str, ...]]:
+    import numba
+
+    writer = SourceWriter(func)
+    namespace: dict[str, Any] = {"np": np, "math": math}
+    exec(compile(writer.source, f"<reference of {func.name}>", "exec"), namespace)
+    return numba.njit(error_model="numpy", nogil=True)(namespace["kernel"]), tuple(writer.sites)
+
+
+class SourceWriter:
+    """`source` defines `kernel(*buffers, *flags, *scalars) -> int`: 0, or 1 + the number of the failed site."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.sites: list[str] = []
+        self._lines: list[str] = []
+        self._depth = 1
+        self._count = 0
+        self._buffers = {b.name: f"b{n}" for n, b in enumerate(func.buffers())}
+        self._flags = {b.name: f"w{n}" for n, b in enumerate(func.outputs + func.temps)}
+        self._shapes = {b.name: concrete_shape(b) for b in func.buffers()}
+        scalars = {s.name: f"s{n}" for n, s in enumerate(func.scalars)}
+        self._scalars = scalars
+        self._loops = dict(scalars)
+        params = [*self._buffers.values(), *self._flags.values(), *scalars.values()]
+        self._stmt(func.body)
+        self._line("return 0")
+        self.source = f"def kernel({', '.join(params)}):\n" + "\n".join(self._lines) + "\n"
+
+    # --- lines -------------------------------------------------------------------------------------------
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"t{self._count}"
+
+    def _let(self, text: str) -> str:
+        name = self._fresh()
+        self._line(f"{name} = {text}")
+        return name
+
+    def _fail_if(self, cond: str, message: str) -> None:
+        self.sites.append(message)
+        self._line(f"if {cond}:")
+        self._line(f"    return {len(self.sites)}")
+
+    # --- statements --------------------------------------------------------------------------------------
+
+    def _stmt(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Seq):
+            for child in stmt.stmts:
+                self._stmt(child)
+        elif isinstance(stmt, For):
+            name = f"i{len(self._loops)}_{self._count}"
+            self._loops[stmt.var] = name
+            self._line(f"for {name} in range({self._expr(stmt.extent, self._loops)}):")
+            self._depth += 1
+            self._stmt(stmt.body)
+            self._depth -= 1
+        elif isinstance(stmt, Block):
+            self._block(stmt)
+        else:
+            raise TypeError(f"not a statement: {stmt!r}")
+
+    def _when(self, conditions: list[str], body: Callable[[], None]) -> None:
+        depth = self._depth
+        if conditions:
+            self._line(f"if {' and '.join(conditions)}:")
+            self._depth += 1
+        body()
+        self._depth = depth
+
+    def _block(self, block: Block) -> None:
+        env = dict(self._scalars)
+        for variable, binding in zip(block.iters, block.bindings, strict=True):
+            env[variable.name] = self._let(self._expr(binding, self._loops))
+        if block.init is not None:
+            zero, guards = initialisation(block)
+            conditions = [f"{self._expr(e, self._loops)} == 0" for e in zero]
+            conditions += [self._expr(g, self._loops) for g in guards]
+            self._when(conditions, lambda: self._init(block, env))
+        self._when([self._expr(g, self._loops) for g in block.guards], lambda: self._update(block, env))
+
+    def _init(self, block: Block, env: Mapping[str, str]) -> None:
+        assert block.init is not None
+        at = self._element(block.name, block.store.buffer, block.store.indices, env)
+        self._store(block.store.buffer, at, self._expr(block.init, env))
+
+    def _update(self, block: Block, env: Mapping[str, str]) -> None:
+        value = self._expr(block.store.value, env)
+        name = block.store.buffer
+        at = self._element(block.name, name, block.store.indices, env)
+        if block.reducer is not None:
+            before = self._let(self._read(name, at))
+            value = self._arithmetic(REDUCTION[block.reducer], block.store.value.dtype, before, value)
+        self._store(name, at, value)
+
+    def _store(self, name: str, at: str, value: str) -> None:
+        self._line(f"{self._buffers[name]}[{at}] = {value}")
+        self._line(f"{self._flags[name]}[{at}] = True")
+
+    def _element(self, _user: str, name: str, indices: tuple[Expr, ...], env: Mapping[str, str]) -> str:
+        at = [self._expr(i, env) for i in indices]
+        for dimension, (i, size) in enumerate(zip(at, self._shapes[name], strict=True)):
+            self._fail_if(f"{i} < 0 or {i} >= {size}", f"dimension {dimension} of `{name}` is indexed outside {size}")
+        return ", ".join(at) if at else "()"
+
+    def _read(self, name: str, at: str) -> str:
+        if name in self._flags:
+            self._fail_if(f"not {self._flags[name]}[{at}]", f"an element of `{name}` is read before it is written")
+        return f"{self._buffers[name]}[{at}]"
+
+    # --- expressions: emit what they need, return a name or a literal ------------------------------------
+
+    def _expr(self, e: Expr, env: Mapping[str, str]) -> str:
+        if isinstance(e, Const):
+            return _literal(e)
+        if isinstance(e, Var):
+            return env[e.name]
+        if isinstance(e, Load):
+            return self._let(self._read(e.buffer, self._element("", e.buffer, e.indices, env)))
+        if isinstance(e, Binary):
+            if e.op.is_logical:
+                return self._logical(e, env)
+            return self._arithmetic(e.op, e.a.dtype, self._expr(e.a, env), self._expr(e.b, env))
+        if isinstance(e, Unary):
+            a = self._expr(e.a, env)
+            return self._let(f"not {a}" if e.op is UnOp.NOT else _typed(e.dtype, f"-{a}"))
+        if isinstance(e, Select):
+            return self._select(e, env)
+        if isinstance(e, Cast):
+            return self._let(_cast(e.type, self._expr(e.value, env)))
+        if isinstance(e, Call):
+            return self._call(e, env)
+        raise TypeError(f"not an expression: {e!r}")
+
+    def _logical(self, e: Binary, env: Mapping[str, str]) -> str:
+        name = self._let(self._expr(e.a, env))
+        self._line(f"if {'not ' if e.op is BinOp.OR else ''}{name}:")
+        self._assign_inside(name, e.b, env)
+        return name
+
+    def _select(self, e: Select, env: Mapping[str, str]) -> str:
+        cond = self._expr(e.cond, env)
+        name = self._fresh()
+        self._line(f"if {cond}:")
+        self._assign_inside(name, e.then, env)
+        self._line("else:")
+        self._assign_inside(name, e.otherwise, env)
+        return name
+
+    def _assign_inside(self, name: str, e: Expr, env: Mapping[str, str]) -> None:
+        self._depth += 1
+        self._line(f"{name} = {self._expr(e, env)}")
+        self._depth -= 1
+
+    def _arithmetic(self, op: BinOp, dtype: DType, a: str, b: str) -> str:
+        if op in (BinOp.MIN, BinOp.MAX):
+            # A NaN on either side is the result.
+            sign = "<" if op is BinOp.MIN else ">"
+            a, b = self._let(a), self._let(b)
+            return self._let(f"{a} if ({a} != {a} or {a} {sign} {b}) else {b}")
+        if op is BinOp.CEILDIV:
+            return self._let(_typed(dtype, f"-((-{a}) // {b})"))
+        if op.is_comparison:
+            return self._let(f"{a} {op.value} {b}")
+        return self._let(_typed(dtype, f"{a} {op.value} {b}"))
+
+    def _call(self, e: Call, env: Mapping[str, str]) -> str:
+        args = [self._expr(a, env) for a in e.args]
+        if e.type.is_float:
+            args = [self._let(f"np.float64({a})") for a in args]
+        return self._let(_typed(e.type, _FUNCTIONS[e.func].format(*args)))
+
+
+def _literal(e: Const) -> str:
+    if e.type is DType.I64:
+        return str(int(e.value))
+    if e.type.is_bool:
+        return str(bool(e.value))
+    if e.type.is_integer:
+        return f"np.{e.type.numpy.name}({int(e.value)})"
+    value = float(e.value)
+    text = repr(value) if math.isfinite(value) else f"np.{'nan' if math.isnan(value) else 'inf'}"
+    return f"np.{e.type.numpy.name}({'-' if value == -math.inf else ''}{text})"
+
+
+def _typed(dtype: DType, text: str) -> str:
+    """Numba widens narrow integers; IR arithmetic stays in its type and wraps."""
+    return text if dtype in (DType.F64, DType.I64, DType.BOOL) else f"np.{dtype.numpy.name}({text})"
+
+
+def _cast(dtype: DType, text: str) -> str:
+    return f"{text} != 0" if dtype.is_bool else f"np.{dtype.numpy.name}({text})"

@@ -1,0 +1,71 @@
+"""What both executors of the reference share: the arrays of one run, and how a run can fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from metasched.errors import MetaschedError
+from metasched.ir.affine import as_int, free_vars
+from metasched.ir.nodes import Block, Buffer, Expr, Func, IterKind
+
+Array = np.ndarray[Any, Any]
+
+
+class ExecutionError(MetaschedError):
+    """A program read an element before it was written, left its buffers' bounds, or left an output unwritten."""
+
+
+def concrete_shape(buffer: Buffer) -> tuple[int, ...]:
+    """Raises ExecutionError when a dimension is not a constant."""
+    sizes = []
+    for extent in buffer.shape:
+        size = as_int(extent)
+        if size is None:
+            raise ExecutionError(f"`{buffer.name}` has a shape that is not constant; only concrete programs run")
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def initialisation(block: Block) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """When a reduction block's `init` applies: bindings that must all be 0, and guards that must hold.
+
+    An element starts at the instance whose reduction iterations are all 0, which every nest of split, fused and
+    reordered loops visits first. A guard over a loop that only the reduction uses does not count: an element
+    whose instances are all guarded away is an empty reduction, whose value is `init`.
+    """
+    pairs = list(zip(block.iters, block.bindings, strict=True))
+    reduction = [b for v, b in pairs if v.kind is IterKind.REDUCE]
+    spatial = frozenset[str]().union(*(free_vars(b) for v, b in pairs if v.kind is IterKind.SPATIAL))
+    own = frozenset[str]().union(*(free_vars(b) for b in reduction)) - spatial
+    return tuple(reduction), tuple(g for g in block.guards if own.isdisjoint(free_vars(g)))
+
+
+@dataclass
+class State:
+    """One run's arrays by buffer name; `written` flags each element of what is not an input."""
+
+    arrays: dict[str, Array]
+    scalars: dict[str, Any] = field(default_factory=dict)
+    written: dict[str, Array] = field(default_factory=dict)
+
+
+def new_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any]) -> State:
+    state = State(arrays=dict(inputs), scalars=scalars)
+    for buffer in func.outputs + func.temps:
+        shape = concrete_shape(buffer)
+        state.arrays[buffer.name] = np.zeros(shape, buffer.dtype.numpy)
+        state.written[buffer.name] = np.zeros(shape, np.bool_)
+    return state
+
+
+def outputs(func: Func, state: State) -> tuple[Array, ...]:
+    """The outputs, all of whose elements must have been written."""
+    for buffer in func.outputs:
+        missing = np.argwhere(~state.written[buffer.name])
+        if len(missing):
+            where = ", ".join(str(i) for i in missing[0])
+            raise ExecutionError(f"output `{buffer.name}[{where}]` is never written ({len(missing)} elements are not)")
+    return tuple(state.arrays[buffer.name] for buffer in func.outputs)
