@@ -1,0 +1,182 @@
+"""Evolutionary search over the rows of several arms, guided by a model.
+
+Each round starts from the fastest rows measured and fresh draws, lets them breed for a few generations under the
+model's score, and proposes the best that were never measured. It follows Ansor and MetaSchedule (Zheng et al. 2020;
+Shao et al. 2022): a share of measured rows in the first population, parents drawn by score, a share of random picks. It
+differs in that crossover exists, parents are drawn by rank, arms compete for parents in one population, and a batch is
+spread out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.cost.model import Model
+from metasched.search.history import History
+from metasched.search.population import crossover, distinct, draw_parents, keys, legal
+from metasched.search.selection import Pool, spread
+from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
+
+
+@dataclass(frozen=True)
+class EvolutionConfig:
+    """How a round goes.
+
+    `population` rows breed for `generations`; `elite` measured rows an arm join the first one, and at least
+    `fresh` draws. A child is mutated with probability `mutate` and has two parents with probability `cross`.
+    `explore` is the share of a batch picked at random.
+    """
+
+    population: int = 1024
+    generations: int = 4
+    elite: int = 32
+    fresh: int = 32
+    mutate: float = 0.85
+    cross: float = 0.4
+    explore: float = 0.1
+
+    def __post_init__(self) -> None:
+        if min(self.population, self.fresh) < 1 or min(self.generations, self.elite) < 0:
+            raise ValueError(f"populations are positive: {self}")
+        if not all(0 <= share <= 1 for share in (self.mutate, self.cross, self.explore)):
+            raise ValueError(f"probabilities lie between 0 and 1: {self}")
+
+
+class Evolution:
+    """The strategy `evolutionary`.
+
+    Args:
+        arms: what to search; at least one.
+        model: trained here on what is observed; until then its untrained score ranks.
+        seed: with the observations, decides every proposal.
+    """
+
+    def __init__(self, arms: Sequence[Arm], model: Model, seed: int, config: EvolutionConfig | None = None) -> None:
+        if not arms:
+            raise ValueError("nothing to search: the space has no sketch")
+        self.arms = arms
+        self.model = model
+        self.seed = seed
+        self.config = config or EvolutionConfig()
+        self.history = History(arms)
+        self._fitted = 0
+        self.scored = 0
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        self.history.add(results)
+
+    def propose(self, count: int) -> list[Candidate]:
+        if len(self.history) != self._fitted:
+            self.model.fit(self.history.features, self.history.throughput)
+            self._fitted = len(self.history)
+        rng = np.random.default_rng([self.seed, len(self.history)])
+        pool = Pool([keys(self.history.rows(n)) for n in range(len(self.arms))])
+        drawn = self._first_population(rng, pool)
+        for _ in range(self.config.generations):
+            self._breed(rng, pool)
+        return self._select(rng, pool, drawn, count)
+
+    # --- a round
+
+    def _first_population(self, rng: np.random.Generator, pool: Pool) -> list[Rows]:
+        """Fills the pool with measured rows and fresh draws; returns the draws, of each arm."""
+        share = max(self.config.fresh, self.config.population // len(self.arms))
+        drawn = []
+        for n, arm in enumerate(self.arms):
+            fresh = distinct(legal(arm, arm.sample(rng, share)), np.empty(0, np.uint64))
+            drawn.append(fresh)
+            start = np.concatenate([self.history.elite(n, self.config.elite), fresh])
+            self._score(pool, n, distinct(start, np.empty(0, np.uint64)))
+        return drawn
+
+    def _breed(self, rng: np.random.Generator, pool: Pool) -> None:
+        """One generation: parents over all arms by score, children within an arm."""
+        arm_of, row_of, scores = pool.population(self.config.population)
+        if not len(scores):
+            return
+        parents = draw_parents(rng, scores, self.config.population)
+        for n, arm in enumerate(self.arms):
+            of_arm = np.flatnonzero(arm_of == n)
+            mothers = parents[arm_of[parents] == n]
+            if not len(mothers):
+                continue
+            fathers = of_arm[draw_parents(rng, scores[of_arm], len(mothers))]
+            rows = pool.rows(n)
+            children = self._children(rng, arm, rows[row_of[mothers]], rows[row_of[fathers]])
+            self._score(pool, n, distinct(legal(arm, children), pool.known(n)))
+
+    def _children(self, rng: np.random.Generator, arm: Arm, mothers: Rows, fathers: Rows) -> Rows:
+        crossed = rng.random(len(mothers)) < self.config.cross
+        children = np.where(crossed[:, None], crossover(rng, arm, mothers, fathers), mothers)
+        mutated = rng.random(len(children)) < self.config.mutate
+        changed: Rows = np.where(mutated[:, None], arm.mutate(rng, children), children)
+        return changed
+
+    def _score(self, pool: Pool, arm: int, rows: Rows) -> None:
+        if len(rows):
+            self.scored += len(rows)
+            pool.add(arm, rows, self.model.predict(self.arms[arm].features(rows)))
+
+    # --- the batch
+
+    def _select(self, rng: np.random.Generator, pool: Pool, drawn: Sequence[Rows], count: int) -> list[Candidate]:
+        chosen = self._newcomers(pool, count // 2)
+        random = round(count * self.config.explore) if len(self.history) else 0
+        chosen += spread(pool, count - len(chosen) - random, chosen)
+        chosen += self._random(rng, drawn, count - len(chosen), set(chosen))
+        if len(chosen) < count:
+            chosen += spread(pool, count - len(chosen), chosen)
+        return chosen
+
+    def _newcomers(self, pool: Pool, count: int) -> list[Candidate]:
+        """The best row of each arm that was never measured, the most promising arms first."""
+        best = [pool.best(n) for n in range(len(self.arms)) if not self.history.measured(n)]
+        found = [entry for entry in best if entry is not None]
+        found.sort(key=lambda entry: (-entry[0], entry[1].arm))
+        return [candidate for _, candidate in found[:count]]
+
+    def _random(
+        self, rng: np.random.Generator, drawn: Sequence[Rows], count: int, taken: set[Candidate]
+    ) -> list[Candidate]:
+        chosen: list[Candidate] = []
+        filled = [n for n, rows in enumerate(drawn) if len(rows)]
+        for _ in range(8 * count if filled else 0):
+            if len(chosen) == count:
+                break
+            arm = filled[int(rng.integers(len(filled)))]
+            row = drawn[arm][int(rng.integers(len(drawn[arm])))]
+            candidate = Candidate(arm, tuple(int(v) for v in row))
+            if candidate not in taken and candidate not in self.history:
+                taken.add(candidate)
+                chosen.append(candidate)
+        return chosen
+
+
+class RandomSearch:
+    """The strategy `random`: draws from the prior, each once. The baseline that a search has to beat."""
+
+    def __init__(self, arms: Sequence[Arm], seed: int) -> None:
+        if not arms:
+            raise ValueError("nothing to search: the space has no sketch")
+        self.arms = arms
+        self.seed = seed
+        self.history = History(arms)
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        self.history.add(results)
+
+    def propose(self, count: int) -> list[Candidate]:
+        rng = np.random.default_rng([self.seed, len(self.history)])
+        chosen: dict[Candidate, None] = {}
+        for _ in range(20 * count):
+            if len(chosen) == count:
+                break
+            n = int(rng.integers(len(self.arms)))
+            for row in legal(self.arms[n], self.arms[n].sample(rng, 1)):
+                candidate = Candidate(n, tuple(int(v) for v in row))
+                if candidate not in self.history:
+                    chosen[candidate] = None
+        return list(chosen)

@@ -1,0 +1,63 @@
+"""Array operations on populations: rows of integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metasched.cost.footprint import Array
+from metasched.search.space_protocol import Arm, Rows
+
+Keys = np.ndarray[Any, np.dtype[np.uint64]]
+Positions = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def keys(rows: Rows) -> Keys:
+    """A 64-bit hash of each row; equal rows have equal keys."""
+    key = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        # A round of a multiplicative mix per column: the finaliser of splitmix64 (Steele et al. 2014).
+        key = (key ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key ^= key >> np.uint64(31)
+    return key
+
+
+def distinct(rows: Rows, known: Keys) -> Rows:
+    """The rows whose keys are not in `known`, each once, in order of first appearance."""
+    row_keys = keys(rows)
+    _, first = np.unique(row_keys, return_index=True)
+    first = np.sort(first)
+    if len(known):
+        first = first[~np.isin(row_keys[first], known)]
+    fresh: Rows = rows[first]
+    return fresh
+
+
+def crossover(rng: np.random.Generator, arm: Arm, a: Rows, b: Rows) -> Rows:
+    """Each row of `a` with about half of its random variables taken from the same row of `b`; may need repair."""
+    from_b = rng.random((len(a), len(arm.groups))) < 0.5
+    child = a.copy()
+    for n, group in enumerate(arm.groups):
+        for column in group:
+            np.copyto(child[:, column], b[:, column], where=from_b[:, n])
+    return child
+
+
+def draw_parents(rng: np.random.Generator, scores: Array, count: int) -> Positions:
+    """`count` positions, the better ones more often: by rank, so that the scores' scale does not matter."""
+    ranks = np.empty(len(scores))
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    weights = np.exp(-ranks / max(len(scores) / 8, 1.0))
+    edges = np.cumsum(weights)
+    drawn: Positions = np.searchsorted(edges, rng.random(count) * edges[-1], side="right")
+    return np.asarray(np.minimum(drawn, len(scores) - 1), dtype=np.int64)
+
+
+def legal(arm: Arm, rows: Rows) -> Rows:
+    """Repaired rows that meet the arm's constraints."""
+    rows = arm.repair(rows)
+    kept: Rows = rows[arm.mask(rows)]
+    return kept

@@ -1,0 +1,130 @@
+"""All rows scored in one round, and which of them make the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metasched.cost.footprint import Array
+from metasched.search.population import Keys, Positions, keys
+from metasched.search.space_protocol import Candidate, Rows
+
+# How much of the spread of scores a candidate gives up for being like one that is in the batch already.
+LIKENESS = 0.25
+SHORTLIST = 512
+
+
+class Pool:
+    """Scored rows by arm. `measured` are the keys of rows that are known already and must not be proposed."""
+
+    def __init__(self, measured: Sequence[Keys]) -> None:
+        self._measured = measured
+        self._rows: list[list[Rows]] = [[] for _ in measured]
+        self._scores: list[list[Array]] = [[] for _ in measured]
+
+    def add(self, arm: int, rows: Rows, scores: Array) -> None:
+        self._rows[arm].append(rows)
+        self._scores[arm].append(scores)
+
+    def rows(self, arm: int) -> Rows:
+        if len(self._rows[arm]) > 1:
+            self._rows[arm] = [np.concatenate(self._rows[arm])]
+            self._scores[arm] = [np.concatenate(self._scores[arm])]
+        return self._rows[arm][0]
+
+    def scores(self, arm: int) -> Array:
+        self.rows(arm)
+        return self._scores[arm][0]
+
+    def known(self, arm: int) -> Keys:
+        """The keys of all rows of an arm in the pool."""
+        return keys(self.rows(arm))
+
+    def population(self, size: int) -> tuple[Positions, Positions, Array]:
+        """The `size` best rows over all arms: arm, position in `rows(arm)`, score. Measured rows may be among them."""
+        arms, positions, scores = [], [], []
+        for arm in range(len(self._rows)):
+            if self._rows[arm]:
+                found = self.scores(arm)
+                arms.append(np.full(len(found), arm))
+                positions.append(np.arange(len(found)))
+                scores.append(found)
+        if not scores:
+            empty = np.empty(0, np.int64)
+            return empty, empty, np.empty(0)
+        all_scores = np.concatenate(scores)
+        best = np.argsort(-all_scores, kind="stable")[:size]
+        return np.concatenate(arms)[best], np.concatenate(positions)[best], all_scores[best]
+
+    def fresh(self, arm: int) -> Positions:
+        """Positions of rows that were never measured."""
+        if not self._rows[arm]:
+            return np.empty(0, np.int64)
+        if not len(self._measured[arm]):
+            return np.arange(len(self.rows(arm)))
+        return np.flatnonzero(~np.isin(self.known(arm), self._measured[arm]))
+
+    def best(self, arm: int) -> tuple[float, Candidate] | None:
+        """The best row of an arm that was never measured."""
+        positions = self.fresh(arm)
+        if not len(positions):
+            return None
+        at = positions[int(np.argmax(self.scores(arm)[positions]))]
+        return float(self.scores(arm)[at]), _candidate(arm, self.rows(arm)[at])
+
+    def shortlist(self, size: int) -> tuple[list[Candidate], Array]:
+        """The `size` best rows that were never measured, with their scores, best first."""
+        entries: list[tuple[float, int, int]] = []
+        for arm in range(len(self._rows)):
+            positions = self.fresh(arm)
+            scores = self.scores(arm)[positions] if len(positions) else np.empty(0)
+            best = np.argsort(-scores, kind="stable")[:size]
+            entries += [(-float(scores[p]), arm, int(positions[p])) for p in best]
+        entries.sort()
+        found = [_candidate(arm, self.rows(arm)[at]) for _, arm, at in entries[:size]]
+        return found, np.array([-score for score, _, _ in entries[:size]])
+
+
+def _candidate(arm: int, row: Rows) -> Candidate:
+    return Candidate(arm, tuple(int(value) for value in row))
+
+
+def spread(pool: Pool, count: int, taken: Sequence[Candidate]) -> list[Candidate]:
+    """Up to `count` more candidates: high scores, and unlike those taken and one another.
+
+    One at a time, the highest score less a penalty for its likeness (the share of equal columns) to the most alike
+    candidate in the batch: greedy maximal marginal relevance (Carbonell and Goldstein 1998).
+    """
+    candidates, scores = pool.shortlist(SHORTLIST)
+    if count <= 0 or not candidates:
+        return []
+    scale = LIKENESS * float(np.std(scores))
+    width = max(len(candidate.row) for candidate in candidates)
+    rows = np.full((len(candidates), width + 1), -1, dtype=np.int64)
+    for n, candidate in enumerate(candidates):
+        rows[n, 0] = candidate.arm
+        rows[n, 1 : 1 + len(candidate.row)] = candidate.row
+    likeness = np.zeros(len(candidates))
+    free = np.ones(len(candidates), dtype=bool)
+
+    def take(candidate: Candidate) -> None:
+        row = np.full(width + 1, -2, dtype=np.int64)
+        row[0] = candidate.arm
+        row[1 : 1 + min(width, len(candidate.row))] = candidate.row[:width]
+        same = (rows[:, 1:] == row[1:]).sum(axis=1) / max(len(candidate.row), 1)
+        np.maximum(likeness, np.where(rows[:, 0] == candidate.arm, same, 0.0), out=likeness)
+
+    known = set(taken)
+    for n, candidate in enumerate(candidates):
+        free[n] = candidate not in known
+    for candidate in taken:
+        take(candidate)
+    chosen: list[Candidate] = []
+    while len(chosen) < count and free.any():
+        value = np.where(free, scores - scale * likeness, -np.inf)
+        at = int(np.argmax(value))
+        free[at] = False
+        chosen.append(candidates[at])
+        take(candidates[at])
+    return chosen

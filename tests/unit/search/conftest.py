@@ -1,0 +1,79 @@
+"""A space without programs: rows of small integers whose features are their logarithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.cost.features import NAMES
+from metasched.search.space_protocol import Candidate, Observation
+
+EFFICIENCY = NAMES.index("all.efficiency")
+
+
+@dataclass(frozen=True)
+class Toy:
+    """`width` tile sizes between 1 and 64; legal where their product is at most `most`."""
+
+    width: int = 4
+    most: int = 1 << 14
+    flavour: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"t{n}" for n in range(self.width))
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return ((0, 1), *((n,) for n in range(2, self.width)))
+
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.integers(1, 65, (count, self.width))
+
+    def mutate(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        out = rows.copy()
+        column = rng.integers(self.width, size=len(rows))
+        out[np.arange(len(rows)), column] += rng.integers(-8, 9, len(rows))
+        return out
+
+    def repair(self, rows: np.ndarray) -> np.ndarray:
+        return np.clip(rows, 1, 64)
+
+    def mask(self, rows: np.ndarray) -> np.ndarray:
+        return rows.prod(axis=1) <= self.most
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        out = np.zeros((len(rows), len(NAMES)), np.float32)
+        out[:, : self.width] = np.log2(rows)
+        out[:, self.width] = self.flavour
+        out[:, EFFICIENCY] = 0.1
+        return out
+
+    def seconds(self, row: tuple[int, ...]) -> float:
+        """Best at 12 everywhere, with the first two columns wanting to be alike."""
+        logs = np.log2(np.array(row))
+        away = ((logs - np.log2(12)) ** 2).sum() + 2 * abs(logs[0] - logs[1])
+        return float(1e-3 * (1 + away) * (1 + self.flavour))
+
+
+class Bench:
+    """Measures candidates of toys, and counts."""
+
+    def __init__(self, arms: list[Toy]) -> None:
+        self.arms = arms
+        self.times: list[float] = []
+        self.seen: list[Candidate] = []
+
+    def measure(self, candidates: list[Candidate]) -> list[Observation]:
+        out = []
+        for c in candidates:
+            seconds = self.arms[c.arm].seconds(c.row)
+            self.times.append(seconds)
+            self.seen.append(c)
+            out.append(Observation(c, seconds))
+        return out
+
+    @property
+    def best(self) -> float:
+        return min(self.times)
