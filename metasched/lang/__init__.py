@@ -1,0 +1,5 @@
+"""The language: text and Python to programs and traces, and back to text."""
+
+from metasched.lang.load import load_program as load_program
+from metasched.lang.load import parse_definitions as parse_definitions
+from metasched.lang.load import parse_program as parse_program

@@ -1,0 +1,138 @@
+"""A program with its parameters set: what is computed, as written and as IR."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from metasched.ir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    Func,
+    Node,
+    Scalar,
+    Select,
+    Stmt,
+)
+from metasched.ir.source import ProgramDef as ProgramDef
+from metasched.ir.source_printer import print_params, print_program
+
+
+@dataclass(frozen=True)
+class Program:
+    """A definition, its parameters (all of them, in the definition's order), and the unscheduled IR.
+
+    Equal definitions with equal parameters are equal programs; `str(program)` is the canonical text.
+    """
+
+    definition: ProgramDef
+    params: tuple[tuple[str, int], ...]
+    func: Func = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def key(self) -> str:
+        """The program and its parameters for a person to read: `dense_relu[N=512, M=512, K=512]`."""
+        return self.name + print_params(self.params)
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        return self.func.inputs
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        return self.func.scalars
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        return self.func.outputs
+
+    @cached_property
+    def flops(self) -> int:
+        """Floating-point operations of one run.
+
+        Each `+ - * /`, `max`, `min` and math function on floats counts one per instance, so that a
+        multiply-add of a reduction counts two. Of a conditional's sides the dearer one counts.
+        """
+        return _stmt_flops(self.func.body, 1)
+
+    def structural_hash(self) -> str:
+        """A hash (SHA-256, 64 hex digits) of the IR that no renaming changes."""
+        return hashlib.sha256(_canonical(self.func).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return print_program(self.definition)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"definition": self.definition, "params": self.params, "func": self.func}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+
+def _stmt_flops(stmt: Stmt, instances: int) -> int:
+    if isinstance(stmt, For):
+        assert isinstance(stmt.extent, Const)
+        return _stmt_flops(stmt.body, instances * int(stmt.extent.value))
+    if isinstance(stmt, Block):
+        reduces = stmt.reducer is not None and stmt.store.value.dtype.is_float
+        return instances * (_expr_flops(stmt.store.value) + int(reduces))
+    return sum(_stmt_flops(child, instances) for child in stmt.children() if isinstance(child, Stmt))
+
+
+def _expr_flops(e: Expr) -> int:
+    if isinstance(e, Select):
+        return _expr_flops(e.cond) + max(_expr_flops(e.then), _expr_flops(e.otherwise))
+    below = sum(_expr_flops(child) for child in e.children() if isinstance(child, Expr))
+    counts = (isinstance(e, Binary) and not e.op.is_comparison and not e.op.is_logical) or isinstance(e, Call)
+    return below + int(counts and e.dtype.is_float)
+
+
+def _canonical(func: Func) -> str:
+    """The IR as text, every name replaced by its number: of a tensor or scalar, a loop, or a block's variable."""
+    names = [b.name for b in func.inputs] + [s.name for s in func.scalars] + [b.name for b in func.outputs + func.temps]
+    renamed = {name: f"t{n}" for n, name in enumerate(names)}
+    order = [renamed[name] for name in func.order]
+    signature = [_text(part, renamed) for part in (func.inputs, func.scalars, func.outputs, func.temps)]
+    return ";".join([*order, *signature, _stmt_text(func.body, renamed, [])])
+
+
+def _stmt_text(stmt: Stmt, names: Mapping[str, str], loops: list[str]) -> str:
+    if isinstance(stmt, For):
+        loops.append(stmt.var)
+        inside = {**names, stmt.var: f"v{len(loops)}"}
+        head = _text((stmt.extent, stmt.kind, stmt.lanes, stmt.annotations), names)
+        return f"for({head}){{{_stmt_text(stmt.body, inside, loops)}}}"
+    if isinstance(stmt, Block):
+        inside = {**names, **{iv.name: f"i{n}" for n, iv in enumerate(stmt.iters)}}
+        fields = (stmt.iters, stmt.guards, stmt.store, stmt.reducer, stmt.init, stmt.annotations)
+        return f"block({_text(stmt.bindings, names)};{_text(fields, inside)})"
+    return ";".join(_stmt_text(child, names, loops) for child in stmt.children() if isinstance(child, Stmt))
+
+
+def _text(value: object, names: Mapping[str, str]) -> str:
+    """A node or a field of one; strings that are names of this program are renamed, others are kept."""
+    match value:
+        case Node():
+            fields = [getattr(value, f.name) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
+            return f"{type(value).__name__}{_text(tuple(fields), names)}"
+        case tuple():
+            return "(" + ",".join(_text(item, names) for item in value) + ")"
+        case str():
+            return names.get(value, value)
+        case Enum():
+            return str(value.value)
+    return repr(value)

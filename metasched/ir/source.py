@@ -1,0 +1,200 @@
+"""A program as it is written: the tree that text parses to and that the Python builder makes.
+
+Nothing is resolved here: names are names, sizes are expressions over parameters, elements have no types yet.
+Equality and hashing ignore where a node stood in its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import BinOp, Reducer, UnOp
+
+
+class At(NamedTuple):
+    """A place in a text, 1-based."""
+
+    line: int
+    column: int
+
+
+NOWHERE = At(0, 0)
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    at: At = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+
+    def children(self) -> Iterator[SourceNode]:
+        """The nodes directly below this one, in reading order."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, SourceNode):
+                yield value
+            elif isinstance(value, tuple):
+                yield from (item for item in value if isinstance(item, SourceNode))
+
+    def walk(self) -> Iterator[SourceNode]:
+        """This node and everything below it, in reading order."""
+        stack: list[SourceNode] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(list(node.children())))
+
+
+# --- expressions -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SourceExpr(SourceNode):
+    pass
+
+
+@dataclass(frozen=True)
+class IntLit(SourceExpr):
+    value: int
+
+
+@dataclass(frozen=True)
+class FloatLit(SourceExpr):
+    value: float
+
+
+@dataclass(frozen=True)
+class BoolLit(SourceExpr):
+    value: bool
+
+
+@dataclass(frozen=True)
+class Name(SourceExpr):
+    """A parameter, a `let`, an iteration variable or a scalar argument."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Read(SourceExpr):
+    buffer: str
+    indices: tuple[SourceExpr, ...]
+
+
+@dataclass(frozen=True)
+class Operation(SourceExpr):
+    """`a op b`, for the operators that have a symbol or a word; `max(a, b)` is an `Apply`."""
+
+    op: BinOp
+    a: SourceExpr
+    b: SourceExpr
+
+
+@dataclass(frozen=True)
+class Prefix(SourceExpr):
+    op: UnOp
+    a: SourceExpr
+
+
+@dataclass(frozen=True)
+class Apply(SourceExpr):
+    """A math function, `max(x, y)`, `min(x, y)`, or a cast `f32(x)`."""
+
+    func: str
+    args: tuple[SourceExpr, ...]
+
+
+@dataclass(frozen=True)
+class IfElse(SourceExpr):
+    """`then if cond else otherwise`."""
+
+    then: SourceExpr
+    cond: SourceExpr
+    otherwise: SourceExpr
+
+
+@dataclass(frozen=True)
+class Axis(SourceNode):
+    """An iteration variable, with its range when that is written (`k < 512`)."""
+
+    name: str
+    extent: SourceExpr | None = None
+
+
+@dataclass(frozen=True)
+class Reduce(SourceExpr):
+    """`sum[r, s < 3](operand)`."""
+
+    reducer: Reducer
+    axes: tuple[Axis, ...]
+    operand: SourceExpr
+
+
+# --- definitions -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Param(SourceNode):
+    name: str
+    default: int
+
+
+@dataclass(frozen=True)
+class Argument(SourceNode):
+    """`A: f32[N, K]`, `const K: f32[R]`; `alpha: f32`, a scalar, has no shape."""
+
+    name: str
+    dtype: DType
+    shape: tuple[SourceExpr, ...] | None
+    const: bool = False
+
+
+@dataclass(frozen=True)
+class Declaration(SourceNode):
+    """An output, or the declared shape of a buffer in between."""
+
+    name: str
+    dtype: DType
+    shape: tuple[SourceExpr, ...]
+
+
+@dataclass(frozen=True)
+class Let(SourceNode):
+    name: str
+    value: SourceExpr
+
+
+@dataclass(frozen=True)
+class Stage(SourceNode):
+    """`label: buffer[axes] = value`; `label` is None when the stage is named after its buffer."""
+
+    label: str | None
+    buffer: str
+    axes: tuple[Axis, ...]
+    value: SourceExpr
+
+    @property
+    def block(self) -> str:
+        """The name of the block this stage becomes."""
+        return self.label if self.label is not None else self.buffer
+
+
+@dataclass(frozen=True)
+class ProgramDef(SourceNode):
+    name: str
+    params: tuple[Param, ...]
+    arguments: tuple[Argument, ...]
+    outputs: tuple[Declaration, ...]
+    lets: tuple[Let, ...]
+    buffers: tuple[Declaration, ...]
+    stages: tuple[Stage, ...]
+
+
+def negate(value: SourceExpr, at: At = NOWHERE) -> SourceExpr:
+    """`-value`; the minus of a number belongs to the number."""
+    if isinstance(value, IntLit) and value.value >= 0:
+        return IntLit(-value.value, at=at) if value.value else Prefix(UnOp.NEG, value, at=at)
+    if isinstance(value, FloatLit) and not repr(value.value).startswith("-"):
+        return FloatLit(-value.value, at=at)
+    return Prefix(UnOp.NEG, value, at=at)

@@ -1,0 +1,135 @@
+"""The canonical text of a program: minimal parentheses, numbers that round-trip, one line a definition."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from metasched.ir.nodes import BinOp, UnOp
+from metasched.ir.source import (
+    Apply,
+    Argument,
+    Axis,
+    BoolLit,
+    Declaration,
+    FloatLit,
+    IfElse,
+    IntLit,
+    Name,
+    Operation,
+    Prefix,
+    ProgramDef,
+    Read,
+    Reduce,
+    SourceExpr,
+    Stage,
+)
+
+
+class _Level(IntEnum):
+    """How tightly an expression binds."""
+
+    CONDITIONAL = 0
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARISON = 4
+    ADDITIVE = 5
+    MULTIPLICATIVE = 6
+    UNARY = 7
+    ATOM = 8
+
+
+_LEVELS = {BinOp.OR: _Level.OR, BinOp.AND: _Level.AND, BinOp.ADD: _Level.ADDITIVE, BinOp.SUB: _Level.ADDITIVE}
+
+
+def print_source(expr: SourceExpr) -> str:
+    """An expression as text."""
+    return _text(expr, _Level.CONDITIONAL)
+
+
+def print_params(params: tuple[tuple[str, int], ...]) -> str:
+    """`[N=512, M=512]`, or nothing."""
+    return "[" + ", ".join(f"{name}={value}" for name, value in params) + "]" if params else ""
+
+
+def print_axis(axis: Axis) -> str:
+    return axis.name if axis.extent is None else f"{axis.name} < {_text(axis.extent, _Level.ADDITIVE)}"
+
+
+def print_stage(stage: Stage) -> str:
+    label = f"{stage.label}: " if stage.label is not None else ""
+    return f"{label}{stage.buffer}[{_axes(stage.axes)}] = {print_source(stage.value)}"
+
+
+def print_program(program: ProgramDef) -> str:
+    """A program as text, ending in a newline."""
+    params = print_params(tuple((p.name, p.default) for p in program.params))
+    arguments = ", ".join(_argument(a) for a in program.arguments)
+    outputs = ", ".join(_declaration(o) for o in program.outputs)
+    if len(program.outputs) != 1:
+        outputs = f"({outputs})"
+    lines = [f"program {program.name}{params}({arguments}) -> {outputs}:"]
+    lines += [f"    let {let.name} = {print_source(let.value)}" for let in program.lets]
+    lines += [f"    {_declaration(buffer)}" for buffer in program.buffers]
+    lines += [f"    {print_stage(stage)}" for stage in program.stages]
+    return "\n".join(lines) + "\n"
+
+
+def _argument(argument: Argument) -> str:
+    const = "const " if argument.const else ""
+    shape = "" if argument.shape is None else f"[{_list(argument.shape)}]"
+    return f"{const}{argument.name}: {argument.dtype}{shape}"
+
+
+def _declaration(declaration: Declaration) -> str:
+    return f"{declaration.name}: {declaration.dtype}[{_list(declaration.shape)}]"
+
+
+def _axes(axes: tuple[Axis, ...]) -> str:
+    return ", ".join(print_axis(axis) for axis in axes)
+
+
+def _list(items: tuple[SourceExpr, ...]) -> str:
+    return ", ".join(print_source(item) for item in items)
+
+
+def _text(expr: SourceExpr, least: _Level) -> str:
+    level, text = _render(expr)
+    return f"({text})" if level < least else text
+
+
+def _render(expr: SourceExpr) -> tuple[_Level, str]:
+    match expr:
+        case IntLit(value=number) | FloatLit(value=number):
+            text = repr(number)
+            return _Level.UNARY if text.startswith("-") else _Level.ATOM, text
+        case BoolLit(value=truth):
+            return _Level.ATOM, str(truth)
+        case Name(name=name):
+            return _Level.ATOM, name
+        case Read(buffer=buffer, indices=indices):
+            return _Level.ATOM, f"{buffer}[{_list(indices)}]"
+        case Apply(func=func, args=args):
+            return _Level.ATOM, f"{func}({_list(args)})"
+        case Reduce(reducer=reducer, axes=axes, operand=operand):
+            return _Level.ATOM, f"{reducer.value}[{_axes(axes)}]({print_source(operand)})"
+        case Operation():
+            return _operation(expr)
+        case Prefix(op=UnOp.NEG, a=a):
+            return _Level.UNARY, f"-{_text(a, _Level.UNARY)}"
+        case Prefix(op=UnOp.NOT, a=a):
+            return _Level.NOT, f"not {_text(a, _Level.NOT)}"
+        case IfElse(then=then, cond=cond, otherwise=otherwise):
+            parts = _text(then, _Level.OR), _text(cond, _Level.OR), _text(otherwise, _Level.CONDITIONAL)
+            return _Level.CONDITIONAL, f"{parts[0]} if {parts[1]} else {parts[2]}"
+    raise TypeError(f"no text for {type(expr).__name__}")
+
+
+def _operation(expr: Operation) -> tuple[_Level, str]:
+    if expr.op.is_comparison:
+        # Comparisons do not chain, so a comparison inside one is always in parentheses.
+        a, b = _text(expr.a, _Level.ADDITIVE), _text(expr.b, _Level.ADDITIVE)
+        return _Level.COMPARISON, f"{a} {expr.op.value} {b}"
+    level = _LEVELS.get(expr.op, _Level.MULTIPLICATIVE)
+    a, b = _text(expr.a, level), _text(expr.b, _Level(level + 1))
+    return level, f"{a} {expr.op.value} {b}"

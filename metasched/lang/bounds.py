@@ -1,0 +1,187 @@
+"""What values an index takes, given the conditions around it.
+
+Sizes are numbers by now, so an index is a linear form with integer coefficients over *atoms*: iteration variables,
+and quotients, remainders, products, minima and maxima taken as opaque. Conditions become linear forms known to be
+non-negative. A bound is the interval bound, improved by single-variable conditions and by adding up to two others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from metasched.ir.affine import simplify
+from metasched.ir.dtypes import INDEX
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+
+# An integer, or an infinity where nothing is known.
+Bound: TypeAlias = int | float
+
+_MAX_FACTS_COMBINED = 2
+
+
+class Range(NamedTuple):
+    """Inclusive."""
+
+    lo: Bound
+    hi: Bound
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`sum(coefficient * atom) + constant`."""
+
+    terms: Mapping[Expr, int]
+    constant: int
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            terms[atom] = terms.get(atom, 0) + factor * coefficient
+        return Linear({a: c for a, c in terms.items() if c}, self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Linear:
+        return Linear({a: c * factor for a, c in self.terms.items() if factor}, self.constant * factor)
+
+
+def linear(e: Expr) -> Linear:
+    """The linear form of an integer expression."""
+    match e:
+        case Const(value=value):
+            return Linear({}, int(value))
+        case Unary(op=UnOp.NEG, a=a):
+            return linear(a).times(-1)
+        case Binary(op=BinOp.ADD, a=a, b=b):
+            return linear(a).plus(linear(b))
+        case Binary(op=BinOp.SUB, a=a, b=b):
+            return linear(a).plus(linear(b), -1)
+        case Binary(op=BinOp.MUL, a=a, b=b):
+            left, right = linear(a), linear(b)
+            if not left.terms:
+                return right.times(left.constant)
+            if not right.terms:
+                return left.times(right.constant)
+    return Linear({simplify(e): 1}, 0)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Extents of the iteration variables, and linear forms known to be non-negative here.
+
+    `dead` says that the conditions cannot all hold: nothing below them runs.
+    """
+
+    extents: Mapping[str, int]
+    known: tuple[Linear, ...] = field(default=())
+    dead: bool = False
+
+    def assume(self, cond: Expr, holds: bool) -> Facts:
+        """The facts where `cond` is known to hold, or known not to."""
+        match cond:
+            case Const(value=value):
+                return Facts(self.extents, self.known, self.dead or bool(value) is not holds)
+            case Unary(op=UnOp.NOT, a=a):
+                return self.assume(a, not holds)
+            case Binary(op=BinOp.AND, a=a, b=b) if holds:
+                return self.assume(a, True).assume(b, True)
+            case Binary(op=BinOp.OR, a=a, b=b) if not holds:
+                return self.assume(a, False).assume(b, False)
+            case Binary(op=op, a=a, b=b) if op.is_comparison and a.dtype is INDEX:
+                return Facts(self.extents, self.known + _nonnegative(op, linear(a), linear(b), holds), self.dead)
+        return self
+
+    def range(self, e: Expr) -> Range:
+        """Bounds of an integer expression."""
+        form = linear(e)
+        return Range(self._lower(form), -self._lower(form.times(-1)))
+
+    def _lower(self, form: Linear, facts: int = _MAX_FACTS_COMBINED) -> Bound:
+        best = self._box(form)
+        if facts == 0:
+            return best
+        for fact in self.known:
+            for atom, coefficient in fact.terms.items():
+                wanted = form.terms.get(atom, 0)
+                if wanted * coefficient <= 0:
+                    continue
+                # form * p = (form * p - fact * q) + fact * q, and the last is >= 0; `atom` cancels.
+                g = math.gcd(wanted, coefficient)
+                p, q = abs(coefficient) // g, abs(wanted) // g
+                rest = self._lower(form.times(p).plus(fact, -q), facts - 1)
+                best = max(best, _ceildiv(rest, p))
+        return best
+
+    def _box(self, form: Linear) -> Bound:
+        total: Bound = form.constant
+        for atom, coefficient in form.terms.items():
+            lo, hi = self._atom(atom)
+            total += coefficient * (lo if coefficient > 0 else hi)
+        return total
+
+    def _atom(self, atom: Expr) -> Range:
+        lo, hi = self._structure(atom)
+        for fact in self.known:
+            if len(fact.terms) != 1:
+                continue
+            coefficient = fact.terms.get(atom, 0)
+            if coefficient > 0:
+                lo = max(lo, _ceildiv(-fact.constant, coefficient))
+            elif coefficient < 0:
+                hi = min(hi, fact.constant // -coefficient)
+        return Range(lo, hi)
+
+    def _structure(self, atom: Expr) -> Range:
+        match atom:
+            case Var(name=name) if name in self.extents:
+                return Range(0, self.extents[name] - 1)
+            case Binary(op=BinOp.FLOORDIV | BinOp.CEILDIV as op, a=a, b=Const(value=divisor)) if divisor > 0:
+                lo, hi = self.range(a)
+                divide = _floordiv if op is BinOp.FLOORDIV else _ceildiv
+                return Range(divide(lo, int(divisor)), divide(hi, int(divisor)))
+            case Binary(op=BinOp.MOD, a=a, b=Const(value=divisor)) if divisor > 0:
+                inner = self.range(a)
+                return inner if inner.lo >= 0 and inner.hi < divisor else Range(0, int(divisor) - 1)
+            case Binary(op=BinOp.MIN | BinOp.MAX as op, a=a, b=b):
+                one, two = self.range(a), self.range(b)
+                pick = min if op is BinOp.MIN else max
+                return Range(pick(one.lo, two.lo), pick(one.hi, two.hi))
+            case Binary(op=BinOp.MUL, a=a, b=b):
+                corners = [_times(x, y) for x in self.range(a) for y in self.range(b)]
+                return Range(min(corners), max(corners))
+            case Select(cond=cond, then=then, otherwise=otherwise):
+                one, two = self.assume(cond, True).range(then), self.assume(cond, False).range(otherwise)
+                return Range(min(one.lo, two.lo), max(one.hi, two.hi))
+        return Range(-math.inf, math.inf)
+
+
+def _nonnegative(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, ...]:
+    """The linear forms that are >= 0 when `a op b` holds (or does not)."""
+    difference, opposite = a.plus(b, -1), b.plus(a, -1)
+    minus_one = Linear({}, -1)
+    match op, holds:
+        case (BinOp.GE, True) | (BinOp.LT, False):
+            return (difference,)
+        case (BinOp.LE, True) | (BinOp.GT, False):
+            return (opposite,)
+        case (BinOp.GT, True) | (BinOp.LE, False):
+            return (difference.plus(minus_one),)
+        case (BinOp.LT, True) | (BinOp.GE, False):
+            return (opposite.plus(minus_one),)
+        case (BinOp.EQ, True) | (BinOp.NE, False):
+            return difference, opposite
+    return ()
+
+
+def _floordiv(value: Bound, divisor: int) -> Bound:
+    return value if math.isinf(value) else int(value) // divisor
+
+
+def _ceildiv(value: Bound, divisor: int) -> Bound:
+    return value if math.isinf(value) else -(-int(value) // divisor)
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    # Infinity times zero is zero here: a bound of a product of integers.
+    return 0 if a == 0 or b == 0 else a * b

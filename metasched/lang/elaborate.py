@@ -1,0 +1,225 @@
+"""From a definition and its parameters to IR: names, sizes, shapes, types and bounds.
+
+Every mistake is gathered. What depends on a definition that was wrong is left alone, so that one mistake is
+reported once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
+from metasched.ir.program import Program
+from metasched.ir.source import Argument, At, Declaration, Let, Name, Param, ProgramDef, Read, SourceExpr
+from metasched.lang.report import Report, did_you_mean, listing
+from metasched.lang.sizes import Sizes
+from metasched.lang.stages import StageBuilder, nest
+from metasched.lang.values import BufferInfo, ProgramScope
+
+_KEYWORDS = frozenset(
+    "program trace module let const if else and or not True False None inf for in of".split()  # noqa: SIM905
+)
+_BUILTIN = frozenset(dtype.value for dtype in DType) | {"sum", "prod", "max", "min", "argmax", "argmin"}
+_MAX_BYTES = 2**62
+
+
+def elaborate(definition: ProgramDef, params: Mapping[str, object], report: Report) -> Program:
+    """The program that `definition` stands for with `params` set; defaults hold for the others.
+
+    Raises:
+        LanguageError: with every mistake found, those that `report` held before included.
+    """
+    elaborator = _Elaborator(definition, params, report)
+    func = elaborator.run()
+    report.check()
+    assert func is not None
+    return Program(definition, elaborator.settings, func)
+
+
+class _Elaborator:
+    def __init__(self, definition: ProgramDef, params: Mapping[str, object], report: Report) -> None:
+        self._definition = definition
+        self._report = report
+        self._sizes = Sizes(report)
+        self.settings = self._settings(params)
+        self._buffers: dict[str, BufferInfo] = {}
+        self._declared: dict[str, BufferInfo] = {}
+
+    def run(self) -> Func | None:
+        self._check_names()
+        self._define_sizes()
+        self._declare()
+        self._check_targets()
+        nests = self._stages()
+        self._check_used()
+        return self._func(nests) if self._report.ok else None
+
+    # --- parameters and sizes --------------------------------------------------------------------------
+
+    def _settings(self, params: Mapping[str, object]) -> tuple[tuple[str, int], ...]:
+        definition = self._definition
+        known = [param.name for param in definition.params]
+        for name, value in params.items():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                has = f"its parameters are {listing(known)}" if known else "it has none"
+                message = f"`{definition.name}` has no parameter `{name}`: {has}"
+                self._report.error(definition.at, message, hint)
+            elif isinstance(value, bool) or not isinstance(value, int):
+                message = f"the parameter `{name}` is a whole number, not {value!r}"
+                self._report.error(definition.at, message)
+        given = {name: value for name, value in params.items() if isinstance(value, int)}
+        return tuple((p.name, int(given.get(p.name, p.default))) for p in definition.params)
+
+    def _define_sizes(self) -> None:
+        for name, value in self.settings:
+            self._sizes.define(name, value)
+        for let in self._definition.lets:
+            self._sizes.define(let.name, self._sizes.size(let.value))
+
+    # --- names -----------------------------------------------------------------------------------------
+
+    def _check_names(self) -> None:
+        definition = self._definition
+        seen: dict[str, At] = {}
+        named: list[Param | Argument | Declaration | Let] = [*definition.params, *definition.arguments]
+        named += [*definition.outputs, *definition.lets, *definition.buffers]
+        for item in named:
+            self._check_word(item.name, item.at)
+            self._once(seen, item.name, item.at, f"`{item.name}` is defined twice")
+        blocks: dict[str, At] = {}
+        for stage in definition.stages:
+            self._check_word(stage.buffer, stage.at)
+            if stage.label is not None and stage.label in _KEYWORDS:
+                self._report.error(stage.at, f"`{stage.label}` is a word of the language", "choose another label")
+            self._once(blocks, stage.block, stage.at, f"two stages are named `{stage.block}`")
+        if not definition.stages:
+            self._report.error(definition.at, f"`{definition.name}` has no stages", "write `C[i] = ...`")
+
+    def _check_word(self, name: str, at: At) -> None:
+        if name in _KEYWORDS or name in _BUILTIN:
+            self._report.error(at, f"`{name}` is a word of the language", "choose another name")
+
+    def _once(self, seen: dict[str, At], name: str, at: At, message: str) -> None:
+        if name in seen:
+            self._report.error(at, f"{message}: first on line {seen[name].line}", "choose another name")
+        seen.setdefault(name, at)
+
+    # --- buffers ---------------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        definition = self._definition
+        for argument in definition.arguments:
+            if argument.shape is not None:
+                info = self._info(argument.name, argument.dtype, argument.shape, argument.at)
+                self._buffers[argument.name] = info
+        for declaration in (*definition.outputs, *definition.buffers):
+            info = self._info(declaration.name, declaration.dtype, declaration.shape, declaration.at)
+            self._declared[declaration.name] = info
+
+    def _info(self, name: str, dtype: DType, shape: tuple[SourceExpr, ...], at: At) -> BufferInfo:
+        extents = [self._extent(name, e) for e in shape]
+        good = tuple(n for n in extents if n is not None)
+        if len(good) == len(shape) and math.prod(good) * dtype.bytes > _MAX_BYTES:
+            self._report.error(at, f"`{name}` has more elements than memory can hold")
+            return BufferInfo(name, dtype, None, at)
+        return BufferInfo(name, dtype, good if len(good) == len(shape) else None, at)
+
+    def _extent(self, name: str, e: SourceExpr) -> int | None:
+        value = self._sizes.size(e)
+        if value is not None and value < 1:
+            self._report.error(e.at, f"an extent of `{name}` is {value}", "extents are at least 1")
+            return None
+        return value
+
+    # --- stages ----------------------------------------------------------------------------------------
+
+    def _check_targets(self) -> None:
+        definition = self._definition
+        fixed = {p.name: "a parameter" for p in definition.params}
+        fixed |= {let.name: "a size" for let in definition.lets}
+        fixed |= {a.name: "an input" for a in definition.arguments}
+        defined: dict[str, At] = {}
+        for stage in definition.stages:
+            if stage.buffer in fixed:
+                message = f"`{stage.buffer}` is {fixed[stage.buffer]} and cannot be computed"
+                self._report.error(stage.at, message, "give the result another name")
+            self._once(defined, stage.buffer, stage.at, f"`{stage.buffer}` is computed twice")
+        for kind, declarations in (("output", definition.outputs), ("buffer", definition.buffers)):
+            for declaration in declarations:
+                if declaration.name not in defined:
+                    self._not_computed(kind, declaration, defined)
+
+    def _not_computed(self, kind: str, declaration: Declaration, defined: Iterable[str]) -> None:
+        outputs = {output.name for output in self._definition.outputs}
+        hint = did_you_mean(declaration.name, set(defined) - outputs)
+        hint = hint or f"write a stage: `{declaration.name}[...] = ...`"
+        self._report.error(declaration.at, f"no stage computes the {kind} `{declaration.name}`", hint)
+
+    def _stages(self) -> list[Stmt]:
+        definition = self._definition
+        scalars = {a.name: a.dtype for a in definition.arguments if a.shape is None}
+        fixed_names = self._sizes.names | {a.name for a in definition.arguments} | {s.buffer for s in definition.stages}
+        later = {stage.buffer: stage.at for stage in reversed(definition.stages)}
+        scope = ProgramScope(self._sizes, scalars, self._buffers, later)
+        loops: set[str] = set()
+        nests: list[Stmt] = []
+        for stage in definition.stages:
+            builder = StageBuilder(stage, scope, self._report)
+            info, block = builder.build(self._declared.get(stage.buffer), fixed_names)
+            later.pop(stage.buffer, None)
+            self._buffers.setdefault(stage.buffer, info)
+            if block is not None:
+                nests.append(nest(block, loops))
+        return nests
+
+    # --- what is not used ------------------------------------------------------------------------------
+
+    def _check_used(self) -> None:
+        definition = self._definition
+        # A name is used wherever it is written, whether or not what is written there is right.
+        read: set[str] = set()
+        named: set[str] = set()
+        for node in definition.walk():
+            if isinstance(node, Read):
+                read.add(node.buffer)
+            elif isinstance(node, Name):
+                named.add(node.name)
+        outputs = {output.name for output in definition.outputs}
+        for argument in definition.arguments:
+            if argument.name not in read | named:
+                self._report.error(argument.at, f"the input `{argument.name}` is never read", "remove it")
+        for param in definition.params:
+            if param.name not in named:
+                self._report.error(param.at, f"the parameter `{param.name}` is never used", "remove it")
+        for let in definition.lets:
+            if let.name not in named:
+                self._report.error(let.at, f"the size `{let.name}` is never used", "remove it")
+        for stage in definition.stages:
+            if stage.buffer not in read | outputs:
+                hint = f"make it an output, `-> {stage.buffer}: ...`, or remove the stage"
+                self._report.error(stage.at, f"`{stage.buffer}` is computed and never used", hint)
+
+    # --- the result ------------------------------------------------------------------------------------
+
+    def _func(self, nests: list[Stmt]) -> Func:
+        definition = self._definition
+        outputs = {output.name for output in definition.outputs}
+        temps = [stage.buffer for stage in definition.stages if stage.buffer not in outputs]
+        return Func(
+            definition.name,
+            tuple(self._buffer(a.name, const=a.const) for a in definition.arguments if a.shape is not None),
+            tuple(Scalar(a.name, a.dtype) for a in definition.arguments if a.shape is None),
+            tuple(a.name for a in definition.arguments),
+            tuple(self._buffer(output.name) for output in definition.outputs),
+            tuple(self._buffer(name) for name in temps),
+            seq(nests),
+        )
+
+    def _buffer(self, name: str, *, const: bool = False) -> Buffer:
+        info = self._buffers[name]
+        assert info.shape is not None
+        assert info.dtype is not None
+        return Buffer(name, tuple(Const(n) for n in info.shape), info.dtype, const=const)

@@ -1,0 +1,142 @@
+"""Parse tree to source expressions, for programs and traces alike."""
+
+from __future__ import annotations
+
+from lark import Token, Tree
+
+from metasched.ir.nodes import BinOp, Reducer, UnOp
+from metasched.ir.source import (
+    Apply,
+    At,
+    Axis,
+    BoolLit,
+    FloatLit,
+    IfElse,
+    IntLit,
+    Name,
+    Operation,
+    Prefix,
+    Read,
+    Reduce,
+    SourceExpr,
+    negate,
+)
+from metasched.lang.report import Report, did_you_mean
+
+SyntaxTree = Tree[Token]
+
+_OPERATORS = {op.value: op for op in BinOp if op not in (BinOp.CEILDIV, BinOp.MIN, BinOp.MAX)}
+_REDUCERS = {reducer.value: reducer for reducer in Reducer}
+MAX_INTEGER = 2**63 - 1
+
+
+def at_token(token: Token) -> At:
+    return At(token.line or 1, token.column or 1)
+
+
+def at_tree(tree: SyntaxTree) -> At:
+    return At(tree.meta.line, tree.meta.column)
+
+
+def token(tree: SyntaxTree, position: int) -> Token:
+    """A child that the grammar says is a token."""
+    child = tree.children[position]
+    assert isinstance(child, Token)
+    return child
+
+
+def subtree(tree: SyntaxTree, position: int) -> SyntaxTree:
+    """A child that the grammar says is a subtree."""
+    child = tree.children[position]
+    assert isinstance(child, Tree)
+    return child
+
+
+def subtrees(tree: SyntaxTree) -> list[SyntaxTree]:
+    """The children that are subtrees; options left out and symbols are not."""
+    return [child for child in tree.children if isinstance(child, Tree)]
+
+
+class ExpressionReader:
+    """Turns parse trees of expressions into source expressions; reports what the grammar could not exclude."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def read(self, tree: SyntaxTree) -> SourceExpr:
+        at = at_tree(tree)
+        match tree.data:
+            case "integer":
+                return IntLit(self.integer(token(tree, 0)), at=at)
+            case "real":
+                return FloatLit(float(token(tree, 0)), at=at)
+            case "truth":
+                return BoolLit(token(tree, 0) == "True", at=at)
+            case "name":
+                return Name(str(token(tree, 0)), at=at)
+            case "read":
+                name, items = self.subscript(subtree(tree, 0))
+                return Read(str(name), items, at=at)
+            case "binary":
+                a, b = self.read(subtree(tree, 0)), self.read(subtree(tree, 2))
+                # The operator is the place a person looks at when the operands do not fit.
+                return Operation(_OPERATORS[token(tree, 1)], a, b, at=at_token(token(tree, 1)))
+            case "negative":
+                return negate(self.read(subtree(tree, 1)), at=at)
+            case "logical_not":
+                return Prefix(UnOp.NOT, self.read(subtree(tree, 0)), at=at)
+            case "conditional":
+                then, cond, otherwise = (self.read(child) for child in subtrees(tree))
+                return IfElse(then, cond, otherwise, at=at)
+            case "apply":
+                return Apply(str(token(tree, 0)), self.items(subtree(tree, 1)), at=at)
+            case "reduction":
+                return self._reduction(tree)
+        raise AssertionError(f"the grammar has no expression `{tree.data}`")
+
+    def items(self, tree: SyntaxTree) -> tuple[SourceExpr, ...]:
+        return tuple(self.read(item) for item in subtrees(tree))
+
+    def subscript(self, tree: SyntaxTree) -> tuple[Token, tuple[SourceExpr, ...]]:
+        return token(tree, 0), self.items(subtree(tree, 1))
+
+    def axes(self, items: tuple[SourceExpr, ...]) -> tuple[Axis, ...]:
+        """Iteration variables, each with or without its range."""
+        return tuple(axis for item in items if (axis := self._axis(item)) is not None)
+
+    def integer(self, number: Token) -> int:
+        # Python refuses to convert very long digit strings, so their length is looked at first.
+        if len(number) <= 19 and int(number) <= MAX_INTEGER:
+            return int(number)
+        self._report.error(at_token(number), "this number does not fit in 64 bits")
+        return 1
+
+    def _axis(self, item: SourceExpr) -> Axis | None:
+        match item:
+            case Name(name=name):
+                return Axis(name, at=item.at)
+            case Operation(op=BinOp.LT, a=Name(name=name) as variable, b=extent):
+                return Axis(name, extent, at=variable.at)
+        self._report.error(
+            item.at,
+            "an iteration variable belongs here",
+            "write a name, `k`, or a name with its range, `k < 512`; index arithmetic goes on the right-hand side",
+        )
+        return None
+
+    def _reduction(self, tree: SyntaxTree) -> SourceExpr:
+        at = at_tree(tree)
+        name, items = self.subscript(subtree(tree, 0))
+        operands = self.items(subtree(tree, 1))
+        reducer = _REDUCERS.get(name)
+        if reducer is None:
+            hint = did_you_mean(name, _REDUCERS) or "the reductions are sum, prod, max and min"
+            self._report.error(at, f"`{name}` is not a reduction", hint)
+            reducer = Reducer.SUM
+        axes = self.axes(items)
+        if not items:
+            self._report.error(at, f"`{name}[]` reduces over nothing", f"name its variables: `{name}[k](...)`")
+        if len(operands) != 1:
+            message = f"a reduction has one operand, not {len(operands)}"
+            self._report.error(at, message, f"write `{name}[k](...)` with one expression in the parentheses")
+        return Reduce(reducer, axes, operands[0] if operands else IntLit(0, at=at), at=at)

@@ -1,0 +1,97 @@
+"""Where iteration variables get their extents from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from metasched.ir.source import At, Axis, IfElse, Name, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.ir.source_printer import print_source
+
+
+@dataclass(frozen=True)
+class BareUse:
+    """`A[..., i, ...]`: axis `i` stands alone in dimension `dim` of a read.
+
+    `guarded` says that a condition around the read speaks of `axis`, so that it may not run over all of `dim`.
+    """
+
+    axis: str
+    buffer: str
+    dim: int
+    guarded: bool
+    text: str
+    at: At
+
+
+def bare_uses(value: SourceExpr) -> Iterator[BareUse]:
+    """The bare uses in an expression, in reading order."""
+    return _uses(value, frozenset())
+
+
+def _uses(e: SourceNode, guards: frozenset[str]) -> Iterator[BareUse]:
+    if isinstance(e, IfElse):
+        inside = guards | {node.name for node in e.cond.walk() if isinstance(node, Name)}
+        yield from _uses(e.then, inside)
+        yield from _uses(e.cond, guards)
+        yield from _uses(e.otherwise, inside)
+        return
+    if isinstance(e, Read):
+        for dim, index in enumerate(e.indices):
+            if isinstance(index, Name):
+                yield BareUse(index.name, e.buffer, dim, index.name in guards, print_source(e), e.at)
+    for child in e.children():
+        yield from _uses(child, guards)
+
+
+def stage_axes(stage: Stage) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """The spatial and the reduction axes of a stage."""
+    return stage.axes, stage.value.axes if isinstance(stage.value, Reduce) else ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One reason for an axis to have an extent: `source` reads after "from" in a message."""
+
+    extent: int
+    source: str
+    at: At
+
+
+@dataclass(frozen=True)
+class Evidences:
+    """Every reason for the extent of one axis.
+
+    A bare use under a condition about the axis counts only where nothing else settles the extent.
+    """
+
+    firm: tuple[Evidence, ...] = ()
+    guarded: tuple[Evidence, ...] = ()
+    # A reason is there but its buffer is itself wrong, so that asking for more would be noise.
+    unknown: bool = False
+
+    @property
+    def counting(self) -> tuple[Evidence, ...]:
+        return self.firm or self.guarded
+
+
+def evidence_from_uses(axis: str, uses: tuple[BareUse, ...], shapes: Mapping[str, tuple[int, ...] | None]) -> Evidences:
+    """What the reads of a stage say about the extent of `axis`; `shapes` has the buffers known so far."""
+    firm: list[Evidence] = []
+    guarded: list[Evidence] = []
+    unknown = False
+    for use in uses:
+        if use.axis != axis:
+            continue
+        shape = shapes.get(use.buffer)
+        if shape is None or use.dim >= len(shape):
+            unknown = True
+            continue
+        evidence = Evidence(shape[use.dim], f"`{use.text}`", use.at)
+        (guarded if use.guarded else firm).append(evidence)
+    return Evidences(tuple(firm), tuple(guarded), unknown)
+
+
+def settled_by_uses(axis: str, stage: Stage) -> bool:
+    """Whether the reads of `stage` alone settle the extent of `axis`."""
+    return any(use.axis == axis for use in bare_uses(stage.value))

@@ -1,0 +1,71 @@
+"""Programs from text and from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from metasched.ir.program import Program
+from metasched.ir.source import At, ProgramDef
+from metasched.lang.elaborate import elaborate
+from metasched.lang.programs import read_programs
+from metasched.lang.report import Report, did_you_mean, listing
+
+_SEPARATOR = "::"
+
+
+def parse_program(text: str, /, **params: int) -> Program:
+    """The one program of a text, with its parameters set; those not given take their defaults.
+
+    Raises:
+        LanguageError: when the text is wrong, holds no or several programs, or a parameter is unknown; it holds
+            every mistake found, with line, column and hint.
+    """
+    return _program(text, "<text>", None, params)
+
+
+def load_program(path: str | Path, /, **params: int) -> Program:
+    """A program from a file: `FILE.ms`, or `FILE.ms::NAME` where the file holds several.
+
+    Raises:
+        LanguageError: as `parse_program`.
+        OSError: when the file cannot be read.
+    """
+    filename, separator, name = str(path).rpartition(_SEPARATOR)
+    if not separator:
+        filename, name = str(path), ""
+    text = Path(filename).read_text(encoding="utf-8")
+    return _program(text, filename, name or None, params)
+
+
+def parse_definitions(text: str, filename: str = "<text>") -> tuple[ProgramDef, ...]:
+    """Every program of a text as written: names, shapes and types are not looked at yet.
+
+    Raises:
+        LanguageError: with the first syntax error, or every mistake the definitions show by themselves.
+    """
+    definitions, report = read_programs(text, filename)
+    report.check()
+    return definitions
+
+
+def _program(text: str, filename: str, name: str | None, params: dict[str, int]) -> Program:
+    definitions, report = read_programs(text, filename)
+    definition = _pick(definitions, name, filename, report)
+    if definition is None:
+        report.check()
+        raise AssertionError("picking no program reports why")
+    return elaborate(definition, params, report)
+
+
+def _pick(definitions: tuple[ProgramDef, ...], name: str | None, filename: str, report: Report) -> ProgramDef | None:
+    names = [definition.name for definition in definitions]
+    if name is None:
+        if len(definitions) == 1:
+            return definitions[0]
+        hint = f"name one: `{filename}{_SEPARATOR}{names[0]}`"
+        report.error(definitions[1].at, f"there are several programs here: {listing(names)}", hint)
+        return None
+    if name in names:
+        return definitions[names.index(name)]
+    report.error(At(1, 1), f"there is no program `{name}` here: there is {listing(names)}", did_you_mean(name, names))
+    return None

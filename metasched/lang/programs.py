@@ -1,0 +1,150 @@
+"""Text to the tree of a program."""
+
+from __future__ import annotations
+
+from lark import Token, Tree
+
+from metasched.ir.dtypes import DType
+from metasched.ir.source import (
+    Argument,
+    At,
+    Axis,
+    Declaration,
+    Let,
+    Param,
+    ProgramDef,
+    SourceExpr,
+    Stage,
+)
+from metasched.lang.expressions import (
+    ExpressionReader,
+    SyntaxTree,
+    at_token,
+    at_tree,
+    subtree,
+    subtrees,
+    token,
+)
+from metasched.lang.report import Report, did_you_mean
+from metasched.lang.syntax import Start, parse
+
+_DTYPES = {dtype.value: dtype for dtype in DType}
+_ALIASES = {
+    "float": "f32",
+    "float32": "f32",
+    "float64": "f64",
+    "double": "f64",
+    "int": "i32",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+}
+
+
+def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Report]:
+    """The programs of a text, and the report that holds what is wrong with them so far.
+
+    Raises:
+        LanguageError: with the first syntax error.
+    """
+    report = Report(text, filename)
+    tree = parse(text, Start.FILE, filename)
+    return tuple(_ProgramReader(report).read(child) for child in subtrees(tree)), report
+
+
+def read_settings(tree: object, expressions: ExpressionReader) -> tuple[Param, ...]:
+    """`[N=512, M=-1]`, or nothing."""
+    if not isinstance(tree, Tree):
+        return ()
+    out = []
+    for setting in subtrees(tree):
+        name, value = token(setting, 0), expressions.integer(token(setting, 2))
+        negative = isinstance(setting.children[1], Token)
+        out.append(Param(str(name), -value if negative else value, at=at_token(name)))
+    return tuple(out)
+
+
+class _ProgramReader:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._expressions = ExpressionReader(report)
+
+    def read(self, tree: SyntaxTree) -> ProgramDef:
+        name, settings, arguments, outputs, *definitions = tree.children
+        assert isinstance(name, Token)
+        lets: list[Let] = []
+        buffers: list[Declaration] = []
+        stages: list[Stage] = []
+        for definition in definitions:
+            assert isinstance(definition, Tree)
+            match self._definition(definition):
+                case Let() as let:
+                    lets.append(let)
+                case Declaration() as buffer:
+                    buffers.append(buffer)
+                case Stage() as stage:
+                    stages.append(stage)
+        return ProgramDef(
+            str(name),
+            read_settings(settings, self._expressions),
+            tuple(self._argument(a) for a in subtrees(arguments)) if isinstance(arguments, Tree) else (),
+            tuple(self._output(o) for o in subtrees(outputs)) if isinstance(outputs, Tree) else (),
+            tuple(lets),
+            tuple(buffers),
+            tuple(stages),
+            at=at_token(name),
+        )
+
+    def _argument(self, tree: SyntaxTree) -> Argument:
+        name = token(tree, 1)
+        dtype, shape = self._type(subtree(tree, 2))
+        const = tree.children[0] is not None
+        if const and shape is None:
+            self._report.error(at_token(name), f"`const` marks tensors, and `{name}` is a scalar", "remove `const`")
+        return Argument(str(name), dtype, shape, const, at=at_token(name))
+
+    def _output(self, tree: SyntaxTree) -> Declaration:
+        name = token(tree, 0)
+        dtype, shape = self._type(subtree(tree, 1))
+        if shape is None:
+            hint = f"write `{name}: {dtype}[]` for an output of no dimensions"
+            self._report.error(at_token(name), f"the output `{name}` has no shape", hint)
+        return Declaration(str(name), dtype, shape or (), at=at_token(name))
+
+    def _type(self, tree: SyntaxTree) -> tuple[DType, tuple[SourceExpr, ...] | None]:
+        name, items = tree.children
+        assert isinstance(name, Token)
+        shape = self._expressions.items(items) if isinstance(items, Tree) else None
+        return self._dtype(name), shape
+
+    def _dtype(self, name: Token) -> DType:
+        dtype = _DTYPES.get(name)
+        if dtype is not None:
+            return dtype
+        alias = _ALIASES.get(name)
+        hint = f"write `{alias}`" if alias else did_you_mean(name, _DTYPES)
+        hint = hint or "the element types are " + ", ".join(_DTYPES)
+        self._report.error(at_token(name), f"`{name}` is not an element type", hint)
+        return DType.F32
+
+    def _definition(self, tree: SyntaxTree) -> Let | Declaration | Stage:
+        match tree.data:
+            case "let":
+                name = token(tree, 0)
+                return Let(str(name), self._expressions.read(subtree(tree, 1)), at=at_token(name))
+            case "declaration":
+                name = token(tree, 0)
+                type_name, shape = self._expressions.subscript(subtree(tree, 1))
+                return Declaration(str(name), self._dtype(type_name), shape, at=at_token(name))
+            case "labelled":
+                return self._stage(str(token(tree, 0)), subtree(tree, 1), subtree(tree, 2), at_tree(tree))
+            case "stage":
+                return self._stage(None, subtree(tree, 0), subtree(tree, 1), at_tree(tree))
+        raise AssertionError(f"the grammar has no definition `{tree.data}`")
+
+    def _stage(self, label: str | None, target: SyntaxTree, value: SyntaxTree, at: At) -> Stage:
+        buffer, items = self._expressions.subscript(target)
+        axes: tuple[Axis, ...] = self._expressions.axes(items)
+        return Stage(None if label == buffer else label, str(buffer), axes, self._expressions.read(value), at=at)

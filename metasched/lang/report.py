@@ -1,0 +1,50 @@
+"""Gathering every mistake of a text before raising."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from metasched.errors import Diagnostic, LanguageError
+from metasched.ir.source import At
+
+
+class Report:
+    """The mistakes found so far in one text."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self._text = text
+        self._filename = filename
+        self._found: dict[Diagnostic, None] = {}
+
+    def error(self, at: At, message: str, hint: str = "") -> None:
+        self._found[Diagnostic(max(at.line, 1), max(at.column, 1), message, hint)] = None
+
+    @property
+    def ok(self) -> bool:
+        return not self._found
+
+    def check(self) -> None:
+        """Raise what was found, in reading order.
+
+        Raises:
+            LanguageError: when there is any mistake.
+        """
+        if self._found:
+            ordered = sorted(self._found, key=lambda d: (d.line, d.column))
+            raise LanguageError(tuple(ordered), self._text, self._filename)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint naming the closest known name, or ''."""
+    names = sorted(set(known))
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    if not close:
+        close = [known_name for known_name in names if known_name.lower() == name.lower()][:1]
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+def listing(names: Iterable[str]) -> str:
+    """`a`, `b` and `c`."""
+    quoted = [f"`{name}`" for name in names]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

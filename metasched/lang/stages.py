@@ -1,0 +1,216 @@
+"""One stage: its axes, its shape, and its block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Block, Const, Expr, For, IterKind, IterVar, Reducer, Stmt, Store, Var
+from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
+from metasched.ir.source_printer import print_source, print_stage
+from metasched.lang.bounds import Facts
+from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
+from metasched.lang.report import Report
+from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values, integer_range
+
+
+class StageBuilder:
+    """Elaborates one stage, given the buffers defined before it."""
+
+    def __init__(self, stage: Stage, program: ProgramScope, report: Report) -> None:
+        self._stage = stage
+        self._sizes = program.sizes
+        self._buffers = program.buffers
+        self._report = report
+        self._spatial, self._reduce = stage_axes(stage)
+        names = frozenset(axis.name for axis in self._axes)
+        self._values = Values(StageScope(program, stage.buffer, names), report)
+
+    @property
+    def _axes(self) -> tuple[Axis, ...]:
+        return self._spatial + self._reduce
+
+    def build(self, declared: BufferInfo | None, taken: frozenset[str]) -> tuple[BufferInfo, Block | None]:
+        """The buffer the stage defines, as far as it is known, and its block if nothing was wrong."""
+        stage = self._stage
+        self._check_axes(taken)
+        self._check_nesting()
+        extents = {axis.name: self._extent(axis, declared) for axis in self._axes}
+        info = self._info(declared, extents)
+        known = {name: extent for name, extent in extents.items() if extent is not None}
+        # Without an extent, bounds cannot be judged; a very long one would be judged wrongly.
+        facts = Facts(known, dead=len(known) < len(extents))
+        value = stage.value.operand if isinstance(stage.value, Reduce) else stage.value
+        dtype = info.dtype if info.dtype is not None else DType.F32
+        built = self._values.build(value, dtype, facts)
+        if isinstance(stage.value, Reduce) and dtype.is_bool:
+            self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
+            return info, None
+        if built is None or info.shape is None or info.dtype is None or len(known) < len(extents):
+            return info, None
+        return info, self._block(built, known, info.dtype)
+
+    # --- axes ------------------------------------------------------------------------------------------
+
+    def _check_axes(self, taken: frozenset[str]) -> None:
+        seen: set[str] = set()
+        for axis in self._axes:
+            if axis.name in seen:
+                self._report.error(axis.at, f"the index `{axis.name}` appears twice", "rename one of them")
+            if axis.name in taken:
+                message = f"`{axis.name}` is an index here and something else in the program"
+                self._report.error(axis.at, message, "choose another name for the index")
+            seen.add(axis.name)
+
+    def _check_nesting(self) -> None:
+        value = self._stage.value
+        inside = value.operand if isinstance(value, Reduce) else value
+        nested = next((node for node in inside.walk() if isinstance(node, Reduce)), None)
+        if nested is not None:
+            message = f"`{nested.reducer.value}[...]` is a stage's whole right-hand side, not a part of it"
+            self._report.error(nested.at, message, self._two_stages(nested))
+
+    def _two_stages(self, nested: Reduce) -> str:
+        stage = self._stage
+        name = f"{stage.buffer}_{nested.reducer.value}"
+        while name in self._buffers:
+            name += "_"
+        used = {node.name for node in nested.walk() if isinstance(node, Name)} - {axis.name for axis in nested.axes}
+        axes = tuple(axis for axis in self._axes if axis.name in used)
+        first = Stage(None, name, tuple(Axis(axis.name) for axis in axes), nested)
+        read = Read(name, tuple(Name(axis.name) for axis in axes))
+        second = replace(stage, value=_replaced(stage.value, nested, read))
+        return f"write two stages:\n    {print_stage(first)}\n    {print_stage(second)}"
+
+    # --- extents ---------------------------------------------------------------------------------------
+
+    def _extent(self, axis: Axis, declared: BufferInfo | None) -> int | None:
+        uses: tuple[BareUse, ...] = tuple(bare_uses(self._stage.value))
+        shapes = {name: info.shape for name, info in self._buffers.items()}
+        evidences = evidence_from_uses(axis.name, uses, shapes)
+        written, unknown = self._written(axis, declared)
+        firm = written + evidences.firm
+        counting = firm or evidences.guarded
+        if not counting:
+            if not (unknown or evidences.unknown):
+                self._unsettled(axis)
+            return None
+        first = counting[0]
+        for other in counting[1:]:
+            if other.extent != first.extent:
+                message = f"the index `{axis.name}` goes to {first.extent} in {first.source}"
+                message += f" and to {other.extent} in {other.source}"
+                self._report.error(other.at, message, "these extents have to agree")
+        return first.extent
+
+    def _written(self, axis: Axis, declared: BufferInfo | None) -> tuple[tuple[Evidence, ...], bool]:
+        """What the range and the declaration say, and whether one of them is there but wrong."""
+        out: list[Evidence] = []
+        unknown = False
+        if axis.extent is not None:
+            extent = self._sizes.size(axis.extent)
+            if extent is not None and extent < 1:
+                self._report.error(axis.at, f"the range of `{axis.name}` is {extent}", "extents are at least 1")
+                extent = None
+            unknown = extent is None
+            if extent is not None:
+                text = f"`{axis.name} < {print_source(axis.extent)}`"
+                out.append(Evidence(extent, text, axis.at))
+        if declared is not None and axis in self._spatial:
+            dim = self._spatial.index(axis)
+            if declared.shape is None or dim >= len(declared.shape):
+                unknown = True
+            else:
+                text = f"the declaration of `{declared.name}`"
+                out.append(Evidence(declared.shape[dim], text, axis.at))
+        return tuple(out), unknown
+
+    def _unsettled(self, axis: Axis) -> None:
+        stage = self._stage
+        hint = f"write its range, `{axis.name} < 512`"
+        if axis in self._spatial:
+            hint += f", or declare the buffer before the stage, `{stage.buffer}: f32[...]`"
+        message = f"nothing says how far the index `{axis.name}` goes: it is nowhere used alone as an index"
+        self._report.error(axis.at, message, hint)
+
+    def _info(self, declared: BufferInfo | None, extents: Mapping[str, int | None]) -> BufferInfo:
+        stage = self._stage
+        if declared is not None:
+            if declared.shape is not None and len(declared.shape) != len(self._spatial):
+                message = f"`{stage.buffer}` is declared with {len(declared.shape)} dimensions and"
+                message += f" computed with {len(self._spatial)}"
+                self._report.error(stage.at, message, f"the declaration is on line {declared.at.line}")
+            return declared
+        shape = tuple(n for axis in self._spatial if (n := extents[axis.name]) is not None)
+        dtype = self._values.dtype(stage.value)
+        if dtype is None and self._untyped():
+            message = f"nothing says which element type `{stage.buffer}` has"
+            hint = f"declare it before the stage, `{stage.buffer}: f32[...]`, or cast the value, `f32(...)`"
+            self._report.error(stage.at, message, hint)
+        return BufferInfo(stage.buffer, dtype, shape if len(shape) == len(self._spatial) else None, stage.at)
+
+    def _untyped(self) -> bool:
+        """Whether the value consists of numbers alone, rather than of something that is wrong itself."""
+        value = self._stage.value
+        operand = value.operand if isinstance(value, Reduce) else value
+        return not any(
+            isinstance(node, Read) or (isinstance(node, Name) and node.name not in self._sizes)
+            for node in operand.walk()
+        )
+
+    # --- the block -------------------------------------------------------------------------------------
+
+    def _block(self, value: Expr, extents: Mapping[str, int], dtype: DType) -> Block:
+        stage = self._stage
+        iters = [IterVar(axis.name, Const(extents[axis.name]), IterKind.SPATIAL) for axis in self._spatial]
+        iters += [IterVar(axis.name, Const(extents[axis.name]), IterKind.REDUCE) for axis in self._reduce]
+        store = Store(stage.buffer, tuple(Var(axis.name) for axis in self._spatial), value)
+        bindings = tuple(Var(iv.name) for iv in iters)
+        if not isinstance(stage.value, Reduce):
+            return Block(stage.block, tuple(iters), bindings, (), store)
+        reducer = stage.value.reducer
+        return Block(stage.block, tuple(iters), bindings, (), store, reducer, Const(neutral(reducer, dtype), dtype))
+
+
+def neutral(reducer: Reducer, dtype: DType) -> int | float:
+    """The value that a reduction starts from: it changes nothing."""
+    match reducer:
+        case Reducer.SUM | Reducer.PROD:
+            value = 0 if reducer is Reducer.SUM else 1
+            return float(value) if dtype.is_float else value
+        case Reducer.MAX:
+            return -math.inf if dtype.is_float else integer_range(dtype)[0]
+        case Reducer.MIN:
+            return math.inf if dtype.is_float else integer_range(dtype)[1]
+
+
+def nest(block: Block, loops: set[str]) -> Stmt:
+    """`block` inside one serial loop per iteration variable; `loops` are the loop names taken, and grows."""
+    names = []
+    for iv in block.iters:
+        name = iv.name if iv.name not in loops else f"{iv.name}_{block.name}"
+        while name in loops:
+            name += "_"
+        loops.add(name)
+        names.append(name)
+    stmt: Stmt = replace(block, bindings=tuple(Var(name) for name in names))
+    for name, iv in zip(reversed(names), reversed(block.iters), strict=True):
+        stmt = For(name, iv.extent, stmt)
+    return stmt
+
+
+def _replaced(e: SourceExpr, old: SourceExpr, new: SourceExpr) -> SourceExpr:
+    """`e` with the node `old` replaced."""
+    if e is old:
+        return new
+    changed: dict[str, Any] = {}
+    for f in fields(e):
+        value = getattr(e, f.name)
+        if isinstance(value, SourceExpr):
+            changed[f.name] = _replaced(value, old, new)
+        elif isinstance(value, tuple):
+            changed[f.name] = tuple(_replaced(i, old, new) if isinstance(i, SourceExpr) else i for i in value)
+    return replace(e, **changed)

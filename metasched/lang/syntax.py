@@ -1,0 +1,73 @@
+"""Text to parse tree: the grammar, loaded once, and syntax errors."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Tree, UnexpectedInput
+
+from metasched.errors import Diagnostic, LanguageError
+from metasched.lang import mistakes
+from metasched.lang.layout import Layout, LayoutError
+
+MAX_DEPTH = 200
+
+
+class Start(Enum):
+    """What a whole text may be."""
+
+    FILE = "file"
+    TRACE = "trace"
+
+
+def parse(text: str, start: Start, filename: str) -> Tree[Token]:
+    """The parse tree of a text.
+
+    Raises:
+        LanguageError: with the first syntax error.
+    """
+    try:
+        tree = _parse(text, start)
+    except UnexpectedInput as error:
+        diagnostic = mistakes.explain(error, lambda example: _parse(example, start))
+        raise LanguageError((diagnostic,), text, filename) from None
+    except LayoutError as error:
+        raise LanguageError((error.diagnostic,), text, filename) from None
+    too_deep = _first_below(tree, MAX_DEPTH)
+    if too_deep is not None:
+        message = f"this expression is nested more than {MAX_DEPTH} levels deep"
+        raise LanguageError((Diagnostic(*too_deep, message, "split it into several stages"),), text, filename)
+    return tree
+
+
+def _parse(text: str, start: Start) -> Tree[Token]:
+    # The end of the last line is a token as well; the comment after it tells the layout that the text is over.
+    tree: Tree[Token] = grammar().parse(text.rstrip() + "\n#", start=start.value)
+    return tree
+
+
+@cache
+def grammar() -> Lark:
+    """The parser, built at the first use."""
+    text = files("metasched.grammar").joinpath("metasched.lark").read_text(encoding="utf-8")
+    return Lark(
+        text,
+        parser="lalr",
+        start=[start.value for start in Start],
+        postlex=Layout(),
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )
+
+
+def _first_below(tree: Tree[Token], limit: int) -> tuple[int, int] | None:
+    """Where the tree first goes deeper than `limit`: everything after this may recurse safely."""
+    stack: list[tuple[Tree[Token], int]] = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > limit:
+            return node.meta.line, node.meta.column
+        stack.extend((child, depth + 1) for child in node.children if isinstance(child, Tree))
+    return None

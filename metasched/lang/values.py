@@ -1,0 +1,402 @@
+"""Expressions with types: source expressions of one stage to IR expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from metasched.ir.affine import simplify
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.functions import FUNCTIONS
+from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Reducer, Select, Unary, UnOp, Var
+from metasched.ir.source import (
+    Apply,
+    At,
+    BoolLit,
+    FloatLit,
+    IfElse,
+    Name,
+    Operation,
+    Prefix,
+    Read,
+    Reduce,
+    SourceExpr,
+)
+from metasched.ir.source_printer import print_source
+from metasched.lang.bounds import Bound, Facts
+from metasched.lang.report import Report, did_you_mean
+from metasched.lang.sizes import Number, Sizes
+
+_DTYPES = {dtype.value: dtype for dtype in DType}
+_EXTREMA = {"max": BinOp.MAX, "min": BinOp.MIN}
+_INTEGER_ONLY = frozenset({BinOp.FLOORDIV, BinOp.MOD})
+
+
+@dataclass(frozen=True)
+class BufferInfo:
+    """What is known of a buffer; None where its definition was wrong."""
+
+    name: str
+    dtype: DType | None
+    shape: tuple[int, ...] | None
+    at: At
+
+
+@dataclass(frozen=True)
+class ProgramScope:
+    """The names every stage may use; the buffers are those defined so far, `later` where the others are."""
+
+    sizes: Sizes
+    scalars: Mapping[str, DType]
+    buffers: Mapping[str, BufferInfo]
+    later: Mapping[str, At]
+
+
+@dataclass(frozen=True)
+class StageScope:
+    """The names an expression of one stage may use, its own included."""
+
+    program: ProgramScope
+    writes: str
+    axes: frozenset[str]
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.program.sizes
+
+    @property
+    def scalars(self) -> Mapping[str, DType]:
+        return self.program.scalars
+
+    @property
+    def buffers(self) -> Mapping[str, BufferInfo]:
+        return self.program.buffers
+
+    @property
+    def later(self) -> Mapping[str, At]:
+        return self.program.later
+
+
+class Values:
+    """Types and builds the expressions of one stage. A method returns None once it has reported an error."""
+
+    def __init__(self, scope: StageScope, report: Report) -> None:
+        self._scope = scope
+        self._report = report
+        self._dtypes: dict[int, DType | None] = {}
+
+    # --- types -----------------------------------------------------------------------------------------
+
+    def dtype(self, e: SourceExpr) -> DType | None:
+        """The element type of `e`; None when it takes the context's, or is unknown. Reports nothing."""
+        key = id(e)
+        if key not in self._dtypes:
+            self._dtypes[key] = self._infer(e)
+        return self._dtypes[key]
+
+    def _infer(self, e: SourceExpr) -> DType | None:
+        match e:
+            case Name(name=name):
+                return INDEX if name in self._scope.axes else self._scope.scalars.get(name)
+            case BoolLit():
+                return DType.BOOL
+            case Read(buffer=buffer):
+                info = self._scope.buffers.get(buffer)
+                return info.dtype if info is not None else None
+            case Operation(op=op, a=a, b=b):
+                return DType.BOOL if op.is_comparison or op.is_logical else self._common(a, b)
+            case Prefix(op=op, a=a):
+                return DType.BOOL if op is UnOp.NOT else self.dtype(a)
+            case Apply(func=func, args=args):
+                return _DTYPES[func] if func in _DTYPES else self._common(*args)
+            case IfElse(then=then, otherwise=otherwise):
+                return self._common(then, otherwise)
+            case Reduce(operand=operand):
+                return self.dtype(operand)
+        return None
+
+    def _common(self, *expressions: SourceExpr) -> DType | None:
+        return next((dtype for e in expressions if (dtype := self.dtype(e)) is not None), None)
+
+    # --- expressions -----------------------------------------------------------------------------------
+
+    def build(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
+        """`e` as an expression of dtype `want`, where `facts` hold."""
+        if self._scope.sizes.is_literal(e, self._scope.axes):
+            value = self._scope.sizes.value(e)
+            return None if value is None else self._constant(value, want, e)
+        built = self._build(e, want, facts)
+        if built is not None and built.dtype is not want:
+            self._mismatch(e, built.dtype, want)
+            return None
+        return built
+
+    def _mismatch(self, e: SourceExpr, got: DType, want: DType) -> None:
+        text = print_source(e)
+        if want.is_bool:
+            hint = f"compare it with something: `{text} > 0`"
+        elif got.is_bool:
+            hint = f"write `1 if {text} else 0`"
+        else:
+            hint = f"types are never converted silently; cast it: `{want}({text})`"
+        self._report.error(e.at, f"`{text}` is {got} where {want} is needed", hint)
+
+    def _constant(self, value: Number, want: DType, e: SourceExpr) -> Const | None:
+        text = print_source(e)
+        if isinstance(value, bool) or want.is_bool:
+            if isinstance(value, bool) and want.is_bool:
+                return Const(value, want)
+            hint = "write `True` or `False`" if want.is_bool else ""
+            self._report.error(e.at, f"`{text}` is {'bool' if isinstance(value, bool) else 'a number'}"
+                               f" where {want} is needed", hint)  # fmt: skip
+            return None
+        if want.is_float:
+            return Const(float(value), want)
+        if isinstance(value, float):
+            hint = "write a whole number, or cast the other side to a float type: `f32(...)`"
+            self._report.error(e.at, f"`{text}` is not a whole number where {want} is needed", hint)
+            return None
+        lowest, highest = integer_range(want)
+        if not lowest <= value <= highest:
+            self._report.error(e.at, f"{value} does not fit in {want}, which goes from {lowest} to {highest}")
+            return None
+        return Const(value, want)
+
+    def _build(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
+        match e:
+            case Name():
+                return self._name(e)
+            case Read():
+                return self._read(e, facts)
+            case Operation():
+                return self._operation(e, want, facts)
+            case Prefix(op=UnOp.NOT, a=a):
+                inner = self.build(a, DType.BOOL, facts)
+                return None if inner is None else Unary(UnOp.NOT, inner)
+            case Prefix(op=op, a=a):
+                dtype = self.dtype(a) or want
+                inner = self.build(a, dtype, facts)
+                if dtype.is_bool:
+                    self._report.error(e.at, f"`{print_source(e)}` negates a bool", "write `not`")
+                    return None
+                return None if inner is None else Unary(op, inner)
+            case Apply():
+                return self._apply(e, want, facts)
+            case IfElse():
+                return self._select(e, want, facts)
+            case Reduce():
+                # Reported where the stage is known, with the stages to write instead.
+                return None
+        raise AssertionError(f"a literal got here: {e}")
+
+    def _name(self, e: Name) -> Expr | None:
+        scope = self._scope
+        if e.name in scope.axes:
+            return Var(e.name, INDEX)
+        if e.name in scope.scalars:
+            return Var(e.name, scope.scalars[e.name])
+        if e.name in scope.buffers or e.name in scope.later:
+            self._report.error(e.at, f"`{e.name}` is a tensor and needs its indices", f"write `{e.name}[...]`")
+            return None
+        known = [*scope.sizes.names, *scope.axes, *scope.scalars]
+        hint = did_you_mean(e.name, known) or "name it on the left-hand side, in a reduction, or as a parameter"
+        self._report.error(e.at, f"`{e.name}` is not declared", hint)
+        return None
+
+    def _operation(self, e: Operation, want: DType, facts: Facts) -> Expr | None:
+        op = e.op
+        if op.is_logical:
+            dtype = DType.BOOL
+        elif op.is_comparison:
+            dtype = self._common(e.a, e.b) or self._natural(e.a, e.b)
+        else:
+            dtype = self._common(e.a, e.b) or want
+        a, b = self.build(e.a, dtype, facts), self.build(e.b, dtype, facts)
+        if not self._operator_takes(op, dtype, e) or a is None or b is None:
+            return None
+        out = Binary(op, a, b)
+        if op.is_comparison and dtype is INDEX and not _has_load(out) and not self._divides_by_nonpositive(e):
+            return simplify(out)
+        return out
+
+    def _operator_takes(self, op: BinOp, dtype: DType, e: Operation) -> bool:
+        text = print_source(e)
+        if op is BinOp.DIV and not dtype.is_float:
+            hint = "`/` is for floats; write `//`, which floors, or cast both sides"
+        elif op in _INTEGER_ONLY and not dtype.is_integer:
+            hint = "`//` and `%` are for integers; write `/`" if op is BinOp.FLOORDIV else "`%` is for integers"
+        elif dtype.is_bool and not (op.is_logical or op in (BinOp.EQ, BinOp.NE)):
+            hint = "combine bools with `and`, `or` and `not`"
+        else:
+            return True
+        self._report.error(e.at, f"`{op.value}` is not defined on {dtype}, in `{text}`", hint)
+        return False
+
+    def _divides_by_nonpositive(self, e: SourceExpr) -> bool:
+        """Index arithmetic is simplified under the assumption that divisors are positive constants."""
+        for node in e.walk():
+            if isinstance(node, Operation) and node.op in _INTEGER_ONLY:
+                literal = self._scope.sizes.is_literal(node.b, self._scope.axes)
+                value = self._scope.sizes.value(node.b) if literal else None
+                if value is None or value <= 0:
+                    return True
+        return False
+
+    def _natural(self, *expressions: SourceExpr) -> DType:
+        """The type of expressions that no context gives one: i64, or f32 when a number has a point."""
+        floats = any(isinstance(node, FloatLit) for e in expressions for node in e.walk())
+        return DType.F32 if floats else INDEX
+
+    def _select(self, e: IfElse, want: DType, facts: Facts) -> Expr | None:
+        dtype = self._common(e.then, e.otherwise) or want
+        cond = self.build(e.cond, DType.BOOL, facts)
+        inside = facts if cond is None else facts.assume(cond, True)
+        outside = facts if cond is None else facts.assume(cond, False)
+        then, otherwise = self.build(e.then, dtype, inside), self.build(e.otherwise, dtype, outside)
+        if cond is None or then is None or otherwise is None:
+            return None
+        if isinstance(cond, Const):
+            return then if cond.value else otherwise
+        return Select(cond, then, otherwise)
+
+    def _apply(self, e: Apply, want: DType, facts: Facts) -> Expr | None:
+        if e.func in _DTYPES:
+            return self._cast(e, _DTYPES[e.func], facts)
+        function = FUNCTIONS.get(e.func)
+        if function is None and e.func not in _EXTREMA:
+            self._unknown_function(e)
+            return None
+        arity = function.arity if function is not None else 2
+        if len(e.args) != arity:
+            self._report.error(e.at, f"`{e.func}` takes {arity} argument{'s' * (arity > 1)}, not {len(e.args)}")
+            return None
+        dtype = self._common(*e.args) or want
+        if dtype.is_bool or (function is not None and not dtype.is_float and not function.integers):
+            hint = f"cast the argument: `{e.func}(f32(...))`"
+            self._report.error(e.at, f"`{e.func}` is not defined on {dtype}", hint)
+            return None
+        args = [self.build(arg, dtype, facts) for arg in e.args]
+        good = tuple(arg for arg in args if arg is not None)
+        if len(good) < len(args):
+            return None
+        if function is None:
+            return Binary(_EXTREMA[e.func], good[0], good[1])
+        return Call(e.func, good, dtype)
+
+    def _unknown_function(self, e: Apply) -> None:
+        if e.func in {reducer.value for reducer in Reducer}:
+            hint = f"to reduce, name the variables in brackets: `{e.func}[k](...)`"
+        elif e.func in self._scope.buffers or e.func in self._scope.later:
+            hint = f"`{e.func}` is a tensor: index it with brackets, `{e.func}[...]`"
+        else:
+            hint = did_you_mean(e.func, [*FUNCTIONS, *_EXTREMA, *_DTYPES])
+            hint = hint or "the functions are " + ", ".join([*_EXTREMA, *FUNCTIONS])
+        self._report.error(e.at, f"`{e.func}` is not a function", hint)
+
+    def _cast(self, e: Apply, dtype: DType, facts: Facts) -> Expr | None:
+        if len(e.args) != 1:
+            self._report.error(e.at, f"the cast `{e.func}` takes 1 argument, not {len(e.args)}")
+            return None
+        arg = e.args[0]
+        if self._scope.sizes.is_literal(arg, self._scope.axes):
+            value = self._scope.sizes.value(arg)
+            if value is None:
+                return None
+            if isinstance(value, bool) is dtype.is_bool and (dtype.is_float or isinstance(value, int)):
+                return self._constant(value, dtype, arg)
+        source = self.dtype(arg) or self._natural(arg)
+        inner = self.build(arg, source, facts)
+        if inner is None:
+            return None
+        return inner if source is dtype else Cast(inner, dtype)
+
+    # --- reads -----------------------------------------------------------------------------------------
+
+    def _read(self, e: Read, facts: Facts) -> Expr | None:
+        info = self._readable(e)
+        if info is None or info.shape is None or info.dtype is None:
+            return None
+        rank = len(info.shape)
+        if len(e.indices) != rank:
+            message = f"`{print_source(e)}` has {_count(len(e.indices), 'index', 'indices')}"
+            shape = ", ".join(str(n) for n in info.shape)
+            message += f", and `{e.buffer}` has {_count(rank, 'dimension', 'dimensions')}: [{shape}]"
+            self._report.error(e.at, message)
+            return None
+        indices = [self._index(index, e, dim, info.shape[dim], facts) for dim, index in enumerate(e.indices)]
+        good = tuple(index for index in indices if index is not None)
+        return Load(e.buffer, good, info.dtype) if len(good) == rank else None
+
+    def _readable(self, e: Read) -> BufferInfo | None:
+        scope = self._scope
+        if e.buffer == scope.writes:
+            hint = "give what it reads another name, in a stage before"
+            self._report.error(e.at, f"`{e.buffer}` is read by the stage that defines it", hint)
+        elif e.buffer in scope.buffers:
+            return scope.buffers[e.buffer]
+        elif e.buffer in scope.later:
+            hint = f"stages run in order: move the stage of `{e.buffer}` (line {scope.later[e.buffer].line}) up"
+            self._report.error(e.at, f"`{e.buffer}` is read before the stage that defines it", hint)
+        elif e.buffer in scope.scalars or e.buffer in scope.sizes or e.buffer in scope.axes:
+            self._report.error(e.at, f"`{e.buffer}` is a number and has no indices", f"write `{e.buffer}`")
+        else:
+            hint = did_you_mean(e.buffer, [*scope.buffers, *scope.later])
+            self._report.error(e.at, f"`{e.buffer}` is not declared", hint or "name it as an input or define it before")
+        return None
+
+    def _index(self, index: SourceExpr, read: Read, dim: int, extent: int, facts: Facts) -> Expr | None:
+        data = next((node for node in index.walk() if isinstance(node, Read)), None)
+        if data is not None:
+            message = f"the index `{print_source(index)}` depends on the data in `{data.buffer}`"
+            self._report.error(index.at, message, "an index is arithmetic on iteration variables and sizes")
+            return None
+        built = self.build(index, INDEX, facts)
+        if built is None:
+            return None
+        if self._divides_by_nonpositive(index):
+            message = f"the index `{print_source(index)}` divides by what may not be positive"
+            self._report.error(index.at, message, "in an index, `//` and `%` take a positive size on the right")
+            return None
+        built = simplify(built)
+        lo, hi = facts.range(built)
+        if facts.dead or lo > hi or (lo >= 0 and hi < extent):
+            return built
+        self._out_of_bounds(index, read, dim, extent, (lo, hi))
+        return None
+
+    def _out_of_bounds(
+        self, index: SourceExpr, read: Read, dim: int, extent: int, reached: tuple[Bound, Bound]
+    ) -> None:
+        lo, hi = reached
+        sides = []
+        if lo < 0:
+            sides.append("any amount below" if math.isinf(lo) else f"{-lo} below")
+        if hi >= extent:
+            sides.append("any amount above" if math.isinf(hi) else f"{hi - extent + 1} above")
+        text = print_source(index)
+        message = f"`{print_source(read)}` leaves `{read.buffer}` in dimension {dim}, by {' and '.join(sides)}"
+        if not math.isinf(lo) and not math.isinf(hi):
+            message += f": `{text}` goes from {lo} to {hi}, and valid are 0 to {extent - 1}"
+        conditions = []
+        if lo < 0:
+            conditions.append(f"{text} >= 0")
+        if hi >= extent:
+            conditions.append(f"{text} < {extent}")
+        hint = f"guard the read: `{print_source(read)} if {' and '.join(conditions)} else 0`"
+        self._report.error(index.at, message, hint)
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type."""
+    if dtype.value.startswith("u"):
+        return 0, 2**dtype.bits - 1
+    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def _has_load(e: Expr) -> bool:
+    return any(isinstance(node, Load) for node in e.walk())
+
+
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
