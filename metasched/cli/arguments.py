@@ -1,0 +1,63 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+
+from metasched.errors import MetaschedError
+
+DEFAULT_DATABASE = "sqlite:///metasched.db"
+
+
+class UsageError(MetaschedError):
+    """Arguments that are well formed and do not go together."""
+
+
+def add_program(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "program", metavar="FILE.ms[::NAME]", help="the program's file, and its name where the file holds several"
+    )
+    parser.add_argument(
+        "-D",
+        dest="params",
+        metavar="K=V",
+        type=setting,
+        action="append",
+        default=[],
+        help="set a parameter of the program, such as -D N=256; may be repeated",
+    )
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line, for machines")
+
+
+def setting(text: str) -> tuple[str, int]:
+    """`N=256` as a pair."""
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip().isidentifier():
+        raise ArgumentTypeError(f"`{text}` is not a setting; write NAME=INTEGER, such as N=256")
+    try:
+        return name.strip(), int(value)
+    except ValueError:
+        raise ArgumentTypeError(f"the value of `{name.strip()}` is an integer, not `{value}`") from None
+
+
+def positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ArgumentTypeError(f"a positive integer is needed, not `{text}`")
+    return number
+
+
+def params(pairs: list[tuple[str, int]]) -> dict[str, int]:
+    """The `-D` settings; one given twice is a mistake, not a choice."""
+    out: dict[str, int] = {}
+    for name, value in pairs:
+        if name in out:
+            raise UsageError(f"-D {name} is given twice, as {out[name]} and as {value}")
+        out[name] = value
+    return out

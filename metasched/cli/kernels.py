@@ -1,0 +1,26 @@
+"""The kernel a command is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from metasched.api import Kernel, Program
+
+
+def kernel_of(program: Program, trace_file: str | None, db: str | None) -> Kernel:
+    """The kernel of a trace in a file, or of the best one in a database; without either, the best guess.
+
+    Raises:
+        MetaschedError: a trace that is wrong or of another program, no record that applies, a schedule that does
+            not compile.
+        OSError: when the file cannot be read.
+    """
+    from metasched import api
+
+    if trace_file is not None:
+        return api.compile(program, trace=api.parse_trace(Path(trace_file).read_text(encoding="utf-8")))
+    if db is not None:
+        return api.compile(program, db=db)
+    return api.compile(program)

@@ -1,0 +1,56 @@
+"""The command line's entry point: finds the command, runs it, and turns errors into messages and a status."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from metasched.cli import db, replay, rules, show, tune
+from metasched.cli.command import Command, Console
+from metasched.errors import MetaschedError
+
+COMMANDS: tuple[Command, ...] = (tune.COMMAND, replay.COMMAND, show.COMMAND, rules.COMMAND, db.COMMAND)
+
+# Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 130 interrupted.
+WRONG_INPUT = 2
+INTERRUPTED = 130
+
+
+def build_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="metasched", description="Search spaces of tensor programs, and the fast one on this CPU."
+    )
+    parser.add_argument("--version", action="version", version=f"metasched {_version()}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in commands:
+        sub = subparsers.add_parser(command.name, help=command.summary, description=command.summary)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Run the command line; returns the exit status. Only errors that are bugs leave as exceptions."""
+    console = console or Console()
+    args = build_parser().parse_args(argv)
+    try:
+        status: int = args.run(args, console)
+    except MetaschedError as error:
+        console.note(f"metasched {args.command}: {error}")
+        return WRONG_INPUT
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        # The message names the file.
+        console.note(f"metasched {args.command}: {error}")
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        console.note("interrupted")
+        return INTERRUPTED
+    return status
+
+
+def _version() -> str:
+    try:
+        return version("metasched")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,113 @@
+"""`metasched replay`: run a schedule that was found before, check its results, and time it again."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metasched.cli.arguments import add_json, add_program, params
+from metasched.cli.command import Command, Console
+from metasched.cli.kernels import kernel_of
+from metasched.cli.render import duration
+from metasched.measure.records import Measurement
+from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.timing import TimingPlan
+
+if TYPE_CHECKING:
+    from metasched.api import Kernel, Program
+
+FAILED = 1
+_PLAN = TimingPlan(repeats=50, budget_s=1.0)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_program(parser)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--db", metavar="URL", help="the best measured trace of a database")
+    source.add_argument("--trace", metavar="FILE", help="a trace as text")
+    parser.add_argument(
+        "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
+    )
+    parser.add_argument("--time", action="store_true", help="time it again, on this machine (checked first)")
+    add_json(parser)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What replaying gave; times in seconds per call, and `flops` those of one call."""
+
+    task: str
+    trace: str
+    target: str
+    flops: int
+    failure: str | None
+    seconds: float | None
+    samples: int
+
+    @property
+    def gflops(self) -> float | None:
+        return None if self.seconds is None else self.flops / self.seconds / 1e9
+
+
+def run(args: Namespace, console: Console) -> int:
+    from metasched import api
+
+    program = api.load_program(args.program, **params(args.params))
+    kernel = kernel_of(program, args.trace, args.db)
+    measured = measure(program, kernel) if args.check or args.time else None
+    outcome = Outcome(
+        task=program.key,
+        trace=str(kernel.trace),
+        target=str(kernel.target),
+        flops=program.flops,
+        failure=None if measured is None or measured.failure is None else _failure_text(measured),
+        seconds=measured.seconds if measured is not None and args.time else None,
+        samples=len(measured.times) if measured is not None and args.time else 0,
+    )
+    if args.json:
+        console.print_json(as_json(outcome, measured is not None))
+    else:
+        console.print(render(outcome, measured is not None))
+    return FAILED if outcome.failure else 0
+
+
+def measure(program: Program, kernel: Kernel) -> Measurement:
+    """Check and time a kernel as a search does: in another process, on two kinds of data."""
+    settings = RunnerSettings(threads=kernel.target.threads, builders=1, plan=_PLAN)
+    with LocalRunner(settings) as runner:
+        return runner.submit(program, str(kernel.trace), str(kernel.target)).result()
+
+
+def _failure_text(measured: Measurement) -> str:
+    assert measured.failure is not None
+    return "\n".join(text for text in (measured.failure.reason, measured.failure.detail) if text)
+
+
+def render(outcome: Outcome, checked: bool) -> str:
+    lines = [outcome.trace.rstrip("\n"), ""]
+    if outcome.failure:
+        lines.append(f"{outcome.task}: FAILED: {outcome.failure}")
+    elif checked:
+        lines.append(f"{outcome.task}: results agree with the reference")
+    else:
+        lines.append(f"{outcome.task}: replays and compiles (--check compares its results, --time times it)")
+    if outcome.seconds is not None and outcome.gflops is not None:
+        lines.append(f"{duration(outcome.seconds)} (median of {outcome.samples}), {outcome.gflops:.1f} GFLOP/s")
+    return "\n".join(lines)
+
+
+def as_json(outcome: Outcome, checked: bool) -> dict[str, object]:
+    return {
+        "task": outcome.task,
+        "checked": checked,
+        "failure": outcome.failure,
+        "ms": None if outcome.seconds is None else outcome.seconds * 1e3,
+        "samples": outcome.samples,
+        "gflops": outcome.gflops,
+        "target": outcome.target,
+        "trace": outcome.trace,
+    }
+
+
+COMMAND = Command("replay", "Replay a schedule; check its results, time it.", add_arguments, run)

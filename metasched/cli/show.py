@@ -1,0 +1,81 @@
+"""`metasched show`: a program, its space, a schedule of it, and the code it becomes."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metasched.cli.arguments import UsageError, add_program, params
+from metasched.cli.command import Command, Console
+from metasched.cli.kernels import kernel_of
+
+if TYPE_CHECKING:
+    from metasched.api import Program
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_program(parser)
+    parser.add_argument("--trace", metavar="FILE", help="a trace of the program; alone, shows the scheduled program")
+    parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
+    parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
+    what = parser.add_mutually_exclusive_group()
+    for name, summary in (
+        ("program", "the program, in the canonical form (what is shown by default)"),
+        ("space", "its search space: per block, which rule applied, or why not"),
+        ("loops", "the scheduled program, of --trace, --db, or the best guess"),
+        ("llvm", "the LLVM code of that schedule"),
+        ("asm", "the machine code of that schedule"),
+    ):
+        what.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=summary)
+
+
+def run(args: Namespace, console: Console) -> int:
+    from metasched import api
+
+    if args.trace and args.db:
+        raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
+    program = api.load_program(args.program, **params(args.params))
+    what = args.what or ("loops" if args.trace or args.db else "program")
+    console.print(VIEWS[what](program, args).rstrip("\n"))
+    return 0
+
+
+def _program(program: Program, _: Namespace) -> str:
+    return str(program)
+
+
+def _space(program: Program, args: Namespace) -> str:
+    from metasched import api
+
+    return str(api.space(program, rules=args.rules).explain())
+
+
+def _loops(program: Program, args: Namespace) -> str:
+    from metasched import api
+
+    if args.trace:
+        # The schedule is shown even where the backend could not compile it.
+        trace = api.parse_trace(Path(args.trace).read_text(encoding="utf-8"))
+        return str(trace.apply_to(program))
+    return str(kernel_of(program, args.trace, args.db).trace.apply_to(program))
+
+
+def _llvm(program: Program, args: Namespace) -> str:
+    return str(kernel_of(program, args.trace, args.db).llvm)
+
+
+def _asm(program: Program, args: Namespace) -> str:
+    return str(kernel_of(program, args.trace, args.db).asm)
+
+
+VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
+    "program": _program,
+    "space": _space,
+    "loops": _loops,
+    "llvm": _llvm,
+    "asm": _asm,
+}
+
+COMMAND = Command("show", "A program, its space, a schedule, or the code.", add_arguments, run)

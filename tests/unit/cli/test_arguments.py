@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+from argparse import ArgumentTypeError
+
+import pytest
+
+from metasched.cli.arguments import UsageError, params, positive, setting
+from metasched.cli.command import Console
+from metasched.cli.main import COMMANDS, build_parser, main
+
+
+@pytest.mark.parametrize(("text", "pair"), [("N=256", ("N", 256)), ("pad = -1", ("pad", -1))])
+def test_setting(text: str, pair: tuple[str, int]) -> None:
+    assert setting(text) == pair
+
+
+@pytest.mark.parametrize(("text", "message"), [("N", "NAME=INTEGER"), ("N=big", "is an integer"), ("1=2", "NAME=")])
+def test_wrong_settings_say_what_is_expected(text: str, message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        setting(text)
+
+
+def test_a_parameter_given_twice_is_a_mistake() -> None:
+    assert params([("N", 1), ("M", 2)]) == {"N": 1, "M": 2}
+    with pytest.raises(UsageError, match="-D N is given twice, as 1 and as 2"):
+        params([("N", 1), ("N", 2)])
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "many"])
+def test_counts_are_positive(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="a positive integer is needed"):
+        positive(text)
+
+
+def test_every_command_has_a_help_page() -> None:
+    text = build_parser().format_help()
+    for command in COMMANDS:
+        assert command.name in text
+        assert command.summary
+
+
+def test_errors_are_messages_with_status_2_and_no_traceback() -> None:
+    err = io.StringIO()
+    status = main(["db", "stats", "--db", "sqlite:///there-is-no-such.db"], Console(io.StringIO(), err))
+    assert status == 2
+    assert err.getvalue().startswith("metasched db: there is no database at")
+    assert "Traceback" not in err.getvalue()
+
+
+def test_an_unknown_rule_lists_those_there_are() -> None:
+    err = io.StringIO()
+    assert main(["rules", "show", "nonsense"], Console(io.StringIO(), err)) == 2
+    assert "no rule `nonsense` is installed" in err.getvalue()
