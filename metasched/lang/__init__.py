@@ -3,3 +3,5 @@
 from metasched.lang.load import load_program as load_program
 from metasched.lang.load import parse_definitions as parse_definitions
 from metasched.lang.load import parse_program as parse_program
+from metasched.lang.traces import parse_trace as parse_trace
+from metasched.lang.traces import print_trace as print_trace

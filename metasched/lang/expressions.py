@@ -27,7 +27,8 @@ SyntaxTree = Tree[Token]
 
 _OPERATORS = {op.value: op for op in BinOp if op not in (BinOp.CEILDIV, BinOp.MIN, BinOp.MAX)}
 _REDUCERS = {reducer.value: reducer for reducer in Reducer}
-MAX_INTEGER = 2**63 - 1
+# The magnitude of the smallest i64; whether a number fits its type is decided where its type is known.
+MAX_INTEGER = 2**63
 
 
 def at_token(token: Token) -> At:
@@ -50,6 +51,11 @@ def subtree(tree: SyntaxTree, position: int) -> SyntaxTree:
     child = tree.children[position]
     assert isinstance(child, Tree)
     return child
+
+
+def optional(tree: SyntaxTree, position: int) -> Token | SyntaxTree | None:
+    """A child that the grammar says may be left out."""
+    return tree.children[position]
 
 
 def subtrees(tree: SyntaxTree) -> list[SyntaxTree]:

@@ -1,0 +1,282 @@
+"""Traces: text to data and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import TypeGuard
+
+from lark import Token, Tree
+
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+from metasched.ir.source import (
+    Apply,
+    At,
+    BoolLit,
+    FloatLit,
+    IfElse,
+    IntLit,
+    Name,
+    Operation,
+    Prefix,
+    SourceExpr,
+    negate,
+)
+from metasched.ir.source_printer import print_params, print_source
+from metasched.lang.expressions import (
+    ExpressionReader,
+    SyntaxTree,
+    at_token,
+    at_tree,
+    optional,
+    subtree,
+    subtrees,
+    token,
+)
+from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.lang.programs import read_settings
+from metasched.lang.report import Report, did_you_mean
+from metasched.lang.syntax import Start, parse
+
+FORMAT = 1
+
+# Places that no line defines: at the top of the program, and into the consumers.
+_PLACES = frozenset({"root", "inline"})
+_CALLS = {"min": BinOp.MIN, "max": BinOp.MAX, "ceildiv": BinOp.CEILDIV}
+_CALL_NAMES = {op: name for name, op in _CALLS.items()}
+
+
+def parse_trace(text: str, filename: str = "<trace>") -> TraceData:
+    """A trace from its text.
+
+    Raises:
+        LanguageError: with the first syntax error, or with every other mistake found.
+    """
+    tree = parse(text, Start.TRACE, filename)
+    report = Report(text, filename)
+    data = _TraceReader(report).read(tree)
+    report.check()
+    return data
+
+
+def print_trace(trace: TraceData) -> str:
+    """The canonical text of a trace, ending in a newline.
+
+    Raises:
+        TypeError: when an argument is something that no text stands for.
+    """
+    lines = [f"trace {trace.format} of {trace.program}{print_params(trace.params)}:"]
+    lines += ["    " + print_instruction(instruction) for instruction in trace.instructions]
+    return "\n".join(lines) + "\n"
+
+
+def print_instruction(instruction: Instruction) -> str:
+    """One line of a trace, without indentation."""
+    version = f"@{instruction.version}" if instruction.version != 1 else ""
+    fields = [print_value(arg) for arg in instruction.args]
+    fields += [f"{name}={print_value(value)}" for name, value in instruction.kwargs]
+    outputs = ", ".join(instruction.outputs)
+    if outputs:
+        outputs += " ~ " if instruction.random else " = "
+    text = f"{outputs}{instruction.op}{version}({', '.join(fields)})"
+    if instruction.address is not None:
+        text += f" @ {json.dumps(instruction.address)}"
+    if instruction.decision is not None:
+        text += f" := {print_value(instruction.decision)}"
+    return text
+
+
+def print_value(value: Value | Decision) -> str:
+    """An argument or a decision as text."""
+    match value:
+        case Ref(name=name):
+            return name
+        case Hole():
+            return "_"
+        case Expr():
+            return print_source(_source(value))
+        case str():
+            return json.dumps(value)
+        case tuple():
+            return "[" + ", ".join(print_value(item) for item in value) + "]"
+        case float() if math.isnan(value):
+            raise TypeError("a trace cannot hold NaN: nothing compares equal to it")
+    return repr(value)
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+class _TraceReader:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._expressions = ExpressionReader(report)
+        self._handles: set[str] = set()
+
+    def read(self, tree: SyntaxTree) -> TraceData:
+        number, name, settings, *lines = tree.children
+        assert isinstance(number, Token)
+        assert isinstance(name, Token)
+        version = self._expressions.integer(number)
+        if version != FORMAT:
+            message = f"this is a trace of format {version}, and format {FORMAT} is what can be read here"
+            self._report.error(at_token(number), message)
+        params = tuple((param.name, param.default) for param in read_settings(settings, self._expressions))
+        instructions = tuple(self._line(line) for line in lines if isinstance(line, Tree))
+        return TraceData(str(name), params, instructions, version)
+
+    def _line(self, tree: SyntaxTree) -> Instruction:
+        handles, sign, operation, address, decision = (optional(tree, n) for n in range(5))
+        assert isinstance(operation, Tree)
+        outputs = tuple(str(t) for t in handles.children) if isinstance(handles, Tree) else ()
+        random = isinstance(sign, Token) and sign.type == "DRAW"
+        op, version, fields = operation.children
+        assert isinstance(op, Token)
+        args, kwargs = self._fields(subtrees(fields) if isinstance(fields, Tree) else [])
+        if not random and (address is not None or decision is not None):
+            part = "an address" if address is not None else "a decision"
+            message = f"{part} belongs to a random variable, and this line draws none"
+            self._report.error(at_tree(operation), message, f"write `~` instead of `=` before `{op}`")
+        out = Instruction(
+            str(op),
+            args,
+            kwargs,
+            outputs,
+            random,
+            self._string(address) if isinstance(address, Token) else None,
+            self._decision(decision) if isinstance(decision, Tree) else None,
+            self._expressions.integer(version) if isinstance(version, Token) else 1,
+        )
+        self._handles.update(outputs)
+        return out
+
+    def _fields(self, fields: Iterable[SyntaxTree]) -> tuple[tuple[Value, ...], tuple[tuple[str, Value], ...]]:
+        args: list[Value] = []
+        kwargs: dict[str, Value] = {}
+        for field in fields:
+            name, value = optional(field, 0), self._value(subtree(field, 1))
+            if name is None:
+                if kwargs:
+                    message = "an argument without a name comes after one with a name"
+                    self._report.error(at_tree(field), message, "put it first")
+                args.append(value)
+            elif str(name) in kwargs:
+                self._report.error(at_tree(field), f"`{name}` is given twice", "remove one")
+            else:
+                kwargs[str(name)] = value
+        return tuple(args), tuple(kwargs.items())
+
+    def _value(self, tree: SyntaxTree) -> Value:
+        match tree.data:
+            case "string":
+                return self._string(token(tree, 0))
+            case "none":
+                return None
+            case "list":
+                return tuple(self._value(item) for item in subtrees(tree))
+        e = self._expressions.read(subtree(tree, 0))
+        literal = _literal(e)
+        if literal is not None:
+            return literal
+        if isinstance(e, Name):
+            self._check_handle(e.name, e.at)
+            return Ref(e.name)
+        return self._arithmetic(e)
+
+    def _decision(self, tree: SyntaxTree) -> Decision:
+        match tree.data:
+            case "string":
+                return self._string(token(tree, 0))
+            case "none":
+                return None
+            case "list":
+                return tuple(self._decision(item) for item in subtrees(tree))
+        e = self._expressions.read(subtree(tree, 0))
+        if isinstance(e, Name):
+            return HOLE if e.name == "_" else Ref(e.name)
+        literal = _literal(e)
+        if literal is None:
+            message = f"a decision is a plain value, and `{print_source(e)}` is arithmetic"
+            self._report.error(at_tree(tree), message, "write the number it stands for")
+        return literal
+
+    def _string(self, text: Token) -> str:
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            # The position in the error counts from the opening quote.
+            at = At(text.line or 1, (text.column or 1) + getattr(error, "pos", 0))
+            message = "this is not a JSON string"
+            self._report.error(at, message, 'escapes are \\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX')
+            return ""
+        assert isinstance(value, str)
+        return value
+
+    def _check_handle(self, name: str, at: At) -> None:
+        if name == "_":
+            self._report.error(at, "`_` stands only in decisions", "write `None` where nothing is meant")
+        elif name not in self._handles and name not in _PLACES:
+            hint = did_you_mean(name, self._handles) or "texts are written in quotes"
+            self._report.error(at, f"`{name}` is not defined by a line above", hint)
+
+    def _arithmetic(self, e: SourceExpr) -> Expr:
+        match e:
+            case IntLit(value=number):
+                return Const(number, INDEX)
+            case FloatLit(value=number):
+                return Const(number, DType.F32)
+            case BoolLit(value=truth):
+                return Const(truth, DType.BOOL)
+            case Name(name=name):
+                self._check_handle(name, e.at)
+                return Var(name)
+            case Operation(op=op, a=a, b=b):
+                return Binary(op, self._arithmetic(a), self._arithmetic(b))
+            case Prefix(op=op, a=a):
+                return Unary(op, self._arithmetic(a))
+            case IfElse(then=then, cond=cond, otherwise=otherwise):
+                return Select(self._arithmetic(cond), self._arithmetic(then), self._arithmetic(otherwise))
+            case Apply(func=func, args=(a, b)) if func in _CALLS:
+                return Binary(_CALLS[func], self._arithmetic(a), self._arithmetic(b))
+        hint = "integer variables combine with + - * // %, min(a, b), max(a, b) and ceildiv(a, b)"
+        self._report.error(e.at, f"`{print_source(e)}` has no meaning in a trace", hint)
+        return Const(0, INDEX)
+
+
+def _literal(e: SourceExpr) -> bool | int | float | None:
+    return e.value if isinstance(e, (IntLit, FloatLit, BoolLit)) else None
+
+
+# --- printing arithmetic ---------------------------------------------------------------------------------
+
+
+def _source(e: Expr) -> SourceExpr:
+    """IR arithmetic as a source expression: one printer serves both."""
+    match e:
+        case Const(value=value):
+            return _number(value)
+        case Var(name=name):
+            return Name(name)
+        case Binary(op=op, a=a, b=b) if op in _CALL_NAMES:
+            return Apply(_CALL_NAMES[op], (_source(a), _source(b)))
+        case Binary(op=op, a=a, b=b):
+            return Operation(op, _source(a), _source(b))
+        case Unary(op=UnOp.NEG, a=a):
+            return negate(_source(a))
+        case Unary(op=op, a=a):
+            return Prefix(op, _source(a))
+        case Select(cond=cond, then=then, otherwise=otherwise):
+            return IfElse(_source(then), _source(cond), _source(otherwise))
+    raise TypeError(f"a trace cannot hold a {type(e).__name__}; its arithmetic is on integer variables")
+
+
+def _number(value: bool | float) -> SourceExpr:
+    if _is_bool(value):
+        return BoolLit(value)
+    return IntLit(value) if isinstance(value, int) else FloatLit(value)
+
+
+def _is_bool(value: object) -> TypeGuard[bool]:
+    return isinstance(value, bool)
