@@ -1,0 +1,1 @@
+"""Side-by-side runs against peers, and the figures the project promises: `python -m benchmarks` lists them."""

@@ -1,0 +1,41 @@
+"""The benchmarks there are: a file each, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every benchmark is told: the threads of each side, and whether a small version will do."""
+
+    threads: int = 2
+    quick: bool = False
+
+
+# A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
+Result = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    name: str
+    summary: str
+
+    @property
+    def run(self) -> Callable[[Options], Iterator[Result]]:
+        """The benchmark's function; its module is imported when it is asked for."""
+        function: Callable[[Options], Iterator[Result]] = import_module(f"benchmarks.{self.name}").run
+        return function
+
+
+_ALL = (
+    Benchmark("dense_relu_quality", "dense + ReLU 512^3 against NumPy and two naive Numba loops, median of five seeds"),
+    Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
+    Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
+    Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),
+    Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
+)
+BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
