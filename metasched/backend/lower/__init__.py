@@ -1,0 +1,67 @@
+"""Lowering: from a scheduled `Func` to loops and flat arrays. It derives and never chooses.
+
+The passes, in order, each a file:
+
+1. `build`: iteration variables become their bindings; loops of one iteration vanish; provable guards go.
+2. `unroll`: which loops are unrolled, by kind and by unroll limits.
+3. `strips`: a vectorised loop around other loops becomes a loop over its strips around one vector.
+4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
+5. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
+6. `promote`: accumulators move to registers around the reduction loops they are invariant in.
+7. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+8. `flatten`: one flat index for each access, as a sum ordered by loops.
+"""
+
+from __future__ import annotations
+
+from metasched.backend import lir
+from metasched.backend.lir import ArrayKind
+from metasched.backend.lower.build import build
+from metasched.backend.lower.flatten import arrays, flatten
+from metasched.backend.lower.guards import place_guards
+from metasched.backend.lower.initialise import place_inits
+from metasched.backend.lower.nest import Names
+from metasched.backend.lower.promote import promote
+from metasched.backend.lower.registers import Machine, Target
+from metasched.backend.lower.storage import place_storage
+from metasched.backend.lower.strips import split_strips
+from metasched.backend.lower.unroll import check_copies, mark_unrolled
+from metasched.errors import BuildError
+from metasched.ir import query
+from metasched.ir.nodes import Func
+
+MAX_WORKSPACE = 1 << 30
+
+
+def lower(func: Func, target: Target) -> lir.Kernel:
+    """The low-level program of a concrete `func`.
+
+    Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
+    loop that carries a reduction or holds another, a workspace over 1 GiB.
+    """
+    machine = Machine(target)
+    names = Names(query.names(func))
+    nest = split_strips(mark_unrolled(build(func)), names)
+    nest = place_inits(nest, names)
+    nest, storages = place_storage(func, nest, machine)
+    nest, accumulators = promote(nest, storages, machine, names)
+    storages |= accumulators
+    check_copies(nest)
+    kernel = lir.Kernel(
+        func.name,
+        func.order + tuple(b.name for b in func.outputs),
+        func.scalars,
+        arrays(storages),
+        flatten(place_guards(nest), storages),
+    )
+    _check_workspace(kernel)
+    return kernel
+
+
+def _check_workspace(kernel: lir.Kernel) -> None:
+    size = sum(a.size * a.dtype.bytes for a in kernel.arrays if a.kind in (ArrayKind.SHARED, ArrayKind.THREAD))
+    if size > MAX_WORKSPACE:
+        raise BuildError("workspace too large", f"intermediates take {size >> 20} MiB; at most {MAX_WORKSPACE >> 20}")
+
+
+__all__ = ["Target", "lower"]

@@ -1,0 +1,166 @@
+"""From a `Func` to a nest: iteration variables become their bindings, loops of one iteration vanish.
+
+A parallel loop inside another runs serially. Guards that are always true are dropped; a constant extent is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from metasched.backend.lower.nest import Assign, Loop, Many, Nest, loads, many
+from metasched.errors import BuildError
+from metasched.ir.affine import ZERO, as_int, const, free_vars, prove, simplify, substitute
+from metasched.ir.dtypes import INDEX
+from metasched.ir.nodes import (
+    Annotation,
+    Binary,
+    BinOp,
+    Block,
+    Const,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    LoopKind,
+    Reducer,
+    Select,
+    Seq,
+    Stmt,
+)
+
+UNROLL_LIMIT = "unroll_limit"
+
+OPERATION: Mapping[Reducer, BinOp] = {
+    Reducer.SUM: BinOp.ADD,
+    Reducer.PROD: BinOp.MUL,
+    Reducer.MAX: BinOp.MAX,
+    Reducer.MIN: BinOp.MIN,
+}
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Loops around: their values where they vanished, their ranges where they did not."""
+
+    values: Mapping[str, Expr]
+    ranges: Mapping[str, Expr]
+    parallel: bool = False
+    limit: int | None = None
+
+
+def build(func: Func) -> Nest:
+    """Raises BuildError when an extent is not constant."""
+    return _stmt(func.body, _Context({}, {}))
+
+
+def _stmt(stmt: Stmt, context: _Context) -> Nest:
+    if isinstance(stmt, Seq):
+        return many([_stmt(child, context) for child in stmt.stmts])
+    if isinstance(stmt, For):
+        return _loop(stmt, context)
+    assert isinstance(stmt, Block)
+    return _block(stmt, context)
+
+
+def _constant(e: Expr, what: str) -> int:
+    value = as_int(e)
+    if value is None:
+        raise BuildError("extent not constant", f"{what}: the program has free variables; apply it with decisions")
+    return value
+
+
+def _limit(annotations: tuple[Annotation, ...], default: int | None) -> int | None:
+    for note in annotations:
+        if note.key == UNROLL_LIMIT and isinstance(note.value, Expr):
+            return _constant(note.value, UNROLL_LIMIT)
+    return default
+
+
+def _loop(loop: For, context: _Context) -> Nest:
+    extent = _constant(loop.extent, f"loop `{loop.var}`")
+    limit = _limit(loop.annotations, context.limit)
+    if extent == 0:
+        return Many(())
+    if extent == 1:
+        inner = replace(context, values={**context.values, loop.var: ZERO}, limit=limit)
+        return _stmt(loop.body, inner)
+    kind = LoopKind.SERIAL if loop.kind is LoopKind.PARALLEL and context.parallel else loop.kind
+    lanes = _constant(loop.lanes, f"lanes of `{loop.var}`") if loop.lanes is not None and loop.kind is _VECTOR else 1
+    inner = _Context(
+        context.values,
+        {**context.ranges, loop.var: const(extent)},
+        context.parallel or kind is LoopKind.PARALLEL,
+        limit,
+    )
+    unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
+    kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
+    return Loop(loop.var, extent, _stmt(loop.body, inner), kind, lanes, unroll, limit)
+
+
+_VECTOR = LoopKind.VECTORIZED
+
+
+def _block(block: Block, context: _Context) -> Nest:
+    bindings = [simplify(substitute(b, context.values)) for b in block.bindings]
+    values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
+    kinds = list(zip(block.iters, bindings, strict=True))
+    reduced = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.REDUCE))
+    spatial = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.SPATIAL))
+    value = _fold(substitute(block.store.value, values), context.ranges)
+    assign = Assign(
+        block.name,
+        block.store.buffer,
+        tuple(simplify(substitute(i, values)) for i in block.store.indices),
+        value,
+        _guards(block, context),
+        block.reducer,
+        block.init,
+        reduced,
+        spatial,
+        _limit(block.annotations, None),
+    )
+    if assign.reducer is not None and assign.init is not None and not reduced:
+        # One term: the element is computed in a single step.
+        single = Binary(OPERATION[assign.reducer], assign.init, value)
+        return replace(assign, value=single, reducer=None, init=None)
+    return assign
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The sides of a chain of `and`s."""
+    return conjuncts(e.a) + conjuncts(e.b) if isinstance(e, Binary) and e.op is BinOp.AND else [e]
+
+
+def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:
+    kept: dict[Expr, None] = {}
+    for guard in block.guards:
+        for cond in conjuncts(simplify(substitute(guard, context.values))):
+            if prove(cond, context.ranges) is not True:
+                kept[cond] = None
+    return tuple(kept)
+
+
+def _fold(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+    """`e` with index arithmetic in normal form, and conditions that the loops' ranges decide resolved."""
+    if isinstance(e, Const):
+        return e
+    if e.dtype is INDEX and not any(True for _ in loads(e)):
+        return simplify(e)
+    folded = e.map(lambda child: _fold(child, ranges))
+    if isinstance(folded, Binary) and folded.op.is_comparison:
+        decided = prove(folded, ranges)
+        return folded if decided is None else Const(decided, folded.dtype)
+    if isinstance(folded, Binary) and folded.op.is_logical:
+        return _logical(folded)
+    if isinstance(folded, Select) and isinstance(folded.cond, Const):
+        return folded.then if folded.cond.value else folded.otherwise
+    return folded
+
+
+def _logical(e: Binary) -> Expr:
+    for side, other in ((e.a, e.b), (e.b, e.a)):
+        if isinstance(side, Const):
+            neutral = bool(side.value) is (e.op is BinOp.AND)
+            return other if neutral else side
+    return e

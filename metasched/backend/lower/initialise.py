@@ -1,0 +1,52 @@
+"""Where a reduction starts: the nest that writes `init`, before the outermost loop its reduction iterations use.
+
+The loops below that one which the written element or its guards depend on are cloned with their kind: a
+vectorised loop stays vectorised, an unrolled one unrolled. Guards over loops that only the reduction uses are left
+out: an element all of whose terms are guarded away is an empty reduction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.backend.lower.nest import Assign, Loop, Many, Names, Nest, Path, When, around, assigns, many
+from metasched.backend.lower.strips import substitute_loop
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Var
+
+
+def place_inits(stmt: Nest, names: Names) -> Nest:
+    """`stmt` with the start of every reduction as statements of its own, marked `starts`."""
+    if isinstance(stmt, Many):
+        return many([place_inits(child, names) for child in stmt.stmts])
+    if not isinstance(stmt, Loop):
+        return stmt
+    # A reduction that starts here has this loop as its outermost; one that starts further in is placed further in.
+    here = [(path, a) for path, a in assigns(stmt) if a.init is not None and stmt.var in a.reduction]
+    starts = [_start(path, a, names) for path, a in here]
+    body = place_inits(_cleared_of(stmt.body, {a.block for _, a in here}), names)
+    return many([*starts, replace(stmt, body=body)])
+
+
+def _start(path: Path, assign: Assign, names: Names) -> Nest:
+    own = assign.reduction - assign.spatial
+    guards = tuple(g for g in assign.guards if own.isdisjoint(free_vars(g)))
+    needed = assign.spatial.union(*(free_vars(g) for g in guards))
+    assert assign.init is not None
+    body: Nest = replace(assign, value=assign.init, guards=guards, reducer=None, init=None, starts=assign.block)
+    kept: list[Loop] = []
+    for loop in path:
+        if loop.var in needed:
+            var = names.fresh(f"{loop.var}_init")
+            body = substitute_loop(body, loop.var, Var(var))
+            kept.append(replace(loop, var=var))
+    return around(kept, body)
+
+
+def _cleared_of(stmt: Nest, blocks: set[str]) -> Nest:
+    if isinstance(stmt, Assign):
+        return replace(stmt, init=None) if stmt.block in blocks else stmt
+    if isinstance(stmt, Loop | When):
+        return replace(stmt, body=_cleared_of(stmt.body, blocks))
+    assert isinstance(stmt, Many)
+    return many([_cleared_of(child, blocks) for child in stmt.stmts])

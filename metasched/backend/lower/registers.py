@@ -1,0 +1,34 @@
+"""What lowering needs to know of the machine, and how many vector registers an array takes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from metasched.ir.dtypes import DType
+
+# Left for operands: vectors of one input, a broadcast of the other, and what addresses spill.
+RESERVED = 4
+
+
+class Target(Protocol):
+    """The part of a target that lowering uses."""
+
+    @property
+    def registers(self) -> int: ...
+
+    @property
+    def vector_bits(self) -> int: ...
+
+
+class Machine:
+    """Registers of a target."""
+
+    def __init__(self, target: Target) -> None:
+        self.accumulators = target.registers - RESERVED
+        self.vector_bits = target.vector_bits
+
+
+def registers_needed(size: int, lanes: int, dtype: DType, machine: Machine) -> int:
+    """Vector registers for `size` elements handled `lanes` at a time."""
+    vectors = -(-size // lanes)
+    return vectors * -(-lanes * dtype.bits // machine.vector_bits)

@@ -1,0 +1,63 @@
+"""A vectorised loop around other loops becomes a serial loop over its strips, and a vector loop of one strip.
+
+So what is inside works on one vector at a time, and its accumulators and intermediates are single vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.backend.lower.nest import Assign, Loop, Names, Nest, loops, map_assigns, map_children
+from metasched.errors import BuildError
+from metasched.ir.affine import const, free_vars, simplify, substitute
+from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
+
+
+def split_strips(stmt: Nest, names: Names) -> Nest:
+    """Raises BuildError for a vectorised or a parallel loop inside a vectorised one."""
+    stmt = map_children(stmt, lambda child: split_strips(child, names))
+    if not (isinstance(stmt, Loop) and stmt.is_vector):
+        return stmt
+    for inner in loops(stmt.body):
+        if inner.kind is not LoopKind.SERIAL:
+            raise BuildError(
+                f"{inner.kind.value} loop inside a vectorized loop", f"`{inner.var}` is inside `{stmt.var}`"
+            )
+    if stmt.extent <= stmt.lanes or isinstance(stmt.body, Assign) or (stmt.unroll and _straight(stmt.body)):
+        return stmt
+    return _split(stmt, names)
+
+
+def _straight(body: Nest) -> bool:
+    """Whether only unrolled loops are inside, so that repeating all of it makes straight code."""
+    return isinstance(body, Assign) or (isinstance(body, Loop) and body.unroll and _straight(body.body))
+
+
+def _split(loop: Loop, names: Names) -> Loop:
+    strip = names.fresh(f"{loop.var}_strip")
+    position = Binary(BinOp.ADD, Binary(BinOp.MUL, Var(strip), const(loop.lanes)), Var(loop.var))
+    tail = (Binary(BinOp.LT, position, const(loop.extent)),) if loop.extent % loop.lanes else ()
+    body = substitute_loop(loop.body, loop.var, position, tail)
+    inner = replace(loop, extent=loop.lanes, unroll=True, body=body)
+    return Loop(strip, loop.steps, inner, LoopKind.SERIAL, 1, loop.unroll, loop.limit)
+
+
+def substitute_loop(body: Nest, var: str, value: Expr, guards: tuple[Expr, ...] = ()) -> Nest:
+    """`body` with a loop variable replaced, and `guards` added to every assignment."""
+    values = {var: value}
+    names = free_vars(value)
+
+    def rename(found: frozenset[str]) -> frozenset[str]:
+        return (found - {var}) | names if var in found else found
+
+    def rewrite(a: Assign) -> Nest:
+        return replace(
+            a,
+            indices=tuple(simplify(substitute(i, values)) for i in a.indices),
+            value=substitute(a.value, values),
+            guards=tuple(simplify(substitute(g, values)) for g in a.guards) + guards,
+            spatial=rename(a.spatial),
+            reduction=rename(a.reduction),
+        )
+
+    return map_assigns(body, rewrite)

@@ -1,0 +1,143 @@
+"""Runs the low-level program in Python, strictly: every access is in bounds, nothing is read before it is written,
+lanes of a vector run in lockstep and may not disagree about an element, parallel iterations run last to first with
+per-thread arrays forgotten in between, and register arrays are indexed by unrolled loops and lanes only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.backend import lir
+from metasched.backend.lir import ArrayKind, LoopMode
+from metasched.backend.reference_interpreter import _Interpreter
+from metasched.backend.reference_state import State
+from metasched.ir.affine import free_vars
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Expr, Load
+
+
+class LirError(AssertionError):
+    pass
+
+
+class LirInterpreter:
+    def __init__(self, kernel: lir.Kernel, arguments: dict[str, np.ndarray], scalars: dict[str, object]) -> None:
+        self.kernel = kernel
+        self.kinds = {a.name: a.kind for a in kernel.arrays}
+        self.data: dict[str, np.ndarray] = {}
+        self.written: dict[str, np.ndarray] = {}
+        for a in kernel.arrays:
+            if a.kind is ArrayKind.INPUT:
+                self.data[a.name] = arguments[a.name].reshape(-1)
+                self.written[a.name] = np.ones(a.size, bool)
+            else:
+                self.data[a.name] = np.zeros(a.size, a.dtype.numpy)
+                self.written[a.name] = np.zeros(a.size, bool)
+            assert self.data[a.name].size == a.size, a
+        self.scalars = scalars
+        self.executed = 0
+        self.statements: dict[str, int] = {}
+        self.evaluator = _Evaluator(self)
+
+    def run(self) -> None:
+        with np.errstate(all="ignore"):
+            self.stmt(self.kernel.body, [dict(self.scalars)], frozenset())
+
+    def stmt(self, stmt: lir.LStmt, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
+        if isinstance(stmt, lir.Block):
+            for child in stmt.stmts:
+                self.stmt(child, lanes, constant)
+        elif isinstance(stmt, lir.If):
+            active = [env for env in lanes if self.value(stmt.cond, env)]
+            if active:
+                self.stmt(stmt.body, active, constant)
+        elif isinstance(stmt, lir.Loop):
+            self.loop(stmt, lanes, constant)
+        elif isinstance(stmt, lir.VectorLoop):
+            self.vector(stmt, lanes, constant)
+        else:
+            assert isinstance(stmt, lir.Write)
+            self.write(stmt, lanes, constant)
+
+    def extent(self, e: Expr, lanes: list[dict[str, object]]) -> int:
+        extents = {int(self.value(e, env)) for env in lanes}
+        if len(extents) != 1:
+            raise LirError("an extent differs between lanes")
+        return extents.pop()
+
+    def loop(self, loop: lir.Loop, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
+        extent = self.extent(loop.extent, lanes)
+        order = range(extent)
+        if loop.mode is LoopMode.UNROLLED:
+            if free_vars(loop.extent):
+                raise LirError(f"unrolled loop {loop.var} has no constant extent")
+            constant = constant | {loop.var}
+        if loop.mode is LoopMode.PARALLEL:
+            order = reversed(order)  # type: ignore[assignment]
+        for i in order:
+            if loop.mode is LoopMode.PARALLEL:
+                for name, kind in self.kinds.items():
+                    if kind in (ArrayKind.THREAD, ArrayKind.REGISTER):
+                        self.written[name][:] = False
+            self.stmt(loop.body, [{**env, loop.var: i} for env in lanes], constant)
+
+    def vector(self, loop: lir.VectorLoop, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
+        if len(lanes) != 1 and any(free_vars(loop.extent)):
+            raise LirError("a vector loop inside a vector loop")
+        extent = self.extent(loop.extent, lanes)
+        if loop.unroll_strips and free_vars(loop.extent):
+            raise LirError(f"strips of {loop.var} are unrolled without a constant extent")
+        inner = constant | {loop.var} if loop.unroll_strips else constant
+        for start in range(0, extent, loop.lanes):
+            strip = range(start, min(start + loop.lanes, extent))
+            self.stmt(loop.body, [{**lanes[0], loop.var: i} for i in strip], inner)
+
+    def write(self, stmt: lir.Write, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
+        self.statements[stmt.array] = self.statements.get(stmt.array, 0) + 1
+        self.executed += 1
+        for e in [Load(stmt.array, (stmt.index,), DType.F32), *stmt.value.walk()]:
+            if isinstance(e, Load) and self.kinds[e.buffer] is ArrayKind.REGISTER:
+                loose = free_vars(e.indices[0]) - constant
+                if loose:
+                    raise LirError(f"register array {e.buffer} is indexed by {set(loose)}")
+        values = [(self.at(stmt.array, stmt.index, env), self.value(stmt.value, env)) for env in lanes]
+        seen: dict[int, object] = {}
+        for at, value in values:
+            if at in seen and not np.array_equal(seen[at], value, equal_nan=True):  # type: ignore[arg-type]
+                raise LirError(f"lanes disagree about {stmt.array}[{at}]")
+            seen[at] = value
+            self.data[stmt.array][at] = value
+            self.written[stmt.array][at] = True
+
+    def at(self, name: str, index: Expr, env: dict[str, object]) -> int:
+        at = int(self.value(index, env))
+        if not 0 <= at < self.data[name].size:
+            raise LirError(f"{name}[{at}] is outside {self.data[name].size} elements")
+        return at
+
+    def value(self, e: Expr, env: dict[str, object]) -> object:
+        return self.evaluator.value(e, env)
+
+
+class _Evaluator(_Interpreter):
+    """The reference's expressions over flat arrays."""
+
+    def __init__(self, owner: LirInterpreter) -> None:
+        super().__init__(State({}))
+        self.owner = owner
+
+    def load(self, name: str, indices: tuple[Expr, ...], env: dict[str, object]) -> object:
+        at = self.owner.at(name, indices[0], env)
+        if not self.owner.written[name][at]:
+            raise LirError(f"{name}[{at}] is read before it is written")
+        return self.owner.data[name][at]
+
+
+def run_lir(kernel: lir.Kernel, inputs: list[np.ndarray], scalars: dict[str, object] | None = None) -> LirInterpreter:
+    """Runs `kernel`; the results are in `.data` of what comes back, by array name, flat."""
+    names = [a.name for a in kernel.arrays if a.kind is ArrayKind.INPUT]
+    machine = LirInterpreter(kernel, dict(zip(names, inputs, strict=True)), scalars or {})
+    machine.run()
+    for a in kernel.arrays:
+        if a.kind is ArrayKind.OUTPUT and not machine.written[a.name].all():
+            raise LirError(f"output {a.name} is not written entirely")
+    return machine
