@@ -1,0 +1,1 @@
+"""Measuring candidates in worker processes: build, check against the reference, time."""

@@ -1,0 +1,237 @@
+"""Whether a candidate computes what its program says.
+
+Each candidate runs twice before it is timed (and is compared once more after it): on small integer-valued data,
+where a program that adds, multiplies and takes maxima has exactly one right answer, and on random data against the
+float64 reference, within what rounding allows (`metasched.measure.tolerance`). Outputs and workspace are filled
+with NaN before the first, and with something large before the second, so that what is never written shows. Every
+buffer lies between guard zones, and inputs must come back as they went.
+
+Expected results are computed once a program, by a worker, and saved; `Cases.load` reads them in another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.backend.reference import Precision, reference, reference_with_bound
+from metasched.ir.nodes import Func
+from metasched.measure.inputs import Given, arguments, integer_inputs, random_inputs
+from metasched.measure.records import CheckError, Failure, Reason
+from metasched.measure.tolerance import exact_magnitude, tolerances
+
+Array = NDArray[Any]
+_MAGNITUDES = (4, 2, 1)
+NAN_BYTE = 0xFF  # four or eight of them are a NaN, or -1
+LARGE_BYTE = 0x7E  # 8.5e37 in f32, 1.3e300 in f64
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data, what comes of it, and how far off a result may be.
+
+    `inputs` are in calling order, a scalar as an array of shape (); `expected` are the outputs in order, each in the
+    output's own dtype when its tolerance is None (it must match exactly), else in float64. `fill` is the byte that
+    outputs and workspace hold before the kernel runs.
+    """
+
+    inputs: tuple[Array, ...]
+    expected: tuple[Array, ...]
+    tolerance: tuple[NDArray[np.float64] | None, ...]
+    fill: int
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Everything that checking the candidates of one program needs, without the program."""
+
+    outputs: tuple[tuple[str, str], ...]  # (name, NumPy dtype)
+    integers: Case
+    random: Case
+
+    def save(self, path: Path) -> None:
+        """Write an `.npz`, at once: another process sees all of it or nothing."""
+        arrays: dict[str, Array] = {}
+        counts: dict[str, tuple[int, int]] = {}
+        for label, case in (("integers", self.integers), ("random", self.random)):
+            counts[label] = (len(case.inputs), case.fill)
+            arrays |= {f"{label}.in.{n}": a for n, a in enumerate(case.inputs)}
+            arrays |= {f"{label}.out.{n}": a for n, a in enumerate(case.expected)}
+            arrays |= {f"{label}.tol.{n}": a for n, a in enumerate(case.tolerance) if a is not None}
+        arrays["meta"] = np.array(json.dumps({"outputs": self.outputs, "cases": counts}))
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        partial.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> Cases:
+        with np.load(path, allow_pickle=False) as file:
+            meta = json.loads(str(file["meta"]))
+            outputs = tuple((str(name), str(dtype)) for name, dtype in meta["outputs"])
+
+            def case(label: str) -> Case:
+                count, fill = meta["cases"][label]
+                return Case(
+                    tuple(file[f"{label}.in.{n}"] for n in range(count)),
+                    tuple(file[f"{label}.out.{n}"] for n in range(len(outputs))),
+                    tuple(file.get(f"{label}.tol.{n}") for n in range(len(outputs))),
+                    fill,
+                )
+
+            return Cases(outputs, case("integers"), case("random"))
+
+
+def prepare(func: Func, given: Given, seed: int) -> Cases:
+    """Draw the data and compute the expected results of an unscheduled program.
+
+    Raises CheckError when most of a result is not finite on this data.
+    """
+    drawn = not given.arrays
+    outputs = tuple((b.name, b.dtype.numpy.name) for b in func.outputs)
+    data = random_inputs(func, given, seed)
+    return Cases(outputs, _integer_case(func, given, seed), _bounded_case(func, data, drawn, LARGE_BYTE))
+
+
+def _integer_case(func: Func, given: Given, seed: int) -> Case:
+    for magnitude in _MAGNITUDES:
+        data = integer_inputs(func, given, seed, magnitude)
+        if exact_magnitude(func, data):
+            results = reference(func, Precision.DOUBLE)(*data.values())
+            expected = results if isinstance(results, tuple) else (results,)
+            typed = tuple(e.astype(b.dtype.numpy) for e, b in zip(expected, func.outputs, strict=True))
+            return Case(tuple(data.values()), typed, (None,) * len(typed), NAN_BYTE)
+    return _bounded_case(func, integer_inputs(func, given, seed, _MAGNITUDES[-1]), not given.arrays, NAN_BYTE)
+
+
+def _bounded_case(func: Func, data: Mapping[str, Array], drawn: bool, fill: int) -> Case:
+    pairs = reference_with_bound(func)(*data.values())
+    tolerance = tuple(
+        tolerances(func, bound, buffer.dtype, drawn) for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
+    )
+    expected = tuple(value for value, _ in pairs)
+    for buffer, value, allowed in zip(func.outputs, expected, tolerance, strict=True):
+        finite = np.isfinite(value) if allowed is None else np.isfinite(value) & np.isfinite(allowed)
+        if value.size and np.count_nonzero(finite) * 2 < value.size:
+            names = ", ".join(f"`{argument.name}`" for argument in arguments(func))
+            raise CheckError(
+                f"{func.name}: most of `{buffer.name}` is not finite on random inputs in [-1.25, 1.25], "
+                f"so nothing could be checked. Hint: say what it takes: `inputs={{NAME: (low, high)}}` for {names}"
+            )
+    return Case(tuple(data.values()), expected, tolerance, fill)
+
+
+def mismatch(actual: Array, expected: Array, tolerance: NDArray[np.float64] | None) -> str | None:
+    """Where and how a result is wrong, in a sentence; None when it is right."""
+    if tolerance is None:
+        wrong = _differs(actual, expected)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            difference = np.abs(actual.astype(np.float64) - expected)
+            close = difference <= tolerance
+            if close.all():
+                return None
+            wrong = ~close & _differs(actual, expected.astype(actual.dtype))
+    count = int(np.count_nonzero(wrong))
+    if count == 0:
+        return None
+    first = tuple(int(n) for n in np.argwhere(wrong)[0])
+    limit = "" if tolerance is None else f" +- {tolerance[first]:.3g}"
+    return (
+        f"{count} of {actual.size} elements differ, the first at {list(first)}: "
+        f"{actual[first]!r}, expected {expected[first]!r}{limit}"
+    )
+
+
+def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
+    """Elementwise; NaN equals NaN."""
+    wrong: NDArray[np.bool_] = np.asarray(actual != expected)
+    if actual.dtype.kind == "f":
+        wrong &= ~(np.isnan(actual) & np.isnan(expected))
+    return wrong
+
+
+_GUARD = 4096  # bytes before and after a buffer
+_ALIGN = 64
+# Where NumPy's own large arrays begin within a cache line: what a caller's arrays will be like.
+_USUAL_OFFSET = 16
+
+
+class Guarded:
+    """A buffer of `nbytes` between guard zones, `offset` bytes after a cache line begins."""
+
+    def __init__(self, nbytes: int, offset: int = _USUAL_OFFSET) -> None:
+        self._all = np.empty(nbytes + 2 * _GUARD + 2 * _ALIGN, np.uint8)
+        start = _GUARD + -int(self._all.ctypes.data) % _ALIGN + offset
+        self.bytes = self._all[start : start + nbytes]
+        self._before, self._after = self._all[:start], self._all[start + nbytes :]
+        self._fill = NAN_BYTE
+        self.fill(NAN_BYTE)
+
+    def fill(self, value: int) -> None:
+        """Fill buffer and guard zones with a byte."""
+        self._fill = value
+        self._all.fill(value)
+
+    def view(self, shape: Sequence[int], dtype: Any) -> Array:
+        viewed: Array = self.bytes.view(dtype).reshape(shape)
+        return viewed
+
+    @property
+    def address(self) -> int:
+        return int(self.bytes.ctypes.data) if self.bytes.size else int(self._after.ctypes.data)
+
+    def intact(self) -> bool:
+        """Whether the guard zones are as they were filled."""
+        return bool((self._before == self._fill).all() and (self._after == self._fill).all())
+
+
+class Bench:
+    """The memory that one kernel is called on, for one case after another.
+
+    Inputs are kept between candidates; outputs are filled anew for each run.
+    """
+
+    def __init__(self, cases: Cases) -> None:
+        self.cases = cases
+        self.inputs = tuple(Guarded(a.nbytes) for a in cases.random.inputs)
+        self._outputs = tuple(
+            Guarded(e.size * np.dtype(dtype).itemsize)
+            for e, (_, dtype) in zip(cases.random.expected, cases.outputs, strict=True)
+        )
+        self._case = cases.random
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Where the kernel's buffers are: inputs (and scalars) in calling order, then outputs."""
+        return tuple(g.address for g in self.inputs + self._outputs)
+
+    def load(self, case: Case, workspace: Guarded) -> None:
+        """Put a case's data in place, with outputs and workspace filled."""
+        self._case = case
+        for guarded, array in zip(self.inputs, case.inputs, strict=True):
+            guarded.fill(case.fill)
+            guarded.view(array.shape, array.dtype)[...] = array
+        for guarded in (*self._outputs, workspace):
+            guarded.fill(case.fill)
+
+    def verify(self, workspace: Guarded) -> Failure | None:
+        """What is wrong after a run, if anything."""
+        for guarded, array in zip(self.inputs, self._case.inputs, strict=True):
+            if not np.array_equal(guarded.bytes, np.ascontiguousarray(array).reshape(-1).view(np.uint8)):
+                return Failure(Reason.INPUTS_MODIFIED.value)
+        if not all(guarded.intact() for guarded in (*self.inputs, *self._outputs, workspace)):
+            return Failure(Reason.OUT_OF_BOUNDS.value, "bytes just outside a buffer changed")
+        for (name, dtype), guarded, expected, tolerance in zip(
+            self.cases.outputs, self._outputs, self._case.expected, self._case.tolerance, strict=True
+        ):
+            wrong = mismatch(guarded.view(expected.shape, dtype), expected, tolerance)
+            if wrong is not None:
+                return Failure(Reason.WRONG_RESULT.value, f"`{name}`: {wrong}")
+        return None

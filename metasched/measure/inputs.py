@@ -1,0 +1,148 @@
+"""The data a program is checked and timed on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.errors import KernelError
+from metasched.ir.affine import as_int
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Func
+
+Array = NDArray[Any]
+Maker = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]"], Array]
+# What the caller may say of an argument: an array (or number), a range, or a function that makes an array.
+InputSpec = Array | float | tuple[float, float] | Maker
+Inputs = Mapping[str, InputSpec]
+
+_LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.tolerance`
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input buffer or a scalar: `shape` is () for a scalar."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the caller said of the inputs, as data: whole arrays, or ranges (low, high), by name."""
+
+    arrays: Mapping[str, Array]
+    ranges: Mapping[str, tuple[float, float]]
+
+
+def arguments(func: Func) -> tuple[Argument, ...]:
+    """The arguments of a program, in calling order."""
+    buffers = {b.name: Argument(b.name, shape_of(func, b.name), b.dtype) for b in func.inputs}
+    scalars = {s.name: Argument(s.name, (), s.dtype) for s in func.scalars}
+    return tuple((buffers | scalars)[name] for name in func.order)
+
+
+def shape_of(func: Func, buffer: str) -> tuple[int, ...]:
+    """The shape of a buffer of a program whose sizes are all known."""
+    shape = []
+    for extent in func.buffer(buffer).shape:
+        size = as_int(extent)
+        assert size is not None, "programs that are measured have constant shapes"
+        shape.append(size)
+    return tuple(shape)
+
+
+def given_inputs(func: Func, inputs: Inputs | None, seed: int) -> Given:
+    """The caller's `inputs=`, checked, with its functions called; raises KernelError for what does not fit."""
+    known = {argument.name: argument for argument in arguments(func)}
+    arrays: dict[str, Array] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    for name, spec in (inputs or {}).items():
+        argument = known.get(name)
+        if argument is None:
+            raise KernelError(f"inputs: {func.name} has no argument `{name}`; it has {', '.join(known)}")
+        if isinstance(spec, tuple) and len(spec) == 2:
+            ranges[name] = _range(name, spec)
+        else:
+            made = spec(_stream(seed, name), argument.shape, argument.dtype.numpy) if callable(spec) else spec
+            arrays[name] = _fitting(argument, np.asarray(made))
+    return Given(arrays, ranges)
+
+
+def _range(name: str, spec: tuple[float, float]) -> tuple[float, float]:
+    if not all(math.isfinite(x) for x in spec) or spec[0] > spec[1]:
+        raise KernelError(f"inputs: the range of `{name}` is (low, high), finite and in order, not {spec}")
+    return (float(spec[0]), float(spec[1]))
+
+
+def _fitting(argument: Argument, array: Array) -> Array:
+    wanted = argument.dtype.numpy
+    if array.shape == () and argument.shape == ():
+        return array.astype(wanted)
+    if array.shape != argument.shape or array.dtype != wanted:
+        raise KernelError(
+            f"inputs: `{argument.name}` is {wanted}{list(argument.shape)}, got {array.dtype}{list(array.shape)}"
+        )
+    return np.ascontiguousarray(array)
+
+
+def integer_inputs(func: Func, given: Given, seed: int, magnitude: int) -> dict[str, Array]:
+    """Integer-valued data up to `magnitude`, none of it 0, so that every term of every sum counts."""
+    return {
+        argument.name: given.arrays[argument.name]
+        if argument.name in given.arrays
+        else _integers(argument, given.ranges.get(argument.name), _stream(seed, argument.name), magnitude)
+        for argument in arguments(func)
+    }
+
+
+def random_inputs(func: Func, given: Given, seed: int) -> dict[str, Array]:
+    """Random data of both signs, with magnitudes in [0.25, 1.25] unless the caller gave a range."""
+    return {
+        argument.name: given.arrays[argument.name]
+        if argument.name in given.arrays
+        else _random(argument, given.ranges.get(argument.name), _stream(seed + 1, argument.name))
+        for argument in arguments(func)
+    }
+
+
+def _stream(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng([seed, *name.encode()])
+
+
+def _integers(argument: Argument, span: tuple[float, float] | None, rng: np.random.Generator, magnitude: int) -> Array:
+    if argument.dtype.is_bool:
+        return rng.integers(0, 2, argument.shape).astype(np.bool_)
+    low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
+    if argument.dtype.value.startswith("u"):
+        low = max(low, 0)
+    if low > high:  # no integer in the caller's range
+        return _random(argument, span, rng)
+    if span is not None:
+        # As near to zero as the caller's range allows.
+        low, high = max(low, min(-magnitude, high - magnitude)), min(high, max(magnitude, low + magnitude))
+    values = rng.integers(low, high, argument.shape, endpoint=True)
+    if low < high:
+        values = np.where(values == 0, high if high != 0 else low, values)
+    return values.astype(argument.dtype.numpy)
+
+
+def _random(argument: Argument, span: tuple[float, float] | None, rng: np.random.Generator) -> Array:
+    if argument.dtype.is_bool:
+        return rng.integers(0, 2, argument.shape).astype(np.bool_)
+    if argument.dtype.is_integer:
+        info = np.iinfo(argument.dtype.numpy)
+        low, high = (max(info.min, -100), min(info.max, 100)) if span is None else span
+        return rng.integers(math.ceil(low), math.floor(high), argument.shape, endpoint=True).astype(
+            argument.dtype.numpy
+        )
+    if span is not None:
+        return rng.uniform(span[0], span[1], argument.shape).astype(argument.dtype.numpy)
+    signs = rng.integers(0, 2, argument.shape) * 2 - 1
+    return (signs * rng.uniform(_LEAST, _MOST, argument.shape)).astype(argument.dtype.numpy)

@@ -1,0 +1,299 @@
+"""One worker process, seen from its parent: started, asked, watched, killed, replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+import psutil
+
+from metasched.measure.protocol import Decoder, Kind, Message, ProtocolError
+from metasched.measure.records import Failure, Limits, Reason, WorkerBug
+
+_TICK_S = 0.05  # how often a busy worker's memory is looked at
+_TAIL_BYTES = 4000
+_NO_MEMORY = re.compile(rb"out of memory|bad_alloc|cannot allocate memory|MemoryError", re.IGNORECASE)
+
+
+class Role(Enum):
+    """What a worker is for; it imports early what its role needs."""
+
+    BUILDER = "builder"
+    RUNNER = "runner"
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What a worker is told on its command line, as JSON."""
+
+    role: str
+    parent: int
+    threads: int
+    memory_bytes: int
+
+    @staticmethod
+    def parse(text: str) -> WorkerSettings:
+        return WorkerSettings(**json.loads(text))
+
+
+class Loss(Enum):
+    """How a worker was lost."""
+
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    CRASH = "crash"
+
+
+class WorkerLost(Exception):
+    """A worker that died, or had to be killed, over a request."""
+
+    def __init__(self, how: Loss, reason: str, detail: str) -> None:
+        self.how = how
+        self.reason = reason
+        self.detail = detail
+        super().__init__(how, reason, detail)
+
+    def failure(self, timeout: Reason) -> Failure:
+        """This loss as the failure of the candidate; `timeout` is the reason when it took too long."""
+        return Failure(timeout.value if self.how is Loss.TIMEOUT else self.reason, self.detail)
+
+
+@dataclass(frozen=True)
+class WorkerUsage:
+    """What one place for a worker has used: processes started, requests answered, the most memory one held."""
+
+    name: str
+    starts: int
+    requests: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker belongs: `module` is what it runs, `folder` takes its standard error."""
+
+    role: Role
+    name: str
+    module: str
+    threads: int
+    folder: Path
+
+
+Spawn = Callable[[Callable[[], subprocess.Popen[bytes]]], subprocess.Popen[bytes]]
+
+
+class WorkerProcess:
+    """A place for a worker: a process is in it from `start` on, and another takes over when it is lost or worn.
+
+    `spawn` runs the function that starts a process, in a thread that lives as long as the workers should: the
+    kernel kills a child when the *thread* that started it ends. Not to be used by two threads at once, except
+    for `kill`.
+    """
+
+    def __init__(self, place: Place, limits: Limits, spawn: Spawn) -> None:
+        self.name = place.name
+        self._place = place
+        self._limits = limits
+        self._stderr = place.folder / f"{place.name}.stderr"
+        self._spawn = spawn
+        self._process: subprocess.Popen[bytes] | None = None
+        self._decoder = Decoder()
+        self._ready = False
+        self._served = 0
+        self._starts = 0
+        self._requests = 0
+        self._peak = 0
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process in place now, if there is one."""
+        return self._process.pid if self._process is not None else None
+
+    def usage(self) -> WorkerUsage:
+        return WorkerUsage(self.name, self._starts, self._requests, self._peak)
+
+    def start(self) -> None:
+        """Start a process unless one is there; it gets ready by itself."""
+        if self._process is None and not self._closed:
+            self._decoder = Decoder()
+            self._ready = False
+            self._served = 0
+            self._starts += 1
+            self._process = self._spawn(self._launch)
+            if self._closed:  # in the meantime
+                self._process.kill()
+
+    def await_ready(self) -> None:
+        """Have a process that is idle and ready; raises `WorkerBug` when one does not start."""
+        if self._closed:
+            raise WorkerLost(Loss.CRASH, "closed", "")
+        self.start()
+        if self._ready:
+            return
+        try:
+            message = self._receive(time.monotonic() + self._limits.start_s)
+        except WorkerLost as lost:
+            raise WorkerBug(f"the worker `{self.name}` did not start: {lost.reason}", lost.detail) from lost
+        if message.kind is not Kind.READY:
+            raise WorkerBug(f"the worker `{self.name}` did not start", str(message.body.get("traceback", message)))
+        self._ready = True
+
+    def request(self, message: Message, timeout_s: float) -> Message:
+        """Send a request and wait for its answer; raises `WorkerLost`, with a new process on its way."""
+        self.await_ready()
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._send(message.encode(), deadline)
+            answer = self._receive(deadline)
+        except WorkerLost:
+            self.start()
+            raise
+        self._served += 1
+        self._requests += 1
+        self._recycle()
+        return answer
+
+    def kill(self) -> None:
+        """End the process, whatever it is doing."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def close(self) -> None:
+        """End the process for good. May be called while another thread waits for an answer."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        settings = WorkerSettings(self._place.role.value, os.getpid(), self._place.threads, self._limits.memory_bytes)
+        with self._stderr.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", self._place.module, json.dumps(asdict(settings))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                bufsize=0,
+                env=_environment(self._place.threads),
+                # A group of its own, so that Ctrl-C in the terminal reaches the parent only.
+                process_group=0,
+            )
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        return process
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        view = memoryview(data)
+        while view:
+            _, writable, _ = select.select([], [process.stdin], [], _TICK_S)
+            try:
+                if writable:
+                    view = view[os.write(process.stdin.fileno(), view) :]
+            except BrokenPipeError:
+                raise self._died() from None
+            self._watch(deadline)
+
+    def _receive(self, deadline: float) -> Message:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        while True:
+            try:
+                message = self._decoder.next()
+            except ProtocolError as error:
+                self.kill()
+                raise WorkerLost(Loss.CRASH, "crash garbled", str(error)) from error
+            if message is not None:
+                self._observe()
+                return message
+            readable, _, _ = select.select([process.stdout], [], [], _TICK_S)
+            if readable:
+                data = os.read(process.stdout.fileno(), 1 << 20)
+                if not data:
+                    raise self._died()
+                self._decoder.feed(data)
+            else:
+                self._watch(deadline)
+
+    def _watch(self, deadline: float) -> None:
+        """Kill a worker that takes too long or holds too much."""
+        held = self._observe()
+        if held > self._limits.memory_bytes:
+            self.kill()
+            raise WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, f"held {held >> 20} MiB")
+        if time.monotonic() > deadline:
+            self.kill()
+            raise WorkerLost(Loss.TIMEOUT, Loss.TIMEOUT.value, "")
+
+    def _observe(self) -> int:
+        """The bytes of memory the process holds now; 0 when it is gone."""
+        process = self._process
+        if process is None:
+            return 0
+        try:
+            held = int(psutil.Process(process.pid).memory_info().rss)
+        except psutil.Error:  # it has just ended, which its pipe will tell
+            return 0
+        self._peak = max(self._peak, held)
+        return held
+
+    def _died(self) -> WorkerLost:
+        process = self._process
+        assert process is not None
+        # Its pipe is closed, so it is ending; one that is not, has closed its pipe and is past talking to.
+        try:
+            code = process.wait(timeout=2.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        self.kill()
+        tail = _tail(self._stderr)
+        if code == -signal.SIGKILL and not self._closed:
+            return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, "killed by the system")
+        if _NO_MEMORY.search(tail):
+            return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, tail.decode(errors="replace"))
+        how = signal.Signals(-code).name if code < 0 else f"exit {code}"
+        return WorkerLost(Loss.CRASH, f"crash {how}", tail.decode(errors="replace"))
+
+    def _recycle(self) -> None:
+        if self._served >= self._limits.recycle_after or self._observe() > self._limits.recycle_bytes:
+            self.kill()
+            self.start()
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """The parent's environment, such that the worker imports what the parent imports."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    # Candidates run on Numba's threads; a BLAS pool would only stand in their way.
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment[name] = "1"
+    environment["NUMBA_NUM_THREADS"] = str(max(threads, len(os.sched_getaffinity(0))))
+    return environment
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read()

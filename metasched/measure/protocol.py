@@ -1,0 +1,78 @@
+"""What a parent and its workers say to each other: frames of JSON and bytes over a pipe.
+
+A frame is a header (magic, length of the JSON, length of the blob) and then both. Nothing that is received is
+ever executed, so that a candidate which scribbles over its worker's memory can at worst make a frame that does
+not read.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+_HEADER = struct.Struct("<4sIQ")
+_MAGIC = b"msw1"
+_MAX_JSON = 1 << 28
+_MAX_BLOB = 1 << 32
+
+
+class ProtocolError(Exception):
+    """Bytes that are no frame."""
+
+
+class Kind(Enum):
+    """What a message is. A worker sends READY once, then one of the last three for each request."""
+
+    READY = "ready"
+    PREPARE = "prepare"
+    BUILD = "build"
+    RUN = "run"
+    DONE = "done"
+    FAILED = "failed"  # the candidate's fault: `reason` to count by, and `detail`
+    BUG = "bug"  # ours: `traceback`
+
+
+@dataclass(frozen=True)
+class Message:
+    """`body` holds JSON values only; `blob` carries machine code."""
+
+    kind: Kind
+    body: dict[str, Any] = field(default_factory=dict)
+    blob: bytes = b""
+
+    def encode(self) -> bytes:
+        """The frame."""
+        text = json.dumps({"kind": self.kind.value, "body": self.body}).encode()
+        return _HEADER.pack(_MAGIC, len(text), len(self.blob)) + text + self.blob
+
+
+class Decoder:
+    """Frames out of a stream of bytes that arrive in any pieces."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next(self) -> Message | None:
+        """The next whole message, if it has arrived; raises `ProtocolError` for bytes that are no frame."""
+        if len(self._buffer) < _HEADER.size:
+            return None
+        magic, text_size, blob_size = _HEADER.unpack_from(self._buffer)
+        if magic != _MAGIC or text_size > _MAX_JSON or blob_size > _MAX_BLOB:
+            raise ProtocolError(f"not a frame: {bytes(self._buffer[:32])!r}")
+        end = _HEADER.size + text_size + blob_size
+        if len(self._buffer) < end:
+            return None
+        text = bytes(self._buffer[_HEADER.size : _HEADER.size + text_size])
+        blob = bytes(self._buffer[_HEADER.size + text_size : end])
+        del self._buffer[:end]
+        try:
+            data = json.loads(text)
+            return Message(Kind(data["kind"]), dict(data["body"]), blob)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProtocolError(f"not a message: {text[:200]!r}") from error

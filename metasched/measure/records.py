@@ -1,0 +1,117 @@
+"""What is measured, and what comes of it: plain data."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from enum import Enum
+
+from metasched.errors import MetaschedError
+
+
+class Reason(Enum):
+    """Why a candidate has no time, where measuring found it; the value is what failures are counted by.
+
+    Beside these there are `crash SIGNAL`, and the reasons of `ScheduleError` and `BuildError`.
+    """
+
+    BUILD_TIMEOUT = "build-timeout"
+    RUN_TIMEOUT = "run-timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+    WRONG_RESULT = "wrong-result"
+    INPUTS_MODIFIED = "inputs-modified"
+    OUT_OF_BOUNDS = "out-of-bounds-write"
+    STATUS = "error-status"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a candidate has no time: `reason` is short and stable, `detail` is for the person who looks into it."""
+
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is measured, as text: a program with its parameters, a trace of it, a target."""
+
+    program: str
+    params: tuple[tuple[str, int], ...]
+    trace: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What came of one candidate.
+
+    `times` are all samples, in seconds per call, empty when `failure` says why; `raced` says that they were cut
+    short because the candidate was clearly slower than the best. `phases` are (name, seconds).
+    """
+
+    candidate: Candidate
+    times: tuple[float, ...]
+    raced: bool
+    failure: Failure | None
+    phases: tuple[tuple[str, float], ...]
+
+    @property
+    def seconds(self) -> float | None:
+        """The median time of a call; None after a failure."""
+        return statistics.median(self.times) if self.times else None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a worker may use, and when it is replaced.
+
+    `build_s`, `run_s` and `prepare_s` are the seconds a builder may take for a candidate, the runner to check
+    and time one, and a worker to compute a program's expected result. `memory_bytes` bounds what a worker holds,
+    beyond which it is killed. A worker is replaced after `recycle_after` candidates, or when it holds
+    `recycle_bytes` between two of them.
+    """
+
+    build_s: float = 20.0
+    run_s: float = 20.0
+    prepare_s: float = 600.0
+    start_s: float = 120.0
+    memory_bytes: int = 3 << 30
+    recycle_after: int = 400
+    recycle_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        if min(self.build_s, self.run_s, self.prepare_s, self.start_s) <= 0:
+            raise ValueError(f"time limits are positive: {self}")
+        if min(self.memory_bytes, self.recycle_after, self.recycle_bytes) <= 0:
+            raise ValueError(f"memory limits and counts are positive: {self}")
+
+
+class WorkerBug(Exception):
+    """A worker raised what no candidate may cause: a defect of metasched, with what replays it.
+
+    It is no `MetaschedError`, so that nobody counts it as a failed candidate.
+    """
+
+    def __init__(self, what: str, traceback: str, candidate: Candidate | None = None) -> None:
+        self.traceback = traceback
+        self.candidate = candidate
+        super().__init__(what, traceback, candidate)
+
+    def __str__(self) -> str:
+        out = f"{self.args[0]}\n\n{self.traceback.rstrip()}"
+        if self.candidate is not None:
+            params = ", ".join(f"{name}={value}" for name, value in self.candidate.params)
+            out += (
+                f"\n\nprogram (with {params or 'no parameters'}):\n{self.candidate.program}"
+                f"\n\ntrace:\n{self.candidate.trace}\n\ntarget: {self.candidate.target}"
+            )
+        return out
+
+
+class CheckError(MetaschedError):
+    """A program whose results cannot be checked on the data at hand; the message says what data it needs."""
+
+
+class RunnerClosed(MetaschedError):
+    """A measurement was asked of a runner, or was under way in it, when it was closed."""

@@ -1,0 +1,323 @@
+"""Measuring candidates on this machine: builders compile side by side, then one runner checks and times alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from metasched.ir.program import Program
+from metasched.measure.inputs import Given, Inputs, given_inputs
+from metasched.measure.process import Place, Role, WorkerLost, WorkerProcess, WorkerUsage
+from metasched.measure.protocol import Kind, Message
+from metasched.measure.records import (
+    Candidate,
+    CheckError,
+    Failure,
+    Limits,
+    Measurement,
+    Reason,
+    RunnerClosed,
+    WorkerBug,
+)
+from metasched.measure.timing import TimingPlan
+
+WORKER_MODULE = "metasched.measure.worker"
+_MAX_BATCH = 64  # candidates built before the first of them runs: their machine code is held meanwhile
+
+
+class Runner(Protocol):
+    """Measures candidates, here or elsewhere.
+
+    `trace` and `target` are texts. The future gives a `Measurement`, a failed one too; it raises `WorkerBug` when
+    measuring itself is at fault.
+    """
+
+    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """How a `LocalRunner` works: `threads` is the most that a target may ask for, `seed` that of the data."""
+
+    threads: int
+    builders: int = field(default_factory=lambda: max(1, min(8, len(os.sched_getaffinity(0)))))
+    limits: Limits = Limits()
+    plan: TimingPlan = TimingPlan()
+    seed: int = 0
+    worker: str = WORKER_MODULE
+
+
+_Key = tuple[str, tuple[tuple[str, int], ...]]  # a program's text and parameters
+
+
+@dataclass
+class _Job:
+    """A candidate on its way. Phases are seconds by name."""
+
+    program: Program
+    candidate: Candidate
+    future: Future[Measurement]
+    best_s: float | None
+    phases: dict[str, float]
+    failure: Failure | None = None
+    artefact: Message | None = None
+
+    def finish(self, times: tuple[float, ...] = (), raced: bool = False) -> None:
+        phases = tuple(self.phases.items())
+        self.artefact = None
+        self.future.set_result(Measurement(self.candidate, times, raced, self.failure, phases))
+
+
+class LocalRunner:
+    """A `Runner` in worker processes of its own, which start at once and end with it, or with this process.
+
+    Candidates submitted together are built together, on `builders` processes; once nothing is left to build, they
+    run one after another while nothing else does. `inputs` says what data arguments take, by name: an array, a
+    range (low, high), or a function of (generator, shape, dtype). May be used from any thread.
+    """
+
+    def __init__(self, settings: RunnerSettings, inputs: Inputs | None = None) -> None:
+        self._settings = settings
+        self._inputs = inputs
+        self._folder = Path(tempfile.mkdtemp(prefix="metasched-"))
+        self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        # Workers are the children of this thread, and the kernel ends them when it ends.
+        self._spawner = ThreadPoolExecutor(1, "metasched-spawn")
+        self._builders = [self._worker(Role.BUILDER, f"builder-{n}") for n in range(settings.builders)]
+        self._runner = self._worker(Role.RUNNER, "runner")
+        self._idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
+        for builder in self._builders:
+            self._idle.put(builder)
+        self._building = ThreadPoolExecutor(settings.builders, "metasched-build")
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._data: dict[_Key, Future[Path]] = {}
+        self._best: dict[tuple[Any, ...], float] = {}
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._coordinator = threading.Thread(target=self._coordinate, name="metasched-measure", daemon=True)
+        for worker in (*self._builders, self._runner):
+            worker.start()
+        self._coordinator.start()
+
+    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
+        """Measure one candidate. `best_s` is the best time known, against which it races."""
+        candidate = Candidate(str(program), program.params, trace, target)
+        future: Future[Measurement] = Future()
+        with self._lock:
+            if self._closed.is_set():
+                raise RunnerClosed("this runner is closed; make another to measure more")
+            self._jobs.put(_Job(program, candidate, future, best_s, {}))
+        return future
+
+    def measure(
+        self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
+    ) -> Iterator[Measurement]:
+        """Measure a batch of candidates of one program; gives what came of them in their order, as it comes."""
+        futures = [self.submit(program, trace, target, best_s) for trace in traces]
+        return (future.result() for future in futures)
+
+    def wait_ready(self) -> None:
+        """Wait until every worker has started; raises `WorkerBug` when one does not. Nothing requires it."""
+        for worker in (*self._builders, self._runner):
+            worker.await_ready()
+
+    def usage(self) -> tuple[WorkerUsage, ...]:
+        """What the workers have used so far."""
+        return tuple(worker.usage() for worker in (*self._builders, self._runner))
+
+    def close(self) -> None:
+        """End the workers, whatever they do; measurements under way end with `RunnerClosed`."""
+        with self._lock:
+            self._closed.set()
+            self._jobs.put(None)
+        workers = (*self._builders, self._runner)
+        for worker in workers:
+            worker.close()
+        if threading.current_thread() is not self._coordinator:
+            self._coordinator.join()
+        self._building.shutdown()
+        for worker in workers:
+            worker.kill()
+        self._spawner.shutdown()
+        self._cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _worker(self, role: Role, name: str) -> WorkerProcess:
+        settings = self._settings
+        place = Place(role, name, settings.worker, settings.threads, self._folder)
+        return WorkerProcess(place, settings.limits, lambda launch: self._spawner.submit(launch).result())
+
+    # --- the coordinator's thread ------------------------------------------------------------------------
+
+    def _coordinate(self) -> None:
+        while (first := self._jobs.get()) is not None:
+            batch = self._build_batch(first)
+            for job in batch:
+                self._finish(job)
+        while not self._jobs.empty():
+            left = self._jobs.get()
+            if left is not None and left.future.set_running_or_notify_cancel():
+                left.future.set_exception(RunnerClosed("the runner was closed before this was measured"))
+
+    def _build_batch(self, job: _Job) -> list[_Job]:
+        """Build this job and all that come in until every one is built."""
+        batch: list[_Job] = []
+        under_way: list[Future[Any]] = []
+        more: _Job | None = job
+        while more is not None:
+            if more.future.set_running_or_notify_cancel():
+                batch.append(more)
+                key = (more.candidate.program, more.candidate.params)
+                if key not in self._data:
+                    self._data[key] = self._building.submit(self._prepare, more)
+                    under_way.append(self._data[key])
+                under_way.append(self._building.submit(self._build, more))
+            more = self._next(under_way) if len(batch) < _MAX_BATCH else None
+        wait(under_way)
+        return batch
+
+    def _next(self, under_way: list[Future[Any]]) -> _Job | None:
+        """The next job, while an earlier one is still building; None when there is none by then."""
+        while True:
+            try:
+                job = self._jobs.get(timeout=0.005)
+            except queue.Empty:
+                if all(future.done() for future in under_way):
+                    return None
+                continue
+            if job is None:  # closing: leave the mark for the loop above
+                self._jobs.put(None)
+            return job
+
+    def _build(self, job: _Job) -> None:
+        """Compile a candidate on whichever builder is free; what goes wrong goes to the job's future."""
+        builder = self._idle.get()
+        try:
+            answer = builder.request(Message(Kind.BUILD, asdict(job.candidate)), self._settings.limits.build_s)
+            if answer.kind is Kind.DONE:
+                job.artefact = answer
+                job.phases |= answer.body["phases"]
+            else:
+                job.failure = _failure(answer, job.candidate)
+        except WorkerLost as lost:
+            job.failure = lost.failure(Reason.BUILD_TIMEOUT)
+        except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
+            job.future.set_exception(error)
+        finally:
+            self._idle.put(builder)
+
+    def _finish(self, job: _Job) -> None:
+        """Run what was built, and tell."""
+        if job.future.done():
+            return
+        try:
+            if self._closed.is_set():
+                raise RunnerClosed("the runner was closed while this was measured")
+            if job.failure is not None:
+                job.finish()
+            else:
+                self._run(job)
+        except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
+            job.future.set_exception(error)
+
+    def _run(self, job: _Job) -> None:
+        assert job.artefact is not None
+        data = self._data[job.candidate.program, job.candidate.params].result()
+        # A worker that is still starting would disturb what is timed.
+        for worker in (*self._builders, self._runner):
+            worker.await_ready()
+        task = (job.candidate.program, job.candidate.params, job.candidate.target)
+        best = min((b for b in (self._best.get(task), job.best_s) if b is not None), default=None)
+        body = {
+            "artefact": job.artefact.body["artefact"],
+            "data": str(data),
+            "plan": asdict(self._settings.plan),
+            "best_s": best,
+        }
+        try:
+            answer = self._runner.request(Message(Kind.RUN, body, job.artefact.blob), self._settings.limits.run_s)
+        except WorkerLost as lost:
+            if self._closed.is_set():
+                raise RunnerClosed("the runner was closed while this was measured") from lost
+            job.failure = lost.failure(Reason.RUN_TIMEOUT)
+            job.finish()
+            return
+        job.phases |= answer.body.get("phases", {})
+        if answer.kind is not Kind.DONE:
+            job.failure = _failure(answer, job.candidate)
+            job.finish()
+            return
+        times = tuple(float(t) for t in answer.body["times"])
+        self._best[task] = min(self._best.get(task, float("inf")), float(np.median(times)))
+        job.finish(times, bool(answer.body["raced"]))
+
+    def _prepare(self, job: _Job) -> Path:
+        """Have a builder compute a program's data and expected results; the file that holds them."""
+        started = time.perf_counter()
+        candidate = job.candidate
+        name = hashlib.sha256(json.dumps((candidate.program, candidate.params)).encode()).hexdigest()[:16]
+        given = given_inputs(job.program.func, self._inputs, self._settings.seed)
+        given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
+        _save(given, given_path)
+        body = {
+            "program": candidate.program,
+            "params": candidate.params,
+            "given": str(given_path),
+            "ranges": given.ranges,
+            "seed": self._settings.seed,
+            "path": str(path),
+        }
+        what = f"computing the expected result of {job.program.key}"
+        builder = self._idle.get()
+        try:
+            answer = builder.request(Message(Kind.PREPARE, body), self._settings.limits.prepare_s)
+        except WorkerLost as lost:
+            raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}") from lost
+        finally:
+            self._idle.put(builder)
+        if answer.kind is Kind.FAILED:
+            raise CheckError(f"{what} failed: {_text(answer)}")
+        if answer.kind is not Kind.DONE:
+            raise WorkerBug(f"{what} failed", _text(answer), candidate)
+        job.phases["reference"] = time.perf_counter() - started
+        return path
+
+
+def _save(given: Given, path: Path) -> None:
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **dict(given.arrays))
+
+
+def _failure(answer: Message, candidate: Candidate) -> Failure:
+    if answer.kind is Kind.FAILED:
+        return Failure(answer.body["reason"], answer.body["detail"])
+    raise WorkerBug("a worker raised an exception while measuring a candidate", _text(answer), candidate)
+
+
+def _text(answer: Message) -> str:
+    body = answer.body
+    return str(body.get("traceback") or body.get("detail") or body.get("reason") or body)

@@ -1,0 +1,173 @@
+"""How far a correct kernel may be from the float64 reference, and when it must not differ at all.
+
+**Rounding.** Let `t_i` be the terms of a sum of length n, `u` the unit roundoff (2**-24 for f32) and `B = sum |t_i|`.
+Added in any order, each term passes through at most n - 1 additions, so the result differs from the exact one by at
+most `n u B` to first order (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). That worst case needs
+all roundings to conspire: with roundings of mean zero, the difference stays within `8 sqrt(n) u B` but with a
+probability of at most `2 exp(-8**2 / 2)`, 3e-14 (Higham and Mary, A new approach to probabilistic rounding error
+analysis, SIAM J. Sci. Comput. 41, 2019, theorem 2.4). So a block of reduction length n and m other roundings on the
+way of a term contributes `min(n, 8 sqrt(n)) + m` roundings for data that we draw, and `n + m` for data that the user
+gives, which may be far from random (many equal numbers round the same way each time). Blocks add up. `B` is carried
+through stages by `metasched.backend.reference_bound`.
+
+At n = 2304 the tolerance is 2.3e-5 B for data that we draw. Their magnitudes lie in [0.25, 1.25], so that a product of
+two is at least 0.11 of the mean one, 4.9e-5 B: one dropped term of a matrix product is always seen, at any length up to
+about 10,000.
+
+**Exactness.** Sums and products of small integers are exact in floats as long as nothing reaches 2**24 (f32) or 2**53
+(f64), in any order. `exact_magnitude` bounds every value of a program that only adds, multiplies, and takes maxima
+and minima.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.ir.affine import as_int
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Func,
+    IterKind,
+    Load,
+    Reducer,
+    Select,
+    Unary,
+    UnOp,
+)
+
+_CONFIDENCE = 8.0
+_CALL_ROUNDINGS = 8  # a math function may be a few units in the last place off
+_EXACT_CALLS = frozenset({"abs", "floor", "ceil"})
+_MANTISSA = {DType.F32: 24, DType.F64: 53}
+
+
+def tolerances(func: Func, bound: NDArray[np.float64], dtype: DType, drawn: bool) -> NDArray[np.float64] | None:
+    """How far each element of an output may be from the reference; None when it may not differ.
+
+    `bound` is the sum of the absolute terms (see above); `drawn` says that the inputs are ours, and random. An
+    element whose bound is not finite gets an infinite tolerance: nothing can be said about it.
+    """
+    if not dtype.is_float:
+        return None
+    coarsest = max((b.dtype for b in func.buffers() if b.dtype.is_float), key=lambda d: -d.bits)
+    info = np.finfo(coarsest.numpy)
+    # The reference rounds, too: in float64, which counts only against float64.
+    reference = 2.0 if coarsest is DType.F64 else 1.0
+    count = reference * roundings(func, drawn)
+    allowed = count * (float(info.eps) / 2 * bound + float(info.tiny))
+    return np.where(np.isfinite(allowed), allowed, np.inf)
+
+
+def roundings(func: Func, drawn: bool) -> float:
+    """How many roundings count against a result of `func`; see the module's text."""
+    total = 2.0  # the store's, and second-order terms
+    for block in blocks(func):
+        if block.store.value.dtype.is_float:
+            length = reduction_length(block)
+            total += min(length, _CONFIDENCE * math.sqrt(length)) if drawn else length
+            total += _operations(block.store.value)
+    return total
+
+
+def blocks(func: Func) -> list[Block]:
+    """The blocks of a program, in order."""
+    return [node for node in func.body.walk() if isinstance(node, Block)]
+
+
+def reduction_length(block: Block) -> int:
+    """The number of terms that end in one element; 1 when the block does not reduce."""
+    length = 1
+    for iteration in block.iters:
+        if iteration.kind is IterKind.REDUCE:
+            extent = as_int(iteration.extent)
+            assert extent is not None, "programs that are measured have constant extents"
+            length *= extent
+    return length
+
+
+def _operations(value: Expr) -> int:
+    count = 0
+    for node in value.walk():
+        if isinstance(node, Call) and node.dtype.is_float:
+            count += _CALL_ROUNDINGS
+        elif isinstance(node, Binary | Cast) and node.dtype.is_float:
+            count += 1
+    return count
+
+
+def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether every float in a run of `func` on these inputs is an integer that its type holds exactly.
+
+    True means that any order of any reduction gives the same bits. `inputs` are arrays, or scalars as arrays, by
+    name. The bound is one number per buffer, so False says only that it could not be shown.
+    """
+    largest: dict[str, float] = {}
+    for name, array in inputs.items():
+        if array.dtype.kind == "f" and not np.array_equal(array, np.rint(array)):
+            return False
+        largest[name] = float(np.max(np.abs(array.astype(np.float64)), initial=0.0))
+    for block in blocks(func):
+        magnitude = _reduced(block, largest)
+        if magnitude is None:
+            return False
+        buffer = func.buffer(block.store.buffer)
+        if buffer.dtype.is_float and magnitude > 2.0 ** _MANTISSA[buffer.dtype]:
+            return False
+        largest[buffer.name] = max(largest.get(buffer.name, 0.0), magnitude)
+    return True
+
+
+def _reduced(block: Block, largest: Mapping[str, float]) -> float | None:
+    value = _magnitude(block.store.value, largest)
+    if value is None:
+        return None
+    if block.reducer is Reducer.SUM:
+        return value * reduction_length(block)
+    if block.reducer is Reducer.PROD:
+        length = reduction_length(block)
+        return max(1.0, value) ** length if length * math.log2(max(1.0, value)) < 64 else math.inf
+    return value
+
+
+def _magnitude(e: Expr, largest: Mapping[str, float]) -> float | None:
+    """A bound of `|e|` and of all that it is made of; None when `e` may not be an integer."""
+    if isinstance(e, Const):
+        return abs(float(e.value)) if float(e.value).is_integer() else None
+    if isinstance(e, Load):
+        return largest.get(e.buffer, math.inf)
+    if isinstance(e, Unary):
+        return _magnitude(e.a, largest) if e.op is UnOp.NEG else None
+    if isinstance(e, Cast):
+        return _magnitude(e.value, largest)
+    if isinstance(e, Select):
+        return _largest(_magnitude(e.then, largest), _magnitude(e.otherwise, largest))
+    if isinstance(e, Call) and e.func in _EXACT_CALLS:
+        return _magnitude(e.args[0], largest)
+    return _binary_magnitude(e, largest) if isinstance(e, Binary) else None
+
+
+def _binary_magnitude(e: Binary, largest: Mapping[str, float]) -> float | None:
+    a, b = _magnitude(e.a, largest), _magnitude(e.b, largest)
+    if a is None or b is None:
+        return None
+    if e.op in (BinOp.ADD, BinOp.SUB):
+        return a + b
+    if e.op is BinOp.MUL:
+        return max(a, 1.0) * max(b, 1.0)
+    return max(a, b) if e.op in (BinOp.MIN, BinOp.MAX) else None
+
+
+def _largest(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else max(a, b)

@@ -1,0 +1,166 @@
+"""A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`.
+
+It talks over the pipes that were its standard input and output; whatever else prints goes to standard error. It
+ends with its parent, however that ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import resource
+import select
+import signal
+import sys
+import threading
+import traceback
+from typing import Any
+
+import psutil
+
+from metasched.errors import BuildError, ScheduleError
+from metasched.measure.process import Role, WorkerSettings
+from metasched.measure.protocol import Decoder, Kind, Message
+from metasched.measure.records import Candidate, CheckError, Failure, Reason
+
+_PR_SET_PDEATHSIG = 1
+_ORPHAN_CHECK_S = 1.0
+
+
+class Channel:
+    """The pipes to the parent. A thread reads them, so that the parent's end is noticed during a request, too."""
+
+    def __init__(self, parent: int) -> None:
+        self._in = os.dup(0)
+        self._out = os.dup(1)
+        # From here on, nothing that prints can get between two frames.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        self._parent = parent
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="parent", daemon=True).start()
+
+    def receive(self) -> Message:
+        return self._messages.get()
+
+    def send(self, message: Message) -> None:
+        view = memoryview(message.encode())
+        while view:
+            view = view[os.write(self._out, view) :]
+
+    def _read(self) -> None:
+        decoder = Decoder()
+        while True:
+            readable, _, _ = select.select([self._in], [], [], _ORPHAN_CHECK_S)
+            # A process that the parent forked may hold the pipe open after the parent's end.
+            if os.getppid() != self._parent:
+                os._exit(0)
+            if not readable:
+                continue
+            data = os.read(self._in, 1 << 20)
+            if not data:
+                os._exit(0)
+            decoder.feed(data)
+            while (message := decoder.next()) is not None:
+                self._messages.put(message)
+
+
+class Worker:
+    """Answers requests, one at a time."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self.role = Role(settings.role)
+
+    def preload(self) -> None:
+        """Import what the role needs, before the first request asks for it."""
+        if self.role is Role.BUILDER:
+            from metasched.measure.builder import Builder
+
+            self._builder = Builder()
+        else:
+            from metasched.measure.executor import Executor
+
+            self._executor = Executor(self.settings.threads)
+
+    def serve(self, channel: Channel) -> None:
+        """Answer requests until the parent ends."""
+        try:
+            self.preload()
+            limit_memory(self.settings.memory_bytes)
+        except Exception:
+            channel.send(Message(Kind.BUG, {"traceback": traceback.format_exc()}))
+            raise
+        channel.send(Message(Kind.READY))
+        while True:
+            channel.send(self.answer(channel.receive()))
+
+    def answer(self, request: Message) -> Message:
+        """The answer to a request. What a candidate may cause is FAILED; any other exception is a BUG."""
+        try:
+            return self.handle(request)
+        except (ScheduleError, BuildError) as error:
+            return failed(Failure(error.reason, str(error)))
+        except CheckError as error:
+            return failed(Failure("unchecked", str(error)))
+        except MemoryError as error:
+            return failed(Failure(Reason.OUT_OF_MEMORY.value, str(error)))
+        except Exception:  # noqa: BLE001 - it is raised in the parent, with this traceback
+            return Message(Kind.BUG, {"traceback": traceback.format_exc()})
+
+    def handle(self, request: Message) -> Message:
+        if request.kind is Kind.BUILD:
+            return self.build(candidate_of(request.body))
+        if request.kind is Kind.PREPARE:
+            return self.prepare(request.body)
+        if request.kind is Kind.RUN:
+            return self.run(request)
+        raise ValueError(f"a worker does not answer {request.kind}")
+
+    def build(self, candidate: Candidate) -> Message:
+        return self._builder.build(candidate)
+
+    def prepare(self, body: dict[str, Any]) -> Message:
+        return self._builder.prepare(body)
+
+    def run(self, request: Message) -> Message:
+        return self._executor.run(request)
+
+
+def failed(failure: Failure) -> Message:
+    return Message(Kind.FAILED, {"reason": failure.reason, "detail": failure.detail})
+
+
+def candidate_of(body: dict[str, Any]) -> Candidate:
+    """The candidate in a BUILD request."""
+    params = tuple((str(name), int(value)) for name, value in body["params"])
+    return Candidate(body["program"], params, body["trace"], body["target"])
+
+
+def limit_memory(allowance: int) -> None:
+    """Let this process reserve `allowance` bytes more than it has now; beyond it, allocating fails."""
+    reserved = psutil.Process().memory_info().vms
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    soft = reserved + allowance if hard == resource.RLIM_INFINITY else min(reserved + allowance, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end this process when its parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before this was said
+        os._exit(0)
+
+
+def main(worker_type: type[Worker] = Worker) -> None:
+    """Serve one parent, which passed the settings on the command line."""
+    settings = WorkerSettings.parse(sys.argv[1])
+    die_with(settings.parent)
+    worker_type(settings).serve(Channel(settings.parent))
+
+
+if __name__ == "__main__":
+    main()

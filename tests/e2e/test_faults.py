@@ -1,0 +1,223 @@
+"""A candidate that crashes, hangs, hoards memory or lies costs itself and nothing more."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from metasched.lang import parse_program
+from metasched.measure.records import Limits, Measurement, RunnerClosed, WorkerBug
+from metasched.measure.runner import LocalRunner, RunnerSettings
+
+WORKERS = Path(__file__).parent / "workers"
+PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
+LIMITS = Limits(build_s=2.0, run_s=2.0, memory_bytes=300 << 20, recycle_bytes=250 << 20)
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers import what this process would."""
+    monkeypatch.syspath_prepend(str(WORKERS))
+
+
+def settings(limits: Limits = LIMITS, builders: int = 2) -> RunnerSettings:
+    return RunnerSettings(threads=1, builders=builders, limits=limits, worker="faulty_worker")
+
+
+@pytest.fixture
+def runner(importable: None) -> Iterator[LocalRunner]:
+    with LocalRunner(settings()) as made:
+        made.wait_ready()
+        yield made
+
+
+def measure(runner: LocalRunner, *traces: str) -> list[Measurement]:
+    return list(runner.measure(PROGRAM, traces, "target"))
+
+
+def reason(measurement: Measurement) -> str | None:
+    return measurement.failure.reason if measurement.failure else None
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("segv", "crash SIGSEGV"),
+        ("abort", "crash SIGABRT"),
+        ("exit 3", "crash exit 3"),
+        ("hang", "run-timeout"),
+        ("spin", "run-timeout"),
+        ("hoard", "out-of-memory"),
+        ("reserve", "out-of-memory"),
+        ("kill", "out-of-memory"),
+        ("wrong", "wrong-result"),
+        ("inputs", "inputs-modified"),
+        ("build:segv", "crash SIGSEGV"),
+        ("build:hang", "build-timeout"),
+        ("build:hoard", "out-of-memory"),
+        ("build:schedule", "split: loop `i` is gone"),
+        ("build:backend", "register tile too large"),
+    ],
+)
+def test_a_fault_is_a_counted_reason_and_the_next_candidate_runs(
+    runner: LocalRunner, fault: str, expected: str
+) -> None:
+    before, faulty, after = measure(runner, "good", fault, "good")
+    assert reason(faulty) == expected
+    assert faulty.times == ()
+    assert faulty.seconds is None
+    for good in (before, after):
+        assert good.failure is None
+        assert good.times == (0.25, 0.25)
+    assert [m.candidate.trace for m in (before, faulty, after)] == ["good", fault, "good"]
+
+
+def test_every_candidate_of_a_batch_may_fail(runner: LocalRunner) -> None:
+    traces = ["build:segv", "segv", "build:hang", "good", "wrong", "build:exit 1", "exit 1", "good"]
+    reasons = [reason(m) for m in measure(runner, *traces)]
+    assert reasons == [
+        "crash SIGSEGV",
+        "crash SIGSEGV",
+        "build-timeout",
+        None,
+        "wrong-result",
+        "crash exit 1",
+        "crash exit 1",
+        None,
+    ]
+
+
+def test_what_a_candidate_prints_does_not_reach_the_protocol(runner: LocalRunner) -> None:
+    assert [reason(m) for m in measure(runner, "print", "build:print", "good")] == [None, None, None]
+
+
+def test_the_best_time_is_passed_on_for_racing(runner: LocalRunner) -> None:
+    first, second = runner.measure(PROGRAM, ["good", "good"], "target", best_s=0.125)
+    assert first.times == (0.25, 0.125)
+    assert second.times == (0.25, 0.125)
+    assert dict(first.phases) | {"reference": 0} == {"build": 0.5, "run": 0.25, "reference": 0}
+
+
+@pytest.mark.parametrize("fault", ["bug", "build:bug"])
+def test_a_bug_in_a_worker_is_raised_here_with_what_replays_it(runner: LocalRunner, fault: str) -> None:
+    with pytest.raises(WorkerBug) as caught:
+        measure(runner, fault)
+    text = str(caught.value)
+    assert "ZeroDivisionError: a bug, on purpose" in text
+    assert "misbehave" in text
+    assert "B[i] = A[i]" in text
+    assert f"trace:\n{fault}" in text
+    assert [reason(m) for m in measure(runner, "good")] == [None]
+
+
+def test_a_worker_that_cannot_start_says_why(importable: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASCHED_TEST_FAULT", "start")
+    with LocalRunner(settings()) as runner, pytest.raises(WorkerBug, match="cannot start, on purpose"):
+        measure(runner, "good")
+
+
+def test_workers_are_replaced_after_a_number_of_candidates(importable: None) -> None:
+    with LocalRunner(settings(Limits(recycle_after=3), builders=1)) as runner:
+        pids = [reason(m) for m in measure(runner, *["pid"] * 7)]
+        assert [pids.index(pid) for pid in pids] == [0, 0, 0, 3, 3, 3, 6]
+        usage = {u.name: u for u in runner.usage()}
+    assert usage["runner"].starts == 3
+    assert usage["runner"].requests == 7
+    assert 0 < usage["runner"].peak_bytes < Limits().memory_bytes
+
+
+def test_workers_are_replaced_when_they_have_grown(importable: None) -> None:
+    with LocalRunner(settings(Limits(recycle_bytes=1 << 20), builders=1)) as runner:
+        pids = [reason(m) for m in measure(runner, "pid", "pid")]
+    assert pids[0] != pids[1]
+
+
+def test_closing_ends_what_is_under_way(importable: None) -> None:
+    runner = LocalRunner(settings(Limits(), builders=1))
+    runner.wait_ready()
+    workers = psutil.Process().children()
+    assert len(workers) == 2
+    futures = [runner.submit(PROGRAM, trace, "target") for trace in ("build:hang", "good")]
+    time.sleep(0.1)
+    runner.close()
+    for future in futures:
+        with pytest.raises(RunnerClosed):
+            future.result(timeout=10)
+    with pytest.raises(RunnerClosed):
+        runner.submit(PROGRAM, "good", "target")
+    assert not [worker for worker in workers if worker.is_running()]
+    runner.close()
+
+
+def test_temporary_files_go_with_the_runner(importable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with LocalRunner(settings()) as runner:
+        measure(runner, "good")
+        assert list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
+
+
+PARENT = """
+    import sys, time
+    sys.path.insert(0, sys.argv[1])
+    from metasched.lang import parse_program
+    from metasched.measure.records import Limits
+    from metasched.measure.runner import LocalRunner, RunnerSettings
+    program = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\\n    B[i] = A[i]\\n")
+    try:
+        with LocalRunner(RunnerSettings(threads=1, builders=2, worker="faulty_worker")) as runner:
+            runner.wait_ready()
+            print("ready", flush=True)
+            list(runner.measure(program, [sys.argv[2]] * 3, "target"))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def _start_parent(fault: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """A process that measures, and its workers, in the middle of `fault`."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PARENT), str(WORKERS), fault],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "ready\n", parent.communicate()[1]
+    time.sleep(0.2)
+    workers = psutil.Process(parent.pid).children(recursive=True)
+    assert len(workers) == 3
+    return parent, workers
+
+
+def _end(parent: subprocess.Popen[str], sent: signal.Signals) -> tuple[int, str, str]:
+    os.kill(parent.pid, sent)
+    out, err = parent.communicate(timeout=20)
+    return parent.returncode, out, err
+
+
+@pytest.mark.parametrize("fault", ["hang", "spin", "build:hang"])
+def test_ctrl_c_leaves_no_orphans_and_is_told(fault: str) -> None:
+    parent, workers = _start_parent(fault)
+    code, out, err = _end(parent, signal.SIGINT)
+    assert (code, out) == (0, "interrupted\n"), err
+    assert not re.search("Traceback|Error", err)
+    assert psutil.wait_procs(workers, timeout=5)[1] == []
+
+
+@pytest.mark.parametrize("fault", ["hang", "spin", "build:hang"])
+def test_workers_die_with_a_parent_that_is_killed(fault: str) -> None:
+    parent, workers = _start_parent(fault)
+    code, _, _ = _end(parent, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert psutil.wait_procs(workers, timeout=5)[1] == []

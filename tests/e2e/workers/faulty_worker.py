@@ -1,0 +1,116 @@
+"""A worker that does what its candidate's trace says: crash, hang, hoard, lie. Started as `-m faulty_worker`.
+
+A trace here is a fault's name, which happens in the builder when it is written `build:FAULT`, else in the runner.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from metasched.errors import BuildError, ScheduleError
+from metasched.measure.protocol import Kind, Message
+from metasched.measure.records import Candidate, Reason
+from metasched.measure.worker import Failure, Worker, failed, main
+
+
+class FaultyWorker(Worker):
+    def preload(self) -> None:
+        if os.environ.get("METASCHED_TEST_FAULT") == "start":
+            raise RuntimeError("cannot start, on purpose")
+
+    def prepare(self, body: dict[str, Any]) -> Message:
+        del body
+        return Message(Kind.DONE)
+
+    def build(self, candidate: Candidate) -> Message:
+        if candidate.trace.startswith("build:"):
+            misbehave(candidate.trace.removeprefix("build:"))
+        return Message(Kind.DONE, {"artefact": {"trace": candidate.trace}, "phases": {"build": 0.5}}, b"code")
+
+    def run(self, request: Message) -> Message:
+        trace = request.body["artefact"]["trace"]
+        if not trace.startswith("build:"):
+            answer = misbehave(trace)
+            if answer is not None:
+                return answer
+        assert request.blob == b"code"
+        times = [0.25, request.body["best_s"] or 0.25]
+        return Message(Kind.DONE, {"times": times, "raced": False, "phases": {"run": 0.25}})
+
+
+def hang() -> None:
+    time.sleep(600)
+
+
+def spin() -> None:
+    """In native code, with the interpreter's lock released."""
+    ctypes.CDLL(None).pause()
+
+
+def hoard() -> None:
+    """Touches what it takes."""
+    held = []
+    while True:
+        held.append(np.ones(1 << 22))
+
+
+def reserve() -> None:
+    """Asks for too much at once."""
+    np.empty(1 << 40, np.uint8)
+
+
+def noise() -> None:
+    print("noise", flush=True)
+    os.write(1, b"more noise\n")
+    ctypes.CDLL(None).puts(b"noise from C")
+    ctypes.CDLL(None).fflush(None)
+    assert sys.stdin.read() == ""
+
+
+def bug() -> None:
+    raise ZeroDivisionError("a bug, on purpose")
+
+
+def schedule_error() -> None:
+    raise ScheduleError("split", "loop `i` is gone", hint="do not")
+
+
+def build_error() -> None:
+    raise BuildError("register tile too large", "details")
+
+
+FAULTS: dict[str, Callable[[], Message | None]] = {
+    "good": lambda: None,
+    "segv": lambda: ctypes.string_at(0) and None,
+    "abort": os.abort,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "exit 1": lambda: os._exit(1),
+    "exit 3": lambda: os._exit(3),
+    "hang": hang,
+    "spin": spin,
+    "hoard": hoard,
+    "reserve": reserve,
+    "print": noise,
+    "bug": bug,
+    "schedule": schedule_error,
+    "backend": build_error,
+    "wrong": lambda: failed(Failure(Reason.WRONG_RESULT.value, "on purpose")),
+    "inputs": lambda: failed(Failure(Reason.INPUTS_MODIFIED.value, "on purpose")),
+    "pid": lambda: failed(Failure(f"pid {os.getpid()}")),
+}
+
+
+def misbehave(fault: str) -> Message | None:
+    return FAULTS[fault]()
+
+
+if __name__ == "__main__":
+    main(FaultyWorker)
