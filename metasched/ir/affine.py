@@ -359,6 +359,17 @@ def _split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, P
     return base, inner
 
 
+def linear(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Expr, Expr]]:
+    """`e` as a part free of `names`, and the coefficient of each variable, quotient or remainder that touches them.
+
+    Raises NotAffine when two such are multiplied.
+    """
+    base, inner = _split_inner(_to_poly(e), names)
+    if any(len(product) != 1 for product in inner):
+        raise NotAffine("a product of loop variables")
+    return _from_poly(base), {product[0]: _from_poly(p) for product, p in inner.items()}
+
+
 def bounds(e: Expr, ranges: Mapping[str, Expr]) -> Interval:
     """Inclusive bounds of `e` when each variable of `ranges` runs over `[0, extent)`; other variables stay.
 

@@ -1,0 +1,79 @@
+"""cache_read: a copy of a buffer for one of its readers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.nodes import Buffer, Load
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, Text
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.nest import copy_block, index_names, nest
+from metasched.schedule.rewrite.parts import (
+    child_with,
+    common_loops,
+    insert,
+    replace_buffers,
+    replace_loads,
+    scope_named,
+    set_block,
+    writers,
+)
+
+OP = "cache_read"
+
+
+@primitive
+def cache_read(ctx: Context, block: BlockName, buffer: Text, scope: Text = "global") -> BlockName:
+    """Copy a buffer that a block reads into a new buffer, and let the block read that one.
+
+    The copy is a block `BLOCK.BUFFER.read` over the whole buffer, placed before the block's outermost loop; compute_at
+    moves it to where it is needed. The new buffer is `BUFFER_SCOPE`.
+
+    Args:
+        block: the reader.
+        buffer: the name of the buffer.
+        scope: where the copy lives: "global", "local" or "register".
+
+    Requires:
+        The block reads the buffer, and no loop of the block computes it.
+
+    Rewrite:
+        for i, k in grid(8, 8):                      for i_1, k_1 in grid(8, 8):
+            row: C[i] += A[i, k]              ->         row.A.read: A_local[i, k] = A[i, k]
+                                                     for i, k in grid(8, 8):
+                                                         row: C[i] += A_local[i, k]
+    """
+    reader = ctx.block(OP, block)
+    where = scope_named(OP, scope)
+    _require_legal(ctx, block, buffer)
+    source = ctx.func.buffer(buffer)
+    first = next(load for load in query.loads(reader.store.value) if load.buffer == buffer)
+    target = Buffer(ctx.fresh(f"{buffer}_{scope}"), source.shape, source.dtype, where)
+    name = ctx.fresh(f"{block}.{buffer}.read")
+    value = replace_loads(reader.store.value, buffer, lambda indices: Load(target.name, indices, source.dtype))
+    func = set_block(ctx.func, reader, replace(reader, store=replace(reader.store, value=value)))
+    ctx.func = replace_buffers(func, add=target)
+    copy = copy_block(name, Load(buffer, (), source.dtype), target.name, index_names(first.indices), source.shape)
+    position = child_with(ctx.func.body, block)
+    assert position is not None
+    ctx.func = insert(ctx.func, None, position, nest(ctx, copy, {}))
+    return name
+
+
+def _require_legal(ctx: Context, block: str, buffer: str) -> None:
+    read = query.reads(ctx.block(OP, block))
+    if buffer not in read:
+        known = ", ".join(f"`{b}`" for b in read) or "nothing"
+        raise ScheduleError(OP, f"block `{block}` does not read `{buffer}`", (block,), f"it reads {known}")
+    for writer in writers(ctx.func, buffer):
+        shared = common_loops(query.loops_above(ctx.func, writer.name), query.loops_above(ctx.func, block))
+        if shared:
+            raise ScheduleError(
+                OP,
+                f"`{buffer}` is computed by `{writer.name}` inside loop `{shared[-1].var}` of `{block}`",
+                (block, writer.name, shared[-1].var),
+                f"cache_read before moving `{writer.name}` there with compute_at; or set_scope on `{writer.name}`",
+            )

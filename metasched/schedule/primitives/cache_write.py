@@ -1,0 +1,69 @@
+"""cache_write: a buffer for a block to work in, copied out when it is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.nodes import Block, Buffer, Load
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, Text
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.nest import copy_block, index_names, nest
+from metasched.schedule.rewrite.parts import child_with, common_loops, insert, readers, replace_buffers, scope_named
+
+OP = "cache_write"
+
+
+@primitive
+def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> BlockName:
+    """Let a block write a new buffer, and copy that one to where the block wrote before.
+
+    The copy is a block `BLOCK.BUFFER.write` over the whole buffer, placed after the block's outermost loop;
+    reverse_compute_at moves it to where its elements are complete. The new buffer is `BUFFER_SCOPE`.
+
+    Args:
+        block: the writer.
+        scope: where the cache lives: "global", "local" or "register".
+
+    Requires:
+        No loop of the block holds a reader of what it writes.
+
+    Rewrite:
+        for i, k in grid(8, 8):                      for i, k in grid(8, 8):
+            row: C[i] += A[i, k]              ->         row: C_local[i] += A[i, k]
+                                                     for i_1 in 8:
+                                                         row.C.write: C[i] = C_local[i]
+    """
+    writer = ctx.block(OP, block)
+    where = scope_named(OP, scope)
+    buffer = ctx.func.buffer(writer.store.buffer)
+    _require_legal(ctx, block, buffer.name)
+    cache = Buffer(ctx.fresh(f"{buffer.name}_{scope}"), buffer.shape, buffer.dtype, where)
+    name = ctx.fresh(f"{block}.{buffer.name}.write")
+
+    def redirect(b: Block) -> Block:
+        return replace(b, store=replace(b.store, buffer=cache.name)) if b.store.buffer == buffer.name else b
+
+    func = replace(ctx.func, body=query.map_blocks(ctx.func.body, redirect))
+    ctx.func = replace_buffers(func, add=cache)
+    source = Load(cache.name, (), buffer.dtype)
+    copy = copy_block(name, source, buffer.name, index_names(writer.store.indices), buffer.shape)
+    position = child_with(ctx.func.body, block)
+    assert position is not None
+    ctx.func = insert(ctx.func, None, position + 1, nest(ctx, copy, {}))
+    return name
+
+
+def _require_legal(ctx: Context, block: str, buffer: str) -> None:
+    mine = query.loops_above(ctx.func, block)
+    for reader in readers(ctx.func, buffer):
+        shared = common_loops(mine, query.loops_above(ctx.func, reader.name))
+        if shared:
+            raise ScheduleError(
+                OP,
+                f"`{reader.name}` reads `{buffer}` inside loop `{shared[-1].var}` of `{block}`",
+                (block, reader.name, shared[-1].var),
+                f"cache_write before moving `{reader.name}` there; or set_scope on `{block}`",
+            )

@@ -1,0 +1,117 @@
+"""compute_at: a producer under a loop of its readers."""
+
+from __future__ import annotations
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.nodes import Block, For, LoopKind
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
+from metasched.schedule.primitive import primitive
+from metasched.schedule.primitives.compute_inline import compute_inline
+from metasched.schedule.rewrite.guards import iteration_guards
+from metasched.schedule.rewrite.needed import needed_spans
+from metasched.schedule.rewrite.nest import nest
+from metasched.schedule.rewrite.parts import (
+    child_with,
+    children,
+    insert,
+    loops_of,
+    readers,
+    require_intermediate,
+    require_only_writer,
+    require_producers_stay,
+)
+
+OP = "compute_at"
+
+
+@primitive
+def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
+    """Move a producer under a loop of its readers, where each iteration computes just what they read in it.
+
+    The block gets new serial loops, one for each of its iteration variables: over the region needed for those that
+    index its buffer, over the whole domain for reductions. What several iterations need is computed by each.
+
+    Args:
+        block: the producer; it may be a reduction.
+        loop: a loop around all its readers; or `root`, to leave it, or `inline`, for compute_inline.
+
+    Requires:
+        The buffer is intermediate and has no other writer. All readers are under the loop, and what the block reads is
+        complete before the first of them there. The loop is not around the block already, and not in a vector loop.
+
+    Rewrite:
+        for i in 64:                                 for i_0 in 8:
+            double: B[i] = A[i] * 2                      for i in 10:
+        for i_0, i_1 in grid(8, 8):           ->             double: B[i] = A[i] * 2  with i = i_0*8 + i  if i < 64
+            sum: C[i] = B[i] + B[i + 2]                  for i_1 in 8:
+                                                             sum: C[i] = B[i] + B[i + 2]
+    """
+    if loop == ROOT:
+        ctx.block(OP, block)
+        return
+    if loop == INLINE:
+        compute_inline(ctx, block)
+        return
+    producer, target = ctx.block(OP, block), ctx.loop(OP, loop)
+    require_intermediate(ctx, OP, producer, "reverse_compute_at moves a block under the loops of what it reads")
+    require_only_writer(ctx, OP, producer)
+    consumers = _consumers(ctx, producer, target)
+    kept = frozenset(x.var for x in query.loops_above_loop(ctx.func, loop)) | {loop}
+    require_producers_stay(ctx, OP, producer, kept)
+    spans = needed_spans(ctx, OP, producer, consumers, target)
+    guards = iteration_guards(OP, producer, query.loops_above(ctx.func, block))
+    ctx.func = query.replace_stmt(ctx.func, producer, None)
+    target = ctx.loop(OP, loop)
+    position = _position(ctx, producer, consumers, target)
+    ctx.func = insert(ctx.func, target, position, nest(ctx, producer, spans, guards))
+
+
+def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
+    """The readers, once the loop is known to be a place for their producer."""
+    if loop.var in loops_of(ctx.func, producer.name):
+        raise ScheduleError(
+            OP,
+            f"block `{producer.name}` is already under loop `{loop.var}`",
+            (producer.name, loop.var),
+            "choose a loop around its readers that is not around the block",
+        )
+    consumers = readers(ctx.func, producer.store.buffer)
+    outside = [c.name for c in consumers if loop.var not in loops_of(ctx.func, c.name)]
+    if outside or not consumers:
+        who = (
+            f"`{outside[0]}`, which reads `{producer.name}`, is"
+            if outside
+            else f"nothing that reads `{producer.name}` is"
+        )
+        raise ScheduleError(
+            OP,
+            f"{who} not under loop `{loop.var}`",
+            (producer.name, *outside[:1], loop.var),
+            "choose a loop around all readers of the block, or move the readers together first",
+        )
+    vector = [x.var for x in (*query.loops_above_loop(ctx.func, loop.var), loop) if x.kind is LoopKind.VECTORIZED]
+    if vector:
+        raise ScheduleError(
+            OP, f"loop `{vector[0]}` is vectorized", (producer.name, vector[0]), "compute_at before vectorize"
+        )
+    return consumers
+
+
+def _position(ctx: Context, producer: Block, consumers: list[Block], loop: For) -> int:
+    """Before the first reader in the loop's body, and after all that the block reads."""
+    found = [child_with(loop.body, c.name) for c in consumers]
+    first = min(at for at in found if at is not None)
+    read = frozenset(query.reads(producer))
+    for child in children(loop.body)[first:]:
+        for other in query.blocks_under(child):
+            if other.name != producer.name and query.writes(other) in read:
+                raise ScheduleError(
+                    OP,
+                    f"`{other.name}`, which `{producer.name}` reads, is not complete in loop `{loop.var}` before "
+                    f"`{consumers[0].name}`",
+                    (producer.name, other.name, loop.var),
+                    f"choose a loop further in, or move `{other.name}` after `{producer.name}`",
+                )
+    return first

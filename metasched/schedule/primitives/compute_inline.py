@@ -1,0 +1,74 @@
+"""compute_inline: a stage into those that read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.ir import query
+from metasched.ir.affine import ZERO, substitute
+from metasched.ir.nodes import Block, Expr, Var
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import (
+    common_loops,
+    readers,
+    replace_buffers,
+    replace_loads,
+    require_intermediate,
+    require_not_reduction,
+    require_only_writer,
+    require_producers_stay,
+    tidy,
+)
+
+OP = "compute_inline"
+
+
+@primitive
+def compute_inline(ctx: Context, block: BlockName) -> None:
+    """Put a block's expression in the place of every read of its buffer, and drop the block and the buffer.
+
+    A read under a condition stays under it.
+
+    Args:
+        block: the block to inline.
+
+    Requires:
+        The block is not a reduction, and its buffer is intermediate: not an output, written by no other block.
+        What the block reads is not computed inside the block's own loops.
+
+    Rewrite:
+        double: B[i] = A[i] * 2                      add: C[i] = A[i + 1] * 2 + 1
+        add:    C[i] = B[i + 1] + 1           ->
+    """
+    producer = ctx.block(OP, block)
+    require_not_reduction(OP, producer, "move it to its readers with compute_at instead")
+    require_intermediate(ctx, OP, producer, "only blocks whose value other blocks read can be inlined")
+    require_only_writer(ctx, OP, producer)
+    buffer = producer.store.buffer
+    mine = query.loops_above(ctx.func, block)
+    used_by = readers(ctx.func, buffer)
+    shared = [{x.var for x in common_loops(mine, query.loops_above(ctx.func, c.name))} for c in used_by]
+    require_producers_stay(ctx, OP, producer, frozenset(set.intersection(*shared)) if shared else frozenset())
+    # Guards do not matter: in a valid program whatever is read was computed, and computed as this expression.
+    func = query.replace_stmt(ctx.func, producer, None)
+    body = query.map_blocks(func.body, lambda b: _inlined(b, producer))
+    ctx.func = replace_buffers(replace(func, body=body), remove=buffer)
+
+
+def _inlined(consumer: Block, producer: Block) -> Block:
+    buffer = producer.store.buffer
+    if buffer not in query.reads(consumer):
+        return consumer
+    value = replace_loads(consumer.store.value, buffer, lambda indices: _value_at(producer, indices))
+    return replace(consumer, store=replace(consumer.store, value=tidy(value)))
+
+
+def _value_at(producer: Block, indices: tuple[Expr, ...]) -> Expr:
+    # An iteration variable that no dimension shows has a single value.
+    values: dict[str, Expr] = {it.name: ZERO for it in producer.iters}
+    for shown, index in zip(producer.store.indices, indices, strict=True):
+        if isinstance(shown, Var):
+            values[shown.name] = index
+    return substitute(producer.store.value, values)

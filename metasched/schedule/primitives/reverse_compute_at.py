@@ -1,0 +1,175 @@
+"""reverse_compute_at: a consumer under a loop of what it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ZERO, prove, simplify
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, LoopKind, Var
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
+from metasched.schedule.primitive import primitive
+from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from metasched.schedule.rewrite.completed import completed_spans
+from metasched.schedule.rewrite.guards import iteration_guards
+from metasched.schedule.rewrite.nest import Span, nest
+from metasched.schedule.rewrite.parts import (
+    child_with,
+    common_loops,
+    insert,
+    loops_of,
+    require_only_writer,
+    writers,
+)
+
+OP = "reverse_compute_at"
+
+
+@primitive
+def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
+    """Move a consumer under a loop of what it reads, where each iteration works on just what was completed in it.
+
+    The block gets new serial loops, one for each of its iteration variables: over the completed region for those that
+    index it, over the whole domain for the others.
+
+    Args:
+        block: the consumer; it may be a reduction, if all it reduces over is complete there.
+        loop: a loop around blocks whose results it reads; or `root`, to leave it, or `inline`, for
+            reverse_compute_inline.
+
+    Requires:
+        Reductions of what the block reads are complete in one iteration of the loop, for a box of consecutive elements
+        that no other iteration completes. Where the box is less than a whole dimension, the block reads that dimension
+        at one bare spatial iteration variable. All else it reads is complete before. No other block writes its buffer.
+
+    Rewrite:
+        for i_0, k, i_1 in grid(8, 64, 8):           for i_0 in 8:
+            sum: C[i] += A[i, k]                         for k, i_1 in grid(64, 8):
+        for i in 64:                          ->             sum: C[i] += A[i, k]  with i = i_0*8 + i_1
+            relu: D[i] = max(C[i], 0)                    for i in 8:
+                                                             relu: D[i] = max(C[i], 0)  with i = i_0*8 + i
+    """
+    if loop == ROOT:
+        ctx.block(OP, block)
+        return
+    if loop == INLINE:
+        reverse_compute_inline(ctx, block)
+        return
+    consumer, target = ctx.block(OP, block), ctx.loop(OP, loop)
+    require_only_writer(ctx, OP, consumer)
+    path = (*query.loops_above_loop(ctx.func, loop), target)
+    _require_place(ctx, consumer, path)
+    spans = _spans(ctx, consumer, path)
+    guards = iteration_guards(OP, consumer, query.loops_above(ctx.func, block))
+    last = max(at for at in (child_with(target.body, p.name) for p in _sources(ctx, consumer)) if at is not None)
+    ctx.func = query.replace_stmt(ctx.func, consumer, None)
+    ctx.func = insert(ctx.func, ctx.loop(OP, loop), last + 1, nest(ctx, consumer, spans, guards))
+
+
+def _sources(ctx: Context, consumer: Block) -> list[Block]:
+    """Blocks that write what the consumer reads; only the last one of each buffer, which completes it."""
+    found = [writers(ctx.func, name) for name in query.reads(consumer)]
+    return [blocks[-1] for blocks in found if blocks]
+
+
+def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None:
+    loop = path[-1]
+    vector = [x.var for x in path if x.kind is LoopKind.VECTORIZED]
+    if vector:
+        raise ScheduleError(
+            OP,
+            f"loop `{vector[0]}` is vectorized",
+            (consumer.name, vector[0]),
+            "reverse_compute_at before vectorize",
+        )
+    if loop.var in loops_of(ctx.func, consumer.name):
+        raise ScheduleError(
+            OP,
+            f"block `{consumer.name}` is already under loop `{loop.var}`",
+            (consumer.name, loop.var),
+            "choose a loop of what it reads that is not around the block",
+        )
+    sources = _sources(ctx, consumer)
+    inside = [p.name for p in sources if loop.var in loops_of(ctx.func, p.name)]
+    if not inside:
+        raise ScheduleError(
+            OP,
+            f"nothing that `{consumer.name}` reads is computed under loop `{loop.var}`",
+            (consumer.name, loop.var),
+            f"choose a loop of {', '.join(f'`{p.name}`' for p in sources) or 'a block whose result it reads'}",
+        )
+    order = [b.name for b in query.blocks(ctx.func)]
+    end = max(order.index(b.name) for b in query.blocks_under(loop))
+    late = [p.name for p in sources if order.index(p.name) > end]
+    if late:
+        raise ScheduleError(
+            OP,
+            f"`{late[0]}`, which `{consumer.name}` reads, is computed after loop `{loop.var}`",
+            (consumer.name, late[0], loop.var),
+            f"move `{late[0]}` under the loop first",
+        )
+
+
+def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Span]:
+    """The values of the consumer's iteration variables in one iteration of the loops of `path`."""
+    found: dict[str, list[Span]] = {}
+    for source in _sources(ctx, consumer):
+        shared = common_loops(path, query.loops_above(ctx.func, source.name))
+        if not shared:
+            continue
+        completed = completed_spans(ctx, OP, source, shared)
+        for load in query.loads(consumer.store.value):
+            if load.buffer == source.store.buffer:
+                for index, span in zip(load.indices, completed, strict=True):
+                    if span is not None:
+                        found.setdefault(_iter_of(consumer, source, index, path[-1]), []).append(span)
+    return {name: _smallest(consumer, name, spans, path) for name, spans in found.items()}
+
+
+def _iter_of(consumer: Block, source: Block, index: Expr, loop: For) -> str:
+    """The iteration variable that reads a dimension of which only part is complete."""
+    by_name = {it.name: it for it in consumer.iters}
+    if not isinstance(index, Var):
+        raise ScheduleError(
+            OP,
+            f"`{consumer.name}` reads elements of `{source.store.buffer}` that other iterations of loop `{loop.var}` "
+            "complete",
+            (consumer.name, source.name, loop.var),
+            "choose a loop further out; or compute_at, which computes again what several iterations need",
+        )
+    it = by_name[index.name]
+    if it.kind is IterKind.REDUCE:
+        raise ScheduleError(
+            OP,
+            f"`{consumer.name}` reduces over `{it.name}`, of which an iteration of loop `{loop.var}` completes a part",
+            (consumer.name, source.name, loop.var),
+            "choose a loop further out; rfactor the reduction first to have partial results",
+        )
+    return it.name
+
+
+def _smallest(consumer: Block, name: str, spans: list[Span], path: tuple[For, ...]) -> Span:
+    """The span that all the others contain."""
+    ranges = query.ranges(path)
+    for span in spans:
+        if all(_contains(other, span, ranges) for other in spans):
+            guards = tuple(dict.fromkeys(g for s in spans if s.lo == span.lo for g in s.guards))
+            return replace(span, guards=guards)
+    raise ScheduleError(
+        OP,
+        f"what `{consumer.name}` reads is complete for different values of `{name}`",
+        (consumer.name, path[-1].var),
+        "choose a loop further out",
+    )
+
+
+def _contains(outer: Span, inner: Span, ranges: dict[str, Expr]) -> bool:
+    if simplify(outer.lo) == simplify(inner.lo) and simplify(outer.extent) == simplify(inner.extent):
+        return True
+    if outer.guards:
+        return False
+    before = prove(Binary(BinOp.GE, inner.lo - outer.lo, ZERO), ranges)
+    end = Binary(BinOp.LE, inner.lo + inner.extent, outer.lo + outer.extent)
+    return bool(before and prove(end, ranges))

@@ -1,0 +1,204 @@
+"""rfactor: part of a reduction as a dimension of partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import free_vars, simplify, substitute
+from metasched.ir.nodes import Block, Buffer, Expr, For, IterKind, IterVar, Load, Stmt, Store, Var
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, LoopName, Number
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.nest import simplify_sides
+from metasched.schedule.rewrite.parts import (
+    child_with,
+    common_loops,
+    identity,
+    insert,
+    readers,
+    reduction,
+    replace_buffers,
+    require_only_writer,
+    spatial,
+)
+
+OP = "rfactor"
+
+
+@primitive
+def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
+    """Turn a reduction loop into a dimension of a buffer of partial results, and reduce over that afterwards.
+
+    The loops stay around the new block `BLOCK.rf`, which writes the partial results `BUFFER_rf`; they are independent
+    in the loop, which can then be parallel or vectorized. The block itself reduces over them in loops of its own.
+
+    Args:
+        loop: the loop: a whole reduction, or a part of a split one.
+        axis: where the new dimension goes in the buffer of partial results.
+
+    Requires:
+        Exactly one reduction runs over the loop, with nothing but its reduction, and it has its `init`. Readers of its
+        result are not under its reduction loops.
+
+    Rewrite:
+        for k_0, k_1 in grid(4, 16):                 for k_0, k_1 in grid(4, 16):
+            sum: S[0] += A[k]                 ->         sum.rf: S_rf[k_0, 0] += A[k_0*16 + k_1]
+                                                     for k_0_1 in 4:
+                                                         sum: S[0] += S_rf[k_0, 0]
+    """
+    target = ctx.loop(OP, loop)
+    block = _reduction_over(ctx, target)
+    rank = len(block.store.indices)
+    if not 0 <= axis <= rank:
+        raise ScheduleError(
+            OP, f"axis {axis} is not between 0 and {rank}", (block.name,), f"`{block.store.buffer}` has rank {rank}"
+        )
+    result = ctx.func.buffer(block.store.buffer)
+    shape = (*result.shape[:axis], target.extent, *result.shape[axis:])
+    partial = Buffer(ctx.fresh(f"{result.name}_rf"), shape, result.dtype)
+    above = query.loops_above(ctx.func, block.name)
+    shared = _shared_with_readers(ctx, block, above)
+    factored = _Factored(ctx, block, target, above, partial, axis)
+    first, final = factored.partial_block(), factored.final_nest(shared)
+    body = shared[-1] if shared else None
+    position = child_with(ctx.func.body if body is None else body.body, block.name)
+    assert position is not None
+    func = insert(ctx.func, body, position + 1, final)
+    ctx.func = replace_buffers(query.replace_stmt(func, block, first), add=partial)
+    return first.name
+
+
+def _reduction_over(ctx: Context, loop: For) -> Block:
+    """The one block whose reduction runs over the loop."""
+    found = [b for b in query.blocks_under(loop) if loop.var in _used(reduction(b))]
+    if len(found) != 1:
+        who = " and ".join(f"`{b.name}`" for b in found[:2])
+        raise ScheduleError(
+            OP,
+            f"several reductions run over loop `{loop.var}`: {who}"
+            if found
+            else f"no reduction runs over `{loop.var}`",
+            (loop.var, *(b.name for b in found[:2])),
+            "choose a loop of one reduction",
+        )
+    block = found[0]
+    mixed = [x for x in _reduction_loops(block) if x in _used(spatial(block))]
+    if mixed:
+        raise ScheduleError(
+            OP,
+            f"loop `{mixed[0]}` is over both the elements and the reduction of `{block.name}`",
+            (block.name, mixed[0]),
+            "rfactor before fusing them",
+        )
+    if block.init is None:
+        raise ScheduleError(
+            OP, f"the init of `{block.name}` is a block of its own", (block.name,), "rfactor before decompose_reduction"
+        )
+    require_only_writer(ctx, OP, block)
+    return block
+
+
+def _used(pairs: Iterable[tuple[str, Expr]]) -> frozenset[str]:
+    return frozenset[str]().union(*(free_vars(b) for _, b in pairs))
+
+
+def _reduction_loops(block: Block) -> list[str]:
+    return sorted(_used(reduction(block)))
+
+
+def _shared_with_readers(ctx: Context, block: Block, above: tuple[For, ...]) -> tuple[For, ...]:
+    """The loops of the block that readers of its result are under: there it must be complete."""
+    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, block.store.buffer)]
+    shared = max((common_loops(above, path) for path in paths), key=len, default=())
+    used = frozenset(_reduction_loops(block))
+    inside = [x.var for x in shared if x.var in used]
+    if inside:
+        raise ScheduleError(
+            OP,
+            f"a reader of `{block.store.buffer}` is under the reduction loop `{inside[0]}`",
+            (block.name, inside[0]),
+            "move the reader out first",
+        )
+    return shared
+
+
+class _Factored:
+    """The two blocks that a reduction becomes."""
+
+    def __init__(
+        self, ctx: Context, block: Block, loop: For, above: tuple[For, ...], partial: Buffer, axis: int
+    ) -> None:
+        self.ctx, self.block, self.loop, self.above, self.partial, self.axis = ctx, block, loop, above, partial, axis
+        taken = {it.name for it in block.iters}
+        # Reductions that do not run over the loop stay as they are; the others fall apart into their loops.
+        self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if loop.var not in free_vars(b)]
+        self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if loop.var in free_vars(b)]
+        taken -= {it.name for it in self.apart}
+        parts = [x for x in above if any(x.var in free_vars(self._binding(it)) for it in self.apart)]
+        self.iter_of: dict[str, str] = {}
+        for x in parts:
+            name = x.var
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            self.iter_of[x.var] = name
+        self.parts = parts
+
+    def _pairs(self, kind: IterKind) -> list[tuple[IterVar, Expr]]:
+        return [(it, b) for it, b in zip(self.block.iters, self.block.bindings, strict=True) if it.kind is kind]
+
+    def _binding(self, it: IterVar) -> Expr:
+        return self.block.bindings[self.block.iters.index(it)]
+
+    def _partial_indices(self) -> tuple[Expr, ...]:
+        old, factor = self.block.store.indices, Var(self.iter_of[self.loop.var])
+        return (*old[: self.axis], factor, *old[self.axis :])
+
+    def partial_block(self) -> Block:
+        """The block of the partial results, for the loops of the original one."""
+        block = self.block
+        factor = IterVar(self.iter_of[self.loop.var], self.loop.extent, IterKind.SPATIAL)
+        rest = [x for x in self.parts if x.var != self.loop.var]
+        pairs: list[tuple[IterVar, Expr]] = [(factor, Var(self.loop.var)), *self._pairs(IterKind.SPATIAL)]
+        pairs += [(it, self._binding(it)) for it in self.whole]
+        pairs += [(IterVar(self.iter_of[x.var], x.extent, IterKind.REDUCE), Var(x.var)) for x in rest]
+        renamed: dict[str, Expr] = {x: Var(name) for x, name in self.iter_of.items()}
+        values = {it.name: simplify(substitute(self._binding(it), renamed)) for it in self.apart}
+        value = substitute(block.store.value, values)
+        assert block.reducer is not None
+        still = any(it.kind is IterKind.REDUCE for it, _ in pairs)
+        return replace(
+            block,
+            name=self.ctx.fresh(f"{block.name}.rf"),
+            iters=tuple(it for it, _ in pairs),
+            bindings=tuple(b for _, b in pairs),
+            store=Store(self.partial.name, self._partial_indices(), value),
+            reducer=block.reducer if still else None,
+            init=identity(block.reducer, self.partial.dtype) if still else None,
+        )
+
+    def final_nest(self, shared: tuple[For, ...]) -> Stmt:
+        """The block itself over the partial results, in copies of the loops that it still needs below `shared`."""
+        block, factor = self.block, self.iter_of[self.loop.var]
+        wanted = _used(spatial(block)) | {self.loop.var}
+        copied = [x for x in self.above[len(shared) :] if x.var in wanted]
+        renamed: dict[str, Expr] = {x.var: Var(self.ctx.fresh(x.var)) for x in copied}
+        left_out = frozenset(x.var for x in self.above) - wanted
+        pairs = [*self._pairs(IterKind.SPATIAL)]
+        pairs.append((IterVar(factor, self.loop.extent, IterKind.REDUCE), Var(self.loop.var)))
+        stmt: Stmt = replace(
+            block,
+            iters=tuple(it for it, _ in pairs),
+            bindings=tuple(simplify(substitute(b, renamed)) for _, b in pairs),
+            guards=tuple(simplify_sides(substitute(g, renamed)) for g in block.guards if not free_vars(g) & left_out),
+            store=replace(block.store, value=Load(self.partial.name, self._partial_indices(), self.partial.dtype)),
+            annotations=(),
+        )
+        for x in reversed(copied):
+            var = renamed[x.var]
+            assert isinstance(var, Var)
+            stmt = For(var.name, x.extent, stmt)
+        return stmt

@@ -1,0 +1,1 @@
+"""What the structural primitives share: finding, inserting, regions, guards."""

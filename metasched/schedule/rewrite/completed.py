@@ -1,0 +1,262 @@
+"""The region of a buffer that its writer has completed when one iteration of a loop ends.
+
+It has to be known exactly: every element in exactly one iteration. So a write index must be a mixed-radix number
+`i_0*T + i_1*t + i_2`, whose digits inside the loop are the low ones: each coefficient is the extent of what is
+below it. Where a tile is imperfect a guard says how much of the digits below counts (`i_1*t + i_2 < T`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, simplify
+from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, IterKind, Var
+from metasched.schedule.context import Context
+from metasched.schedule.rewrite.nest import OFFSET, Span
+from metasched.schedule.rewrite.parts import reduction, spatial
+
+Terms = dict[Expr, Expr]  # coefficients by digit
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """`sum of terms + rest < 0`, the terms over spatial loops."""
+
+    terms: Terms
+    rest: Expr
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is completed of `block`'s buffer, per iteration of the loops `outer`, by the loops `inner`?"""
+
+    ctx: Context
+    op: str
+    block: Block
+    outer: tuple[For, ...]
+    inner: tuple[For, ...]
+
+    @property
+    def inner_names(self) -> frozenset[str]:
+        return frozenset(x.var for x in self.inner)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(x.var for x in (*self.outer, *self.inner))
+
+    @property
+    def extents(self) -> Mapping[str, Expr]:
+        return query.ranges((*self.outer, *self.inner))
+
+    def refuse(self, why: str, hint: str = "choose a loop further out, or one around all of it") -> ScheduleError:
+        loop = self.outer[-1].var
+        return ScheduleError(
+            self.op,
+            f"what `{self.block.name}` completes in an iteration of loop `{loop}` is not a block of consecutive "
+            f"elements: {why}",
+            (self.block.name, loop),
+            hint,
+        )
+
+
+def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...]) -> list[Span | None]:
+    """For each dimension of the buffer that `block` writes, the indices that are complete at the end of one iteration
+    of the loops `outer` around it, and of no other; None for all of them.
+
+    Raises ScheduleError when that is not a box of consecutive elements, or a reduction is not complete there.
+    """
+    above = query.loops_above(ctx.func, block.name)
+    q = _Question(ctx, op, block, outer, above[len(outer) :])
+    _require_reduced(q)
+    bindings = dict(spatial(block))
+    try:
+        written = {name: linear(simplify(b), q.names) for name, b in bindings.items()}
+    except NotAffine:
+        raise q.refuse("a write index is not linear in the loops") from None
+    _require_one_digit_each(q, [terms for _, terms in written.values()])
+    guards = _guards(q)
+    spans: dict[str, Span | None] = {}
+    for it in block.iters:
+        if it.kind is IterKind.SPATIAL:
+            base, terms = written[it.name]
+            spans[it.name] = _span(q, base, terms, it.extent, guards)
+    # A dimension of extent 1 is written at constant 0.
+    return [spans[e.name] if isinstance(e, Var) else None for e in block.store.indices]
+
+
+def _require_reduced(q: _Question) -> None:
+    used = frozenset[str]().union(*(free_vars(b) for _, b in reduction(q.block)))
+    for loop in q.outer:
+        if loop.var in used:
+            raise ScheduleError(
+                q.op,
+                f"the reduction of `{q.block.name}` is not complete in loop `{q.outer[-1].var}`: it goes on in loop "
+                f"`{loop.var}`",
+                (q.block.name, loop.var),
+                f"choose a loop outside `{loop.var}`, or reorder `{loop.var}` inside first",
+            )
+
+
+# --- digits ----------------------------------------------------------------------------------------------
+
+
+def _require_one_digit_each(q: _Question, terms: Iterable[Terms]) -> None:
+    """Every loop takes all its values in one digit, or in quotients and remainders that are independent."""
+    digits = [digit for t in terms for digit in t]
+    groups: list[tuple[set[str], list[Expr]]] = []
+    for digit in digits:
+        names = set(free_vars(digit) & q.names)
+        mine = [digit]
+        apart = []
+        for other_names, other in groups:
+            if names & other_names:
+                names |= other_names
+                mine += other
+            else:
+                apart.append((other_names, other))
+        groups = [*apart, (names, mine)]
+    seen = {name for names, _ in groups for name in names}
+    for loop in q.outer:
+        if loop.var not in seen:
+            error = q.refuse(f"every iteration of loop `{loop.var}` computes the same elements")
+            q.ctx.require(Binary(BinOp.EQ, loop.extent, ONE), error)
+    inner = set(q.inner_names)
+    for names, members in groups:
+        together = ", ".join(f"`{n}`" for n in sorted(names))
+        if names & inner and names - inner:
+            raise q.refuse(f"the loops {together} are mixed by a fusion")
+        if members == [Var(next(iter(names)))]:
+            continue
+        values = _product(_extent(q, digit) for digit in members)
+        loops = _product(q.extents[n] for n in sorted(names))
+        error = q.refuse(f"the values of {together} are not independent")
+        q.ctx.require(Binary(BinOp.EQ, simplify(values), simplify(loops)), error)
+
+
+def _product(factors: Iterable[Expr]) -> Expr:
+    out: Expr = ONE
+    for factor in factors:
+        out = out * factor
+    return out
+
+
+def _extent(q: _Question, digit: Expr) -> Expr:
+    """How many values a digit takes, 0 the lowest."""
+    if isinstance(digit, Var):
+        return q.extents[digit.name]
+    if isinstance(digit, Binary) and digit.op in (BinOp.FLOORDIV, BinOp.MOD) and not free_vars(digit.b) & q.names:
+        whole = _range(q, digit.a)
+        if digit.op is BinOp.FLOORDIV:
+            return simplify(Binary(BinOp.CEILDIV, whole, digit.b))
+        divides = simplify(whole % digit.b) == ZERO
+        return digit.b if divides else simplify(Binary(BinOp.MIN, whole, digit.b))
+    raise q.refuse("a write index is not linear in the loops")
+
+
+def _range(q: _Question, e: Expr) -> Expr:
+    """How many values, from 0 on, a sum of digits stays within."""
+    base, terms = linear(e, q.names)
+    if base != ZERO:
+        raise q.refuse("a write index has a shifted quotient")
+    total: Expr = ONE
+    for digit, coefficient in terms.items():
+        total = total + coefficient * (_extent(q, digit) - 1)
+    return simplify(total)
+
+
+# --- guards ----------------------------------------------------------------------------------------------
+
+
+def _guards(q: _Question) -> list[_Guard]:
+    """The upper bounds on sums of digits that the block's guards state."""
+    reduced = frozenset[str]().union(*(free_vars(b) for _, b in reduction(q.block)))
+    out = []
+    for guard in q.block.guards:
+        if free_vars(guard) & reduced:
+            continue  # It leaves out terms of a sum; the element is complete all the same.
+        if not (isinstance(guard, Binary) and guard.op in (BinOp.LT, BinOp.GE)):
+            raise q.refuse("a guard is not an upper bound")
+        try:
+            rest, terms = linear(Binary(BinOp.SUB, guard.a, guard.b), q.names)
+        except NotAffine:
+            raise q.refuse("a guard is not linear in the loops") from None
+        if guard.op is BinOp.LT:
+            out.append(_Guard(terms, rest))
+    return out
+
+
+def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Guard]) -> Span | None:
+    """The values of one write index in one iteration of the outer loops."""
+    inner = {d: c for d, c in terms.items() if free_vars(d) & q.inner_names}
+    outer = {d: c for d, c in terms.items() if d not in inner}
+    mine = [g for g in guards if _within(g.terms, terms) and not _is_domain(g, base, terms, domain)]
+    extent = _stack(q, ONE, {}, inner, mine)
+    _stack(q, extent, inner, outer, mine)
+    if not outer:
+        return None
+    lo = base
+    for digit, coefficient in outer.items():
+        lo = lo + digit * coefficient
+    return Span(simplify(lo), extent, False, tuple(_follow(q, inner, mine)))
+
+
+def _within(part: Terms, whole: Terms) -> bool:
+    return bool(part) and all(whole.get(digit) == coefficient for digit, coefficient in part.items())
+
+
+def _is_domain(guard: _Guard, base: Expr, terms: Terms, domain: Expr) -> bool:
+    """Whether a guard only keeps an index in its domain: the reader's own domain does that as well."""
+    return guard.terms == terms and simplify(guard.rest - base + domain) == ZERO
+
+
+def _stack(q: _Question, extent: Expr, under: Terms, digits: Terms, guards: list[_Guard]) -> Expr:
+    """The extent of `under` and `digits` together; each digit's coefficient must be the extent of what is below it."""
+    stacked, left = dict(under), dict(digits)
+    while left:
+        digit = next((d for d, c in left.items() if simplify(c) == extent), None)
+        if digit is None:
+            # A digit with a single value may have any coefficient.
+            digit = next((d for d in left if simplify(_extent(q, d)) == ONE), None)
+        if digit is None:
+            raise q.refuse(f"loops {', '.join(f'`{n}`' for n in _loops(q, left))} stride over it")
+        below = extent
+        if simplify(left[digit]) == extent:
+            extent = simplify(extent * _extent(q, digit))
+        stacked[digit] = left.pop(digit)
+        extent = _limited(q, stacked, extent, below, guards)
+    return extent
+
+
+def _limited(q: _Question, stacked: Terms, extent: Expr, below: Expr, guards: list[_Guard]) -> Expr:
+    """The extent of the digits so far, given a guard on just their sum: the size of the imperfect tile they make."""
+    for guard in guards:
+        if guard.terms == stacked and not free_vars(guard.rest) & q.names:
+            size = simplify(-guard.rest)
+            if simplify(Binary(BinOp.CEILDIV, size, below) * below) != extent:
+                q.ctx.require(Binary(BinOp.LE, size, extent), q.refuse("a tile is larger than its parts"))
+            return size
+    return extent
+
+
+def _loops(q: _Question, terms: Terms) -> list[str]:
+    return sorted(set().union(*(free_vars(d) & q.names for d in terms)))
+
+
+def _follow(q: _Question, inner: Terms, guards: list[_Guard]) -> list[Expr]:
+    """The guards that mix outer digits with all the inner ones, over the offset in the region."""
+    out: list[Expr] = []
+    for guard in guards:
+        inside = {d: c for d, c in guard.terms.items() if d in inner}
+        outside = {d: c for d, c in guard.terms.items() if d not in inner}
+        if not outside:
+            continue
+        if inside != inner and inside:
+            raise q.refuse("an imperfect tile crosses it")
+        value: Expr = guard.rest if not inside else guard.rest + OFFSET
+        for digit, coefficient in outside.items():
+            value = value + digit * coefficient
+        out.append(Binary(BinOp.LT, value, Const(0)))
+    return out

@@ -1,0 +1,112 @@
+"""New loop nests around blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from metasched.ir import query
+from metasched.ir.affine import ZERO, nonnegative, simplify, substitute
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Expr,
+    For,
+    IterKind,
+    IterVar,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
+from metasched.schedule.context import Context
+
+
+@dataclass(frozen=True)
+class Span:
+    """The values `lo + [0, extent)` of an iteration variable; `inside` when they are all in its domain.
+
+    `guards` are further conditions on the loop that runs over it, over `OFFSET` for its variable.
+    """
+
+    lo: Expr
+    extent: Expr
+    inside: bool
+    guards: tuple[Expr, ...] = ()
+
+
+OFFSET = Var("<offset>")
+
+
+def whole(it: IterVar) -> Span:
+    """The whole domain of an iteration variable."""
+    return Span(ZERO, it.extent, True)
+
+
+def loop_name(ctx: Context, iter_name: str, block: str) -> str:
+    """The name of a new loop over an iteration variable: that name if it was never used, else with the block's."""
+    if iter_name not in query.names(ctx.func) | ctx.taken:
+        return ctx.fresh(iter_name)
+    return ctx.fresh(f"{iter_name}_{block.replace('.', '_')}")
+
+
+def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence[Expr] = ()) -> Stmt:
+    """`block` in serial loops of its own, one for each iteration variable, in order, reductions innermost.
+
+    `spans` restricts iteration variables; the others run over their domains. `guards` are conditions over the
+    iteration variables that hold in addition. The block's old bindings and guards do not count.
+    """
+    order = sorted(block.iters, key=lambda it: it.kind is IterKind.REDUCE)
+    loop_vars = {it.name: Var(loop_name(ctx, it.name, block.name)) for it in order}
+    bindings: dict[str, Expr] = {}
+    conditions: list[Expr] = []
+    for it in block.iters:
+        span, var = spans.get(it.name, whole(it)), loop_vars[it.name]
+        lo = simplify(span.lo)
+        bindings[it.name] = var if lo == ZERO else Binary(BinOp.ADD, lo, var)
+        conditions += _conditions(it, span, bindings[it.name], var)
+    conditions += [substitute(g, bindings) for g in guards]
+    stmt: Stmt = replace(
+        block,
+        bindings=tuple(bindings[it.name] for it in block.iters),
+        guards=tuple(dict.fromkeys(simplify_sides(g) for g in conditions)),
+    )
+    for it in reversed(order):
+        stmt = For(loop_vars[it.name].name, simplify(spans.get(it.name, whole(it)).extent), stmt)
+    return stmt
+
+
+def _conditions(it: IterVar, span: Span, binding: Expr, var: Var) -> list[Expr]:
+    out = [substitute(g, {OFFSET.name: var}) for g in span.guards]
+    if span.inside:
+        return out
+    if not nonnegative(span.lo):
+        out.append(Binary(BinOp.GE, binding, ZERO))
+    return [*out, Binary(BinOp.LT, binding, it.extent)]
+
+
+def simplify_sides(g: Expr) -> Expr:
+    """A condition with its sides in normal form, but not decided."""
+    return g.map(simplify_sides if isinstance(g, Binary) and g.op.is_logical else simplify)
+
+
+def copy_block(name: str, source: Load, target: str, names: Sequence[str], shape: Sequence[Expr]) -> Block:
+    """A block that copies a whole buffer of `shape` to another of equal shape; `source` gives name and dtype.
+
+    Its bindings are placeholders: put it through `nest`.
+    """
+    iters = tuple(IterVar(n, extent, IterKind.SPATIAL) for n, extent in zip(names, shape, strict=True))
+    index = tuple(Var(n) for n in names)
+    return Block(name, iters, index, (), Store(target, index, replace(source, indices=index)))
+
+
+def index_names(indices: Sequence[Expr]) -> list[str]:
+    """Names for the dimensions of a buffer, after the variables that index it where these are bare and distinct."""
+    names: list[str] = []
+    for d, e in enumerate(indices):
+        name = e.name if isinstance(e, Var) else f"ax{d}"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names

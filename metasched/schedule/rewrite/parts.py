@@ -1,0 +1,206 @@
+"""Looking at a program and taking pieces out of it or putting them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import simplify
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    Load,
+    Reducer,
+    Scope,
+    Select,
+    Seq,
+    Stmt,
+    Var,
+    seq,
+)
+from metasched.schedule.context import Context
+
+# --- preconditions ---------------------------------------------------------------------------------------
+
+
+def is_output(func: Func, buffer: str) -> bool:
+    return any(b.name == buffer for b in func.outputs)
+
+
+def writers(func: Func, buffer: str) -> list[Block]:
+    """The blocks that store to a buffer, in program order."""
+    return [b for b in query.blocks(func) if query.writes(b) == buffer]
+
+
+def readers(func: Func, buffer: str) -> list[Block]:
+    """The blocks that read a buffer, in program order; a reduction's own accumulator does not count."""
+    return [b for b in query.blocks(func) if buffer in query.reads(b)]
+
+
+def require_intermediate(ctx: Context, op: str, block: Block, hint: str) -> None:
+    """Raise when the block writes an output."""
+    if is_output(ctx.func, query.writes(block)):
+        raise ScheduleError(op, f"block `{block.name}` writes the output `{query.writes(block)}`", (block.name,), hint)
+
+
+def require_only_writer(ctx: Context, op: str, block: Block) -> None:
+    """Raise when another block writes the same buffer, as after decompose_reduction."""
+    others = [b.name for b in writers(ctx.func, query.writes(block)) if b.name != block.name]
+    if others:
+        raise ScheduleError(
+            op,
+            f"`{query.writes(block)}` is written by `{others[0]}` as well as by `{block.name}`",
+            (block.name, *others),
+            f"{op} before decompose_reduction",
+        )
+
+
+def require_not_reduction(op: str, block: Block, hint: str) -> None:
+    """Raise when the block is a reduction."""
+    if block.reducer is not None:
+        raise ScheduleError(op, f"block `{block.name}` is a reduction", (block.name,), hint)
+
+
+def scope_named(op: str, name: str) -> Scope:
+    """The scope of that name; ScheduleError when there is none."""
+    try:
+        return Scope(name)
+    except ValueError:
+        known = ", ".join(f'"{s.value}"' for s in Scope)
+        raise ScheduleError(op, f'there is no scope "{name}"', (), f"scopes are {known}") from None
+
+
+def loops_of(func: Func, block: str) -> tuple[str, ...]:
+    """Variables of the loops around a block, outermost first."""
+    return tuple(loop.var for loop in query.loops_above(func, block))
+
+
+def common_loops(a: tuple[For, ...], b: tuple[For, ...]) -> tuple[For, ...]:
+    """The loops that two paths from the top share."""
+    shared: list[For] = []
+    for x, y in zip(a, b, strict=False):
+        if x.var != y.var:
+            break
+        shared.append(x)
+    return tuple(shared)
+
+
+def require_producers_stay(ctx: Context, op: str, block: Block, kept: frozenset[str]) -> None:
+    """Raise when a producer sits inside a loop of this block that the block is about to leave.
+
+    `kept` are the loops that the block's readers will still be under.
+    """
+    mine = query.loops_above(ctx.func, block.name)
+    for producer in query.producers(ctx.func, block.name):
+        left = [x.var for x in common_loops(mine, query.loops_above(ctx.func, producer.name)) if x.var not in kept]
+        if left:
+            raise ScheduleError(
+                op,
+                f"block `{producer.name}`, which `{block.name}` reads, is computed inside loop `{left[-1]}` of "
+                f"`{block.name}`",
+                (block.name, producer.name, left[-1]),
+                f"{op} `{block.name}` before moving `{producer.name}` under its loops",
+            )
+
+
+def identity(reducer: Reducer, dtype: DType) -> Const:
+    """The value that a reduction leaves unchanged."""
+    if reducer in (Reducer.SUM, Reducer.PROD):
+        one = reducer is Reducer.PROD
+        return Const(float(one) if dtype.is_float else int(one), dtype)
+    lowest = reducer is Reducer.MAX
+    if dtype.is_float:
+        return Const(float("-inf") if lowest else float("inf"), dtype)
+    if dtype.is_bool:
+        return Const(not lowest, dtype)
+    unsigned = dtype.value.startswith("u")
+    bits = dtype.bits if unsigned else dtype.bits - 1
+    low = 0 if unsigned else -(1 << bits)
+    return Const(low if lowest else (1 << bits) - 1, dtype)
+
+
+# --- expressions -----------------------------------------------------------------------------------------
+
+
+def replace_loads(e: Expr, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Expr:
+    """`e` with every read of `buffer` replaced by `fn(indices)`."""
+    e = e.map(lambda child: replace_loads(child, buffer, fn))
+    return fn(e.indices) if isinstance(e, Load) and e.buffer == buffer else e
+
+
+def tidy(e: Expr) -> Expr:
+    """`e` with its index arithmetic in normal form, and conditions decided by it folded. Data is left as written."""
+    if isinstance(e, Load):
+        return replace(e, indices=tuple(tidy(i) if query.loads(i) else simplify(i) for i in e.indices))
+    if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype is INDEX and not query.loads(e):
+        return simplify(e)
+    if isinstance(e, Binary) and e.op.is_logical and not query.loads(e):
+        return simplify(e)
+    if isinstance(e, Select):
+        cond = tidy(e.cond)
+        if isinstance(cond, Const):
+            return tidy(e.then if cond.value else e.otherwise)
+    return e.map(tidy)
+
+
+def variables(e: Expr) -> list[str]:
+    """Names of variables in the order they are met, once each."""
+    return list(dict.fromkeys(n.name for n in e.walk() if isinstance(n, Var)))
+
+
+# --- statements ------------------------------------------------------------------------------------------
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements in order that `stmt`, a loop's body or the program's, consists of."""
+    return stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+
+
+def insert(func: Func, loop: For | None, position: int, new: Stmt) -> Func:
+    """`func` with `new` as the child number `position` of a loop's body, or of the program where it is None."""
+    body = func.body if loop is None else loop.body
+    stmts = list(children(body))
+    stmts.insert(position, new)
+    return query.replace_stmt(func, body, seq(stmts))
+
+
+def child_with(body: Stmt, block: str) -> int | None:
+    """Which child of a body holds a block."""
+    for at, child in enumerate(children(body)):
+        if any(b.name == block for b in query.blocks_under(child)):
+            return at
+    return None
+
+
+def replace_buffers(func: Func, remove: str | None = None, add: Buffer | None = None) -> Func:
+    """`func` with an intermediate buffer taken off the list, or put on it."""
+    temps = tuple(b for b in func.temps if b.name != remove)
+    return replace(func, temps=temps if add is None else (*temps, add))
+
+
+def set_block(func: Func, block: Block, new: Block) -> Func:
+    """`func` with a block replaced."""
+    return query.replace_stmt(func, block, new)
+
+
+def spatial(block: Block) -> list[tuple[str, Expr]]:
+    """Names and bindings of the spatial iteration variables."""
+    return _of_kind(block, IterKind.SPATIAL)
+
+
+def reduction(block: Block) -> list[tuple[str, Expr]]:
+    """Names and bindings of the reduction iteration variables."""
+    return _of_kind(block, IterKind.REDUCE)
+
+
+def _of_kind(block: Block, kind: IterKind) -> list[tuple[str, Expr]]:
+    return [(it.name, b) for it, b in zip(block.iters, block.bindings, strict=True) if it.kind is kind]
