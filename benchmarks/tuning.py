@@ -1,0 +1,29 @@
+"""Tuning a workload from scratch, in a database that nobody keeps."""
+
+from __future__ import annotations
+
+import tempfile
+
+import metasched as ms
+from benchmarks.workloads import WORKLOADS
+
+
+def program(workload: str) -> ms.Program:
+    spec = WORKLOADS[workload]
+    return ms.load_program(spec.file, **spec.params)
+
+
+def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kernel:
+    """The best kernel of a fresh run."""
+    with tempfile.TemporaryDirectory() as folder:
+        return ms.tune(
+            program(workload),
+            trials=trials,
+            db=f"sqlite:///{folder}/records.db",
+            seed=seed,
+            target=ms.Target.detect(threads=threads),
+        )
+
+
+def tuned_trace(workload: str, trials: int, seed: int, threads: int) -> str:
+    return str(tuned_kernel(workload, trials, seed, threads).trace)

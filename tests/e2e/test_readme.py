@@ -1,0 +1,59 @@
+"""What the README shows, works when pasted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+PROGRAMS = re.findall(r"^```\n(program .*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def run(code: str, folder: Path) -> str:
+    """What a script prints, run in an empty folder as a user would."""
+    script = folder / "pasted.py"
+    script.write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_is_short() -> None:
+    assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 12
+
+
+@pytest.mark.slow
+def test_every_example_runs_in_order(tmp_path: Path) -> None:
+    out = run("\n".join(BLOCKS), tmp_path)
+    assert "trace 1 of dense_relu" in out
+    assert (tmp_path / "metasched.db").exists()
+
+
+@pytest.mark.parametrize("text", PROGRAMS, ids=lambda text: text.split("[")[0])
+def test_every_program_parses(text: str) -> None:
+    from metasched.lang import parse_program
+
+    assert parse_program(text).flops > 0
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not broken
