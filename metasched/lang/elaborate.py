@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from keyword import iskeyword
 
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
@@ -18,9 +19,7 @@ from metasched.lang.sizes import Sizes
 from metasched.lang.stages import StageBuilder, nest
 from metasched.lang.values import BufferInfo, ProgramScope
 
-_KEYWORDS = frozenset(
-    "program trace module let const if else and or not True False None inf for in of".split()  # noqa: SIM905
-)
+_KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "_"})
 _BUILTIN = frozenset(dtype.value for dtype in DType) | {"sum", "prod", "max", "min", "argmax", "argmin"}
 _MAX_BYTES = 2**62
 
@@ -92,14 +91,14 @@ class _Elaborator:
         blocks: dict[str, At] = {}
         for stage in definition.stages:
             self._check_word(stage.buffer, stage.at)
-            if stage.label is not None and stage.label in _KEYWORDS:
+            if stage.label is not None and _is_word(stage.label):
                 self._report.error(stage.at, f"`{stage.label}` is a word of the language", "choose another label")
             self._once(blocks, stage.block, stage.at, f"two stages are named `{stage.block}`")
         if not definition.stages:
             self._report.error(definition.at, f"`{definition.name}` has no stages", "write `C[i] = ...`")
 
     def _check_word(self, name: str, at: At) -> None:
-        if name in _KEYWORDS or name in _BUILTIN:
+        if _is_word(name) or name in _BUILTIN:
             self._report.error(at, f"`{name}` is a word of the language", "choose another name")
 
     def _once(self, seen: dict[str, At], name: str, at: At, message: str) -> None:
@@ -168,7 +167,7 @@ class _Elaborator:
         nests: list[Stmt] = []
         for stage in definition.stages:
             builder = StageBuilder(stage, scope, self._report)
-            info, block = builder.build(self._declared.get(stage.buffer), fixed_names)
+            info, block = builder.build(self._declared.get(stage.buffer, self._buffers.get(stage.buffer)), fixed_names)
             later.pop(stage.buffer, None)
             self._buffers.setdefault(stage.buffer, info)
             if block is not None:
@@ -223,3 +222,8 @@ class _Elaborator:
         assert info.shape is not None
         assert info.dtype is not None
         return Buffer(name, tuple(Const(n) for n in info.shape), info.dtype, const=const)
+
+
+def _is_word(name: str) -> bool:
+    """Whether a name is one of the language's own words, or of Python's: parameters are keyword arguments there."""
+    return name in _KEYWORDS or iskeyword(name)

@@ -7,14 +7,22 @@ generator, so that one loaded grammar serves several threads. It also knows whic
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 
-from lark import Token
+from lark import Lark, Token, Tree
 
 from metasched.errors import Diagnostic
 
 NEWLINE, INDENT, DEDENT = "_NL", "_INDENT", "_DEDENT"
 _OPENING = {"(": ")", "[": "]"}
 _CLOSING = frozenset(_OPENING.values())
+
+
+class Start(Enum):
+    """What a whole text may be."""
+
+    FILE = "file"
+    TRACE = "trace"
 
 
 class LayoutError(Exception):
@@ -52,6 +60,13 @@ class Layout:
             yield Token(DEDENT, "")
 
 
+def parse_with(grammar: Lark, text: str, start: Start) -> Tree[Token]:
+    """The parse tree of a text; raises LayoutError, or what Lark raises."""
+    # The end of the last line is a token as well; the comment after it tells the layout that the text is over.
+    tree: Tree[Token] = grammar.parse(text.rstrip() + "\n#", start=start.value)
+    return tree
+
+
 def unclosed(token: Token) -> Diagnostic:
     return Diagnostic(token.line or 1, token.column or 1, f"`{token}` is never closed", f"add `{_OPENING[token]}`")
 
@@ -77,11 +92,12 @@ def _line_end(token: Token, levels: list[int]) -> Iterator[Token]:
         raise LayoutError(Diagnostic(line, last.index("\t") + 1, "a tab in the indentation", "indent with spaces"))
     if indent > levels[-1]:
         levels.append(indent)
-        yield Token.new_borrow_pos(INDENT, "", token)
+        yield Token(INDENT, "", line=line, column=column)
         return
+    deepest = levels[-1]
     while indent < levels[-1] and len(levels) > 1:
-        levels.pop()
+        deepest = levels.pop()
         yield Token.new_borrow_pos(DEDENT, "", token)
     if indent != levels[-1] and "#" not in last:
         message = "this line is indented like none of the lines it could belong to"
-        raise LayoutError(Diagnostic(line, column, message, f"indent it by {levels[-1]} spaces"))
+        raise LayoutError(Diagnostic(line, column, message, f"indent it by {deepest} spaces"))

@@ -2,16 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from keyword import iskeyword
 from typing import Any
 
-from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
+from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
+
+_WORDS = {
+    NEWLINE: "the end of the line",
+    INDENT: "an indented line",
+    DEDENT: "a line indented less",
+    "$END": "the end of the text",
+    "NAME": "a name",
+    "INT": "a whole number",
+    "STRING": "a text in quotes",
+    "FLOAT": "a number",
+}
+_EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "LPAR", "SIGN", "NOT", "TRUE", "FALSE", "INF"})
+_OPERATOR = frozenset({"PLUS", "SIGN", "TIMES", "COMPARE", "AND", "OR", "IF", "LPAR", "LSQB"})
+_NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
+# Tokens that stand for many texts: which one it was says nothing about the mistake.
+_OPEN_CLASS = frozenset({"NAME", "INT", "FLOAT", "STRING"})
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LAST_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*$")
+
+_STAGE = "program p(A: f32[4]) -> B: f32[4]:\n    {}"
+_LINE = "trace 1 of p:\n    {}"
 
 
-def explain(error: UnexpectedInput, parse: Callable[[str], Any]) -> Diagnostic:
-    """What is wrong where `error` stopped."""
-    assert isinstance(error, (UnexpectedToken, UnexpectedCharacters))
-    found = str(error.token) if isinstance(error, UnexpectedToken) else "?"
-    return Diagnostic(max(error.line, 1), max(error.column, 1), f"unexpected `{found}`")
+def explain(error: UnexpectedInput, text: str, grammar: Lark) -> Diagnostic:
+    """What is wrong where the parser stopped, what could have stood there, and the hint of the nearest mistake."""
+    # Every character belongs to some terminal, so that the lexer itself never gives up.
+    assert isinstance(error, UnexpectedToken)
+    opening = _open_bracket(error)
+    if opening is not None and (error.token.line or 1) > (opening.line or 1):
+        return unclosed(opening)
+    found = _Found.of(error.token, text)
+    message = f"expected {_expected(error, grammar)}, found {found.words}"
+    return Diagnostic(found.line, found.column, message, _hint(error, found, grammar))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The token that did not fit; two with one `key` are the same mistake, given the same parser state."""
+
+    kind: str
+    value: str
+    before: str
+    line: int
+    column: int
+
+    @classmethod
+    def of(cls, token: Token, text: str) -> _Found:
+        line, column = max(token.line or 1, 1), max(token.column or 1, 1)
+        lines = text.split("\n")
+        here = lines[line - 1] if line <= len(lines) else ""
+        kind, value = token.type, str(token)
+        word = _WORD.match(here, column - 1)
+        if kind == "UNKNOWN" and word is not None:
+            # Where no name may stand, the lexer sees its first character only.
+            kind, value = "NAME", word.group()
+        before = _LAST_WORD.search(here[: column - 1])
+        keyword = before.group(1) if before is not None and iskeyword(before.group(1)) else ""
+        return cls(kind, value, keyword, line, column)
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self.kind] if self.kind in _NO_WORD else f"`{self.value}`"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        if self.kind in _NO_WORD or (self.kind in _OPEN_CLASS and not iskeyword(self.value)):
+            return self.kind, self.before
+        return self.value, self.before
+
+
+def _open_bracket(error: UnexpectedToken) -> Token | None:
+    parser: Any = error.interactive_parser
+    brackets: list[Token] = []
+    for item in parser.parser_state.value_stack:
+        if isinstance(item, Token) and item.type in ("LPAR", "LSQB"):
+            brackets.append(item)
+        elif isinstance(item, Token) and item.type in ("RPAR", "RSQB"):
+            brackets.pop()
+    return brackets[-1] if brackets else None
+
+
+# --- what was expected -----------------------------------------------------------------------------------
+
+
+def _expected(error: UnexpectedToken, grammar: Lark) -> str:
+    accepted = set(error.accepts)
+    phrases: list[str] = []
+    last: list[str] = []
+    if {"INT", "LPAR"} <= accepted:
+        accepted -= _EXPRESSION
+        phrases.append("an expression")
+    if {"PLUS", "TIMES"} <= accepted:
+        accepted -= _OPERATOR
+        last.append("an operator")
+    phrases += sorted((_phrase(name, grammar) for name in accepted), key=lambda p: (not p.startswith("`"), p))
+    return _either([*phrases, *last])
+
+
+def _phrase(name: str, grammar: Lark) -> str:
+    if name in _WORDS:
+        return _WORDS[name]
+    pattern = grammar.get_terminal(name).pattern
+    return f"`{pattern.value}`" if isinstance(pattern, PatternStr) else name.lower()
+
+
+def _either(phrases: list[str]) -> str:
+    if not phrases:
+        return "something else"
+    return " or ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
+
+
+# --- hints -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A hint, the symbols it is about wherever they stand, and examples of texts it is about."""
+
+    hint: str
+    symbols: tuple[str, ...]
+    examples: tuple[str, ...]
+
+
+@cache
+def catalogue() -> tuple[Mistake, ...]:
+    """The mistakes of `mistakes.txt`, in order."""
+    text = files("metasched.grammar").joinpath("mistakes.txt").read_text(encoding="utf-8")
+    mistakes: list[Mistake] = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        key, _, value = line.partition(":")
+        value = value.strip().replace("\\n", "\n")
+        if key == "hint":
+            mistakes.append(Mistake(value, (), ()))
+            continue
+        last = mistakes.pop()
+        wrapped = {"stage": _STAGE.format(value), "line": _LINE.format(value)}.get(key, value)
+        symbols = (*last.symbols, value) if key == "symbol" else last.symbols
+        examples = last.examples if key == "symbol" else (*last.examples, wrapped)
+        mistakes.append(Mistake(last.hint, symbols, examples))
+    return tuple(mistakes)
+
+
+def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
+    for mistake in catalogue():
+        if found.value in mistake.symbols:
+            return mistake.hint
+    if found.kind not in _NO_WORD and found.value == "\t":
+        return "indent with spaces"
+    alike = _examples_by_key(grammar).get(found.key, ())
+    hint: str | None = error.match_examples(
+        lambda example: parse_with(grammar, example, _start(example)), alike, use_accepts=False
+    )
+    return hint or ""
+
+
+@cache
+def _examples_by_key(grammar: Lark) -> dict[tuple[str, str], list[tuple[str, list[str]]]]:
+    """The examples by what does not fit in them, as `match_examples` takes them.
+
+    Lark compares parser states; that the token is the same, or of the same kind, is what this adds.
+    """
+    out: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
+    for mistake in catalogue():
+        for example in mistake.examples:
+            error = stopped(grammar, example)
+            if error is not None:
+                out.setdefault(_Found.of(error.token, example).key, []).append((mistake.hint, [example]))
+    return out
+
+
+def stopped(grammar: Lark, example: str) -> UnexpectedToken | None:
+    """The syntax error of an example; None when it has none."""
+    try:
+        parse_with(grammar, example, _start(example))
+    except UnexpectedToken as error:
+        return error
+    except LayoutError:
+        return None
+    return None
+
+
+def _start(text: str) -> Start:
+    return Start.TRACE if text.startswith("trace") else Start.FILE

@@ -25,8 +25,9 @@ from metasched.lang.expressions import (
     subtrees,
     token,
 )
+from metasched.lang.layout import Start
 from metasched.lang.report import Report, did_you_mean
-from metasched.lang.syntax import Start, parse
+from metasched.lang.syntax import parse
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _ALIASES = {

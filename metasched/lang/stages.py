@@ -25,6 +25,7 @@ class StageBuilder:
         self._sizes = program.sizes
         self._buffers = program.buffers
         self._report = report
+        self._disagreement = False
         self._spatial, self._reduce = stage_axes(stage)
         names = frozenset(axis.name for axis in self._axes)
         self._values = Values(StageScope(program, stage.buffer, names), report)
@@ -41,8 +42,8 @@ class StageBuilder:
         extents = {axis.name: self._extent(axis, declared) for axis in self._axes}
         info = self._info(declared, extents)
         known = {name: extent for name, extent in extents.items() if extent is not None}
-        # Without an extent, bounds cannot be judged; a very long one would be judged wrongly.
-        facts = Facts(known, dead=len(known) < len(extents))
+        # Without extents, or with ones in doubt, bounds cannot be judged.
+        facts = Facts(known, dead=len(known) < len(extents) or self._disagreement)
         value = stage.value.operand if isinstance(stage.value, Reduce) else stage.value
         dtype = info.dtype if info.dtype is not None else DType.F32
         built = self._values.build(value, dtype, facts)
@@ -104,6 +105,7 @@ class StageBuilder:
                 message = f"the index `{axis.name}` goes to {first.extent} in {first.source}"
                 message += f" and to {other.extent} in {other.source}"
                 self._report.error(other.at, message, "these extents have to agree")
+                self._disagreement = True
         return first.extent
 
     def _written(self, axis: Axis, declared: BufferInfo | None) -> tuple[tuple[Evidence, ...], bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cache
 from importlib.resources import files
 
@@ -10,16 +9,9 @@ from lark import Lark, Token, Tree, UnexpectedInput
 
 from metasched.errors import Diagnostic, LanguageError
 from metasched.lang import mistakes
-from metasched.lang.layout import Layout, LayoutError
+from metasched.lang.layout import Layout, LayoutError, Start, parse_with
 
 MAX_DEPTH = 200
-
-
-class Start(Enum):
-    """What a whole text may be."""
-
-    FILE = "file"
-    TRACE = "trace"
 
 
 def parse(text: str, start: Start, filename: str) -> Tree[Token]:
@@ -29,9 +21,9 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
         LanguageError: with the first syntax error.
     """
     try:
-        tree = _parse(text, start)
+        tree = parse_with(grammar(), text, start)
     except UnexpectedInput as error:
-        diagnostic = mistakes.explain(error, lambda example: _parse(example, start))
+        diagnostic = mistakes.explain(error, text, grammar())
         raise LanguageError((diagnostic,), text, filename) from None
     except LayoutError as error:
         raise LanguageError((error.diagnostic,), text, filename) from None
@@ -39,12 +31,6 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
     if too_deep is not None:
         message = f"this expression is nested more than {MAX_DEPTH} levels deep"
         raise LanguageError((Diagnostic(*too_deep, message, "split it into several stages"),), text, filename)
-    return tree
-
-
-def _parse(text: str, start: Start) -> Tree[Token]:
-    # The end of the last line is a token as well; the comment after it tells the layout that the text is over.
-    tree: Tree[Token] = grammar().parse(text.rstrip() + "\n#", start=start.value)
     return tree
 
 

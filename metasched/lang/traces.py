@@ -36,9 +36,10 @@ from metasched.lang.expressions import (
     token,
 )
 from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
 from metasched.lang.report import Report, did_you_mean
-from metasched.lang.syntax import Start, parse
+from metasched.lang.syntax import parse
 
 FORMAT = 1
 

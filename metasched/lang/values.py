@@ -154,7 +154,7 @@ class Values:
         if want.is_float:
             return Const(float(value), want)
         if isinstance(value, float):
-            hint = "write a whole number, or cast the other side to a float type: `f32(...)`"
+            hint = "indices and sizes are whole numbers" if want is INDEX else "cast the other side: `f32(...)`"
             self._report.error(e.at, f"`{text}` is not a whole number where {want} is needed", hint)
             return None
         lowest, highest = integer_range(want)
@@ -383,7 +383,7 @@ class Values:
             conditions.append(f"{text} >= 0")
         if hi >= extent:
             conditions.append(f"{text} < {extent}")
-        hint = f"guard the read: `{print_source(read)} if {' and '.join(conditions)} else 0`"
+        hint = f"guard the read: `{print_source(read)} if {' and '.join(conditions)} else 0`" if lo != hi else ""
         self._report.error(index.at, message, hint)
 
 
