@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from metasched.errors import KernelError
+from metasched.lang import parse_program
+from metasched.measure.check import LARGE_BYTE, NAN_BYTE, Bench, Case, Cases, Guarded, mismatch, prepare
+from metasched.measure.inputs import Given, Inputs, given_inputs, integer_inputs, random_inputs
+from metasched.measure.records import CheckError, Failure, Reason
+from metasched.measure.tolerance import exact_magnitude, roundings
+
+Array = NDArray[Any]
+LONG = 2304
+MATMUL = """
+program matmul[N=4, M=8, K=2304](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+NOTHING = Given({}, {})
+
+
+def cases_of(text: str, inputs: Inputs | None = None, seed: int = 0, **params: int) -> Cases:
+    func = parse_program(text, **params).func
+    return prepare(func, given_inputs(func, inputs, seed), seed)
+
+
+def terms(case: Case) -> Array:
+    """Every product of the matmul, rounded to f32, the reduction last."""
+    a, b = case.inputs
+    return a[:, None, :] * b.T[None, :, :]
+
+
+def fold(values: Array) -> Array:
+    """Added one after another along the last axis."""
+    return np.add.accumulate(values, axis=-1, dtype=np.float32)[..., -1]
+
+
+ORDERS: dict[str, Callable[[Array], Array]] = {
+    "in order": fold,
+    "backwards": lambda t: fold(t[..., ::-1]),
+    "shuffled": lambda t: fold(t[..., np.random.default_rng(1).permutation(LONG)]),
+    "sixteen lanes": lambda t: fold(fold(t.reshape(*t.shape[:-1], LONG // 16, 16).swapaxes(-1, -2))),
+    "two halves": lambda t: fold(t[..., : LONG // 2]) + fold(t[..., LONG // 2 :]),
+    "pairwise": lambda t: t.sum(axis=-1, dtype=np.float32),
+    "ascending": lambda t: fold(np.sort(t, axis=-1)),
+    "small first": lambda t: fold(np.take_along_axis(t, np.argsort(np.abs(t), axis=-1), axis=-1)),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_a_long_reduction_is_accepted(order: str, seed: int) -> None:
+    cases = cases_of(MATMUL, seed=seed)
+    for case in (cases.integers, cases.random):
+        result = ORDERS[order](terms(case))
+        assert mismatch(result, case.expected[0], case.tolerance[0]) is None
+
+
+def test_fused_multiply_adds_are_accepted() -> None:
+    case = cases_of(MATMUL).random
+    a, b = (x.astype(np.float64) for x in case.inputs)
+    total = np.zeros((4, 8), np.float32)
+    for k in range(LONG):
+        total = (a[:, k, None] * b[None, k, :] + total).astype(np.float32)
+    assert mismatch(total, case.expected[0], case.tolerance[0]) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_dropped_term_of_one_element_is_caught_whichever_it_is(seed: int) -> None:
+    cases = cases_of(MATMUL, seed=seed)
+    for case in (cases.integers, cases.random):
+        products = terms(case).astype(np.float64)
+        # What the element (1, 2) becomes without its k-th term, for every k.
+        dropped = (products[1, 2].sum() - products[1, 2]).astype(np.float32)
+        tolerance = case.tolerance[0]
+        for value in dropped:
+            result = case.expected[0].astype(np.float32)
+            result[1, 2] = value
+            assert mismatch(result, case.expected[0], tolerance) is not None
+
+
+def test_a_dropped_term_is_caught_in_data_of_the_caller() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1, 1, (4, LONG)).astype(np.float32)
+    case = cases_of(MATMUL, {"A": a}).random
+    assert case.inputs[0] is a
+    result = fold(terms(case)[..., 1:])
+    assert mismatch(result, case.expected[0], case.tolerance[0]) is not None
+    assert mismatch(fold(terms(case)), case.expected[0], case.tolerance[0]) is None
+
+
+def test_equal_numbers_given_by_the_caller_may_all_round_the_same_way() -> None:
+    inputs = {"A": np.full((4, LONG), 0.1, np.float32), "B": np.full((LONG, 8), 0.3, np.float32)}
+    case = cases_of(MATMUL, inputs).random
+    assert mismatch(fold(terms(case)), case.expected[0], case.tolerance[0]) is None
+
+
+def test_integers_of_an_adding_program_leave_no_room() -> None:
+    case = cases_of(MATMUL).integers
+    assert case.tolerance == (None,)
+    assert case.expected[0].dtype == np.float32
+    assert all(np.array_equal(a, np.rint(a)) and a.all() for a in case.inputs)
+    result = case.expected[0].copy()
+    result[3, 7] = np.nextafter(result[3, 7], np.inf, dtype=np.float32)
+    found = mismatch(result, case.expected[0], None)
+    assert found is not None
+    assert "1 of 32 elements differ, the first at [3, 7]" in found
+
+
+@pytest.mark.parametrize(
+    ("stages", "exact"),
+    [
+        ("B[i] = A[i] * 2 - 1", True),
+        ("B[i] = max(A[i], 0)", True),
+        ("B[i] = A[i] if i < 3 else 0", True),
+        ("B[i] = abs(A[i])", True),
+        ("B[i] = A[i] * 0.1", False),
+        ("B[i] = A[i] / 2", False),
+        ("B[i] = exp(A[i])", False),
+    ],
+)
+def test_which_programs_have_one_right_answer(stages: str, exact: bool) -> None:
+    func = parse_program(f"program p[N=8](A: f32[N]) -> B: f32[N]:\n    {stages}\n").func
+    assert exact_magnitude(func, integer_inputs(func, NOTHING, 0, 4)) is exact
+    assert exact_magnitude(func, random_inputs(func, NOTHING, 0)) is False
+
+
+def test_exactness_ends_where_the_mantissa_does() -> None:
+    chain = """
+program chain[K=64](A: f32[K, K]) -> D: f32[K, K]:
+    B[i, j] = sum[k](A[i, k] * A[k, j])
+    C[i, j] = sum[k](B[i, k] * A[k, j])
+    D[i, j] = sum[k](C[i, k] * A[k, j])
+"""
+    for size, exact in ((64, True), (256, True), (257, False)):
+        func = parse_program(chain, K=size).func
+        assert exact_magnitude(func, integer_inputs(func, NOTHING, 0, 1)) is exact
+    # Smaller numbers are tried before exactness is given up.
+    case = cases_of(chain, K=64).integers
+    assert case.tolerance == (None,)
+    assert np.abs(case.inputs[0]).max() == 2
+
+
+def test_roundings_grow_with_the_root_for_our_data_and_linearly_for_the_callers() -> None:
+    func = parse_program(MATMUL).func
+    assert roundings(func, drawn=True) == pytest.approx(8 * LONG**0.5, rel=0.02)
+    assert roundings(func, drawn=False) == pytest.approx(LONG, rel=0.01)
+
+
+def test_a_program_with_nothing_finite_asks_for_a_range() -> None:
+    text = "program p[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = log(A[i] - 1)\n"
+    with pytest.raises(CheckError, match="inputs="):
+        cases_of(text)
+    case = cases_of(text, {"A": (1.5, 3.0)}).random
+    assert case.inputs[0].min() >= 1.5
+    assert case.inputs[0].max() <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"Q": (0, 1)}, r"no argument `Q`; it has A, B"),
+        ({"A": (1, 0)}, r"low, high"),
+        ({"A": (0, float("inf"))}, r"finite"),
+        ({"A": np.zeros((4, 5), np.float32)}, r"`A` is float32\[4, 2304\], got float32\[4, 5\]"),
+        ({"A": lambda rng, shape, dtype: rng.random(shape)}, r"got float64"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(inputs: Inputs, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        cases_of(MATMUL, inputs)
+
+
+def test_inputs_may_be_made_by_a_function() -> None:
+    case = cases_of(MATMUL, {"A": lambda rng, shape, dtype: rng.random(shape).astype(dtype) + 7}).random
+    assert case.inputs[0].min() >= 7
+
+
+def test_data_depends_on_the_seed_alone() -> None:
+    func = parse_program(MATMUL).func
+    for make in (lambda seed: random_inputs(func, NOTHING, seed), lambda seed: integer_inputs(func, NOTHING, seed, 4)):
+        first, again, other = make(0), make(0), make(1)
+        assert all(np.array_equal(first[name], again[name]) for name in first)
+        assert not any(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_cases_survive_being_saved(tmp_path: Path) -> None:
+    cases = cases_of(MATMUL, K=8)
+    cases.save(tmp_path / "cases.npz")
+    loaded = Cases.load(tmp_path / "cases.npz")
+    assert loaded.outputs == cases.outputs == (("C", "float32"),)
+    for before, after in ((cases.integers, loaded.integers), (cases.random, loaded.random)):
+        assert before.fill == after.fill
+        for mine, theirs in zip(
+            before.inputs + before.expected + before.tolerance,
+            after.inputs + after.expected + after.tolerance,
+            strict=True,
+        ):
+            assert (mine is None and theirs is None) or np.array_equal(mine, theirs)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["cases.npz"]
+
+
+def test_nan_and_infinity_must_be_where_they_are_expected() -> None:
+    expected = np.array([np.nan, np.inf, 1.0])
+    tolerance = np.array([np.inf, np.inf, 1e-6])
+    right = expected.astype(np.float32)
+    assert mismatch(right, expected, tolerance) is None
+    for position, value in ((0, 1.0), (2, np.nan), (2, np.inf)):
+        wrong = right.copy()
+        wrong[position] = value
+        assert mismatch(wrong, expected, tolerance) is not None
+
+
+# --- the bench: a kernel that is a Python function over the bench's memory ---------------------------------
+
+
+def run(kernel: Callable[[Array, Array, Guarded], None], text: str = "[i] = A[i] * 2") -> list[Failure | None]:
+    """What the two checks find of a kernel of 5 elements with a workspace of 64 bytes."""
+    cases = cases_of(f"program p[N=5](A: f32[N]) -> B: f32[N]:\n    B{text}\n")
+    bench, workspace = Bench(cases), Guarded(64)
+    found = []
+    for case in (cases.integers, cases.random):
+        bench.load(case, workspace)
+        kernel(view(bench, 0), view(bench, 1), workspace)
+        found.append(bench.verify(workspace))
+    return found
+
+
+def view(bench: Bench, index: int) -> Array:
+    import ctypes
+
+    return np.ctypeslib.as_array(ctypes.cast(bench.addresses[index], ctypes.POINTER(ctypes.c_float)), (6,))
+
+
+def reasons(found: list[Failure | None]) -> list[str | None]:
+    return [failure.reason if failure is not None else None for failure in found]
+
+
+def test_a_right_kernel_passes() -> None:
+    def kernel(a: Array, b: Array, workspace: Guarded) -> None:
+        b[:5] = a[:5] * 2
+
+    assert reasons(run(kernel)) == [None, None]
+
+
+def test_an_element_never_written_shows() -> None:
+    def kernel(a: Array, b: Array, workspace: Guarded) -> None:
+        b[:4] = a[:4] * 2
+
+    assert reasons(run(kernel)) == [Reason.WRONG_RESULT.value] * 2
+
+
+def test_an_accumulation_into_what_was_there_shows() -> None:
+    def kernel(a: Array, b: Array, workspace: Guarded) -> None:
+        b[:5] = np.maximum(b[:5], a[:5]) * 2 if np.isfinite(b[0]) else a[:5] * 2
+
+    assert reasons(run(kernel)) == [None, Reason.WRONG_RESULT.value]
+
+
+def test_scratch_used_before_it_is_written_shows() -> None:
+    def kernel(a: Array, b: Array, workspace: Guarded) -> None:
+        scratch = workspace.view((16,), np.float32)
+        with np.errstate(over="ignore"):
+            b[:5] = a[:5] * 2 + scratch[:5]
+
+    assert reasons(run(kernel)) == [Reason.WRONG_RESULT.value] * 2
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_modified_input_shows(restored: bool) -> None:
+    def kernel(a: Array, b: Array, workspace: Guarded) -> None:
+        b[:5] = a[:5] * 2
+        a[2] = a[2] if restored else -a[2]
+
+    assert reasons(run(kernel)) == [None if restored else Reason.INPUTS_MODIFIED.value] * 2
+
+
+@pytest.mark.parametrize("buffer", ["input", "output", "workspace"])
+def test_a_write_past_the_end_shows(buffer: str) -> None:
+    def kernel(a: Array, b: Array, workspace: Guarded) -> None:
+        b[:5] = a[:5] * 2
+        if buffer == "workspace":
+            workspace._after[0] = 0
+        else:
+            {"input": a, "output": b}[buffer][5] = 1
+
+    assert reasons(run(kernel)) == [Reason.OUT_OF_BOUNDS.value] * 2
+
+
+def test_the_two_fills_are_nan_and_large_in_every_float() -> None:
+    for dtype in (np.float32, np.float64):
+        assert np.isnan(np.frombuffer(bytes([NAN_BYTE] * 8), dtype)).all()
+        large = np.frombuffer(bytes([LARGE_BYTE] * 8), dtype)
+        assert np.isfinite(large).all()
+        assert (large > 1e37).all()
+
+
+def test_buffers_begin_where_numpys_do_and_may_be_empty() -> None:
+    for size in (0, 1, 64, 100_000):
+        guarded = Guarded(size)
+        assert guarded.address % 64 == 16 or size == 0
+        assert Guarded(size, offset=0).address % 64 == 0 or size == 0
+        assert guarded.bytes.nbytes == size
+        assert guarded.intact()
