@@ -21,9 +21,9 @@ from metasched.backend.lower.flatten import arrays, flatten
 from metasched.backend.lower.guards import place_guards
 from metasched.backend.lower.initialise import place_inits
 from metasched.backend.lower.nest import Names
-from metasched.backend.lower.promote import promote
+from metasched.backend.lower.promote import Promotion
 from metasched.backend.lower.registers import Machine, Target
-from metasched.backend.lower.storage import place_storage
+from metasched.backend.lower.storage import Budget, place_storage
 from metasched.backend.lower.strips import split_strips
 from metasched.backend.lower.unroll import check_copies, mark_unrolled
 from metasched.errors import BuildError
@@ -43,8 +43,9 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     names = Names(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
-    nest, storages = place_storage(func, nest, machine)
-    nest, accumulators = promote(nest, storages, machine, names)
+    budget = Budget(machine)
+    nest, storages = place_storage(func, nest, machine, budget)
+    nest, accumulators = Promotion(storages, machine, budget, names).run(nest)
     storages |= accumulators
     check_copies(nest)
     kernel = lir.Kernel(

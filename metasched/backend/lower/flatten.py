@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from metasched.backend import lir
 from metasched.backend.lower.build import OPERATION
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, When
-from metasched.backend.lower.storage import Storage
+from metasched.backend.lower.storage import Storage, relative
 from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.dtypes import INDEX
@@ -89,9 +89,8 @@ class _Flattener:
     def _flatten(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
         storage = self._storages[name]
         flat: Expr = ZERO
-        for index, base, size in zip(indices, storage.base, storage.shape, strict=True):
-            here = index if base is ZERO else Binary(BinOp.SUB, index, base)
-            flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, const(size)), here)
+        for index, size in zip(relative(storage, indices), storage.shape, strict=True):
+            flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, const(size)), index)
         if any(isinstance(x, Load) for x in flat.walk()):
             raise BuildError("indirect index", f"`{name}` is indexed by what another buffer holds")
         return ordered(simplify(flat), depths)

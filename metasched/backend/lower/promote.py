@@ -1,15 +1,147 @@
-"""Accumulators in registers."""
+"""Accumulators in registers.
+
+An update `C[at] = C[at] op x` inside a loop that `at` does not depend on keeps its elements in registers while that
+loop runs: loaded before it, stored after it. Where the reduction starts right before the loop, the registers start
+from `init` and nothing is loaded. The loop is the outermost one such that
+
+* nothing else inside it touches C;
+* every loop inside it that `at` depends on is unrolled, so that each element has a register of its own;
+* the elements fit in the registers that are left.
+
+Where no loop qualifies, the update stays in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from metasched.backend.lower.nest import Names, Nest
+from metasched.backend.lir import ArrayKind
+from metasched.backend.lower.nest import (
+    Assign,
+    Loop,
+    Many,
+    Names,
+    Nest,
+    Path,
+    around,
+    assigns,
+    loads,
+    many,
+    map_assigns,
+    with_body,
+)
 from metasched.backend.lower.registers import Machine
-from metasched.backend.lower.storage import Storage
+from metasched.backend.lower.storage import Budget, Storage, in_registers, shrink
+from metasched.backend.lower.strips import substitute_loop
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Load, LoopKind, Var
 
 
-def promote(
-    stmt: Nest, storages: Mapping[str, Storage], machine: Machine, names: Names
-) -> tuple[Nest, dict[str, Storage]]:
-    return stmt, {}
+class Promotion:
+    """One run of the pass: what is known of storage and registers, and the accumulators made so far."""
+
+    def __init__(self, storages: Mapping[str, Storage], machine: Machine, budget: Budget, names: Names) -> None:
+        self._storages = storages
+        self._machine = machine
+        self._budget = budget
+        self._names = names
+        self._made: dict[str, Storage] = {}
+
+    def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
+        """`stmt` with accumulators in registers, and their storage by name."""
+        return many(self._visit(stmt, (), [])), self._made
+
+    def _visit(self, stmt: Nest, path: Path, before: list[Nest]) -> list[Nest]:
+        """What replaces `stmt`. `before` are the statements before it in its sequence, and may lose some."""
+        if isinstance(stmt, Many):
+            out: list[Nest] = []
+            for child in stmt.stmts:
+                out += self._visit(child, path, out)
+            return out
+        if not isinstance(stmt, Loop):
+            return [stmt]
+        loads_before: list[Nest] = []
+        stores_after: list[Nest] = []
+        if stmt.kind is LoopKind.SERIAL:
+            for inner, update in list(assigns(stmt)):
+                made = self._accumulator(stmt, path, inner, update)
+                if made is not None:
+                    start = _take_start(before, update.block)
+                    loads_before.append(self._load(inner[1:], update, made, start))
+                    stores_after.append(self._store(inner[1:], update, made))
+                    stmt = with_body(stmt, _accumulate(stmt.body, update, made))
+        body = many(self._visit(stmt.body, (*path, stmt), []))
+        return [*loads_before, with_body(stmt, body), *stores_after]
+
+    def _accumulator(self, loop: Loop, path: Path, inner: Path, update: Assign) -> str | None:
+        """A register array for `update` while `loop` runs, where there can be one."""
+        storage = self._storages.get(update.array)
+        if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None:
+            return None
+        if any(loop.var in free_vars(i) for i in update.indices) or not _alone(loop, update):
+            return None
+        # Lanes of vectors outside the loop have registers of their own, too.
+        inside = {x.var: x for x in (*path, *inner) if x.is_vector} | {x.var: x for x in inner}
+        tile = shrink(storage, [(update.indices, inside)])
+        laid_out = in_registers(tile, [(update.indices, inside)], self._machine)
+        if laid_out is None or laid_out[1] > self._budget.left((*path, loop)):
+            return None
+        self._budget.take((*path, loop), laid_out[1])
+        name = self._names.fresh(f"{update.array}.acc")
+        self._made[name] = replace(laid_out[0], name=name)
+        return name
+
+    def _load(self, inner: Path, update: Assign, made: str, start: Assign | None) -> Nest:
+        if start is None:
+            value = Load(update.array, update.indices, update.value.dtype)
+            return self._transfer(inner, replace(update, array=made, value=value, reducer=None), update)
+        # Registers may be set whether or not the element exists: guards over the tile need not hold.
+        tile = {loop.var for loop in inner}
+        guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
+        return self._transfer(
+            inner, replace(update, array=made, value=start.value, guards=guards, reducer=None), update
+        )
+
+    def _store(self, inner: Path, update: Assign, made: str) -> Nest:
+        value = Load(made, update.indices, update.value.dtype)
+        return self._transfer(inner, replace(update, value=value, reducer=None), update)
+
+    def _transfer(self, inner: Path, copy: Assign, update: Assign) -> Nest:
+        """`copy` inside fresh clones of the loops of the tile."""
+        tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+        loops = [loop for loop in inner if loop.var in tile]
+        gone = {loop.var for loop in inner} - tile | update.reduction - update.spatial
+        body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
+        clones = []
+        for loop in loops:
+            var = self._names.fresh(f"{loop.var}_tile")
+            body = substitute_loop(body, loop.var, Var(var))
+            clones.append(replace(loop, var=var))
+        return around(clones, body)
+
+
+def _alone(loop: Loop, update: Assign) -> bool:
+    """Whether `update` is all that touches its buffer inside `loop`."""
+    for _, a in assigns(loop):
+        if a is not update and a.array == update.array:
+            return False
+        if any(load.buffer == update.array for load in loads(a.value)):
+            return False
+    return True
+
+
+def _accumulate(body: Nest, update: Assign, made: str) -> Nest:
+    return map_assigns(body, lambda a: replace(a, array=made) if a is update else a)
+
+
+def _take_start(before: list[Nest], block: str) -> Assign | None:
+    """The statement that starts `block`'s reduction, removed from the end of `before`."""
+    for n in reversed(range(len(before))):
+        found = [a for _, a in assigns(before[n])]
+        if len(found) != 1 or found[0].starts is None:
+            return None
+        if found[0].starts == block:
+            del before[n]
+            return found[0]
+    return None

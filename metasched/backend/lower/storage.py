@@ -11,6 +11,7 @@ and its base is subtracted from the indices. Where a bound is unknown, the whole
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from metasched.backend.lir import ArrayKind
@@ -24,13 +25,17 @@ from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scop
 
 @dataclass(frozen=True)
 class Storage:
-    """An array of `shape`, C order. Element `indices` of the buffer is at `indices - base`."""
+    """An array of `shape`, C order: element `indices` of the buffer is at `indices - base`, in the order of `axes`.
+
+    `shape` goes with `axes`, `base` with the buffer's dimensions.
+    """
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     base: tuple[Expr, ...]
     kind: ArrayKind
+    axes: tuple[int, ...]
 
     @property
     def size(self) -> int:
@@ -40,6 +45,10 @@ class Storage:
         return size
 
 
+Inside = Mapping[str, Loop]
+"""Loops that an array outlives, by variable."""
+
+
 @dataclass(frozen=True)
 class Access:
     """One read or write: the loops around it and what it indexes."""
@@ -47,11 +56,15 @@ class Access:
     path: Path
     indices: tuple[Expr, ...]
 
+    def inside(self, owner: Path) -> Inside:
+        """The loops between `owner` and the access."""
+        return {loop.var: loop for loop in self.path[len(owner) :]}
+
 
 def whole(buffer: Buffer, kind: ArrayKind) -> Storage:
     """A buffer as it is."""
     shape = tuple(_size(e, buffer.name) for e in buffer.shape)
-    return Storage(buffer.name, buffer.dtype, shape, (ZERO,) * len(shape), kind)
+    return Storage(buffer.name, buffer.dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
 
 
 def _size(e: Expr, name: str) -> int:
@@ -71,7 +84,7 @@ def accesses(stmt: Nest) -> dict[str, list[Access]]:
     return found
 
 
-def place_storage(func: Func, stmt: Nest, machine: Machine) -> tuple[Nest, dict[str, Storage]]:
+def place_storage(func: Func, stmt: Nest, machine: Machine, budget: Budget) -> tuple[Nest, dict[str, Storage]]:
     """`stmt` with the loops over explicit register buffers unrolled, and every buffer's storage by name.
 
     Raises BuildError when a buffer of scope `register` cannot be in registers.
@@ -79,24 +92,25 @@ def place_storage(func: Func, stmt: Nest, machine: Machine) -> tuple[Nest, dict[
     storages = {b.name: whole(b, ArrayKind.INPUT) for b in func.inputs}
     storages |= {b.name: whole(b, ArrayKind.OUTPUT) for b in func.outputs}
     found = accesses(stmt)
-    budget = machine.accumulators
     for buffer in func.temps:
         if buffer.name not in found:
             continue
-        used = found[buffer.name]
-        owner = _owner([a.path for a in used])
-        storage = _compact(buffer, used, owner)
+        owner = _owner([a.path for a in found[buffer.name]])
+        parallel = any(loop.kind is LoopKind.PARALLEL for loop in owner)
+        full = whole(buffer, ArrayKind.THREAD if parallel else ArrayKind.SHARED)
+        tile = shrink(full, [(a.indices, a.inside(owner)) for a in found[buffer.name]])
+        storage = _at_most(tile, full)
         if buffer.scope is Scope.REGISTER:
-            stmt = _unroll_over(stmt, storage, used, owner)
-            used = accesses(stmt)[buffer.name]
+            stmt = _unroll_over(stmt, tile, found[buffer.name], owner)
             found = accesses(stmt)
-        needed = registers_of(storage, used, owner, machine)
-        if needed is not None and needed <= budget:
-            storage, budget = replace(_padded(storage, used), kind=ArrayKind.REGISTER), budget - needed
+        laid_out = in_registers(tile, [(a.indices, a.inside(owner)) for a in found[buffer.name]], machine)
+        if laid_out is not None and laid_out[1] <= budget.left(owner):
+            storage = laid_out[0]
+            budget.take(owner, laid_out[1])
         elif buffer.scope is Scope.REGISTER:
+            why = "its indices are not constant" if laid_out is None else f"it takes {laid_out[1]} vector registers"
             raise BuildError(
-                "register tile does not fit",
-                f"`{buffer.name}` of {storage.size} elements is to be in registers; {budget} vector registers are left",
+                "register tile does not fit", f"`{buffer.name}`: {why}; {budget.left(owner)} registers are left"
             )
         storages[buffer.name] = storage
     return stmt, storages
@@ -116,44 +130,55 @@ def _owner(paths: list[Path]) -> Path:
     return shared
 
 
-def _compact(buffer: Buffer, used: list[Access], owner: Path) -> Storage:
-    full = whole(buffer, ArrayKind.SHARED)
-    parallel = any(loop.kind is LoopKind.PARALLEL for loop in owner)
-    dimensions = [_dimension(d, extent, used, owner) for d, extent in enumerate(full.shape)]
-    return replace(
-        full,
-        shape=tuple(size for _, size in dimensions),
-        base=tuple(base for base, _ in dimensions),
-        kind=ArrayKind.THREAD if parallel else ArrayKind.SHARED,
-    )
+def shrink(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storage:
+    """`full` with each dimension the region indexed while the loops inside run, guarded away or not.
+
+    So it may be larger than `full`; a dimension of unknown region stays.
+    """
+    regions: list[tuple[tuple[Expr, ...], dict[str, Expr]]] = [
+        (indices, {name: const(loop.extent) for name, loop in inside.items()}) for indices, inside in used
+    ]
+    shape, bases = list(full.shape), list(full.base)
+    for d in range(len(shape)):
+        found = _region([(indices[d], ranges) for indices, ranges in regions])
+        if found is not None:
+            bases[d], shape[d] = found
+    return replace(full, shape=tuple(shape), base=tuple(bases))
 
 
-def _dimension(d: int, extent: int, used: list[Access], owner: Path) -> tuple[Expr, int]:
-    """Base and size of the region touched in dimension `d`, or all of it."""
-    everything = (ZERO, extent)
+def _at_most(tile: Storage, full: Storage) -> Storage:
+    """`tile`, with a dimension that is no smaller than that of `full` as it is there."""
+    dimensions = [
+        (tile.base[d], size) if size < full.shape[d] else (full.base[d], full.shape[d])
+        for d, size in enumerate(tile.shape)
+    ]
+    return replace(tile, base=tuple(b for b, _ in dimensions), shape=tuple(n for _, n in dimensions))
+
+
+def _region(used: list[tuple[Expr, dict[str, Expr]]]) -> tuple[Expr, int] | None:
+    """Base and size of what the indices touch; None when unknown."""
     first: Expr | None = None
     low, high = 0, 0
-    for access in used:
-        ranges = {loop.var: const(loop.extent) for loop in access.path[len(owner) :]}
+    for index, ranges in used:
         try:
-            lo, span = region(access.indices[d], ranges)
+            lo, span = region(index, ranges)
         except NotAffine:
-            return everything
+            return None
         first = lo if first is None else first
         offset, size = as_int(Binary(BinOp.SUB, lo, first)), as_int(span)
         if offset is None or size is None:
-            return everything
+            return None
         low, high = min(low, offset), max(high, offset + size)
-    if first is None or high - low >= extent:
-        return everything
-    return simplify(Binary(BinOp.ADD, first, const(low))), high - low
+    return None if first is None else (simplify(Binary(BinOp.ADD, first, const(low))), high - low)
 
 
 def relative(storage: Storage, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """`indices` of the buffer as indices of its array."""
-    return tuple(
-        i if b is ZERO else simplify(Binary(BinOp.SUB, i, b)) for i, b in zip(indices, storage.base, strict=True)
-    )
+    return tuple(_minus(indices[axis], storage.base[axis]) for axis in storage.axes)
+
+
+def _minus(index: Expr, base: Expr) -> Expr:
+    return index if base is ZERO else simplify(Binary(BinOp.SUB, index, base))
 
 
 # --- registers -------------------------------------------------------------------------------------------
@@ -171,56 +196,71 @@ def _unroll_over(stmt: Nest, storage: Storage, used: list[Access], owner: Path) 
     return mark(stmt)
 
 
-def vector_dimension(storage: Storage, access: Access) -> tuple[int, Loop] | None:
-    """The dimension a vectorised loop runs along, with the loop. Raises NotAffine when registers cannot hold it."""
-    vectors = [loop for loop in access.path if loop.is_vector]
-    indices = relative(storage, access.indices)
-    for loop in vectors:
-        along = [d for d, i in enumerate(indices) if loop.var in free_vars(i)]
-        if not along:
-            continue
-        (d,) = along if len(along) == 1 else (None,)
-        if d is None or as_int(coefficient(indices[d], loop.var)) != 1:
-            raise NotAffine("a vector with a stride")
-        others = free_vars(indices[d]) - {loop.var}
-        steps = [as_int(coefficient(indices[d], name)) for name in others]
-        steps.append(as_int(substitute(indices[d], dict.fromkeys((*others, loop.var), ZERO))))
-        if any(step is None or step % loop.lanes for step in steps):
-            raise NotAffine("a vector across registers")
-        return d, loop
+def in_registers(
+    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], machine: Machine
+) -> tuple[Storage, int] | None:
+    """`storage` laid out in registers, and how many vector registers it takes.
+
+    None when an index is not constant once loops are unrolled, or accesses disagree on how vectors lie.
+    """
+    lanes: set[tuple[int, int] | None] = set()
+    for indices, inside in used:
+        here = relative(storage, indices)
+        names = frozenset[str]().union(*(free_vars(i) for i in here))
+        if any(loop.kind is LoopKind.PARALLEL for loop in inside.values()):
+            return None
+        if not all(name in inside and inside[name].unroll for name in names):
+            return None
+        try:
+            lanes.add(_vector(here, inside))
+        except NotAffine:
+            return None
+    if len(lanes) != 1:
+        return None
+    (found,) = lanes
+    if found is None:
+        return replace(storage, kind=ArrayKind.REGISTER), storage.size
+    laid_out = _vector_last(storage, *found)
+    return laid_out, registers_needed(laid_out.size, found[1], storage.dtype, machine)
+
+
+def _vector(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:
+    """The dimension that lanes run along, and how many; None for a scalar. Raises NotAffine when neither."""
+    for loop in inside.values():
+        along = [d for d, i in enumerate(indices) if loop.is_vector and loop.var in free_vars(i)]
+        if along:
+            (d, *more) = along
+            others = free_vars(indices[d]) - {loop.var}
+            steps = [as_int(coefficient(indices[d], name)) for name in others]
+            steps.append(as_int(substitute(indices[d], dict.fromkeys((*others, loop.var), ZERO))))
+            if more or as_int(coefficient(indices[d], loop.var)) != 1:
+                raise NotAffine("lanes are not neighbours")
+            if any(step is None or step % loop.lanes for step in steps):
+                raise NotAffine("a vector straddles two registers")
+            return d, loop.lanes
     return None
 
 
-def registers_of(storage: Storage, used: list[Access], owner: Path, machine: Machine) -> int | None:
-    """Vector registers the array takes; None when its indices are not constant once loops are unrolled."""
-    if any(loop.kind is LoopKind.PARALLEL for a in used for loop in a.path[len(owner) :]):
-        return None
-    kinds = set()
-    for access in used:
-        below = {loop.var: loop for loop in access.path[len(owner) :]}
-        for index in relative(storage, access.indices):
-            for name in free_vars(index):
-                if name not in below or not below[name].unroll:
-                    return None
-        try:
-            found = vector_dimension(storage, access)
-        except NotAffine:
-            return None
-        kinds.add(None if found is None else (found[0], found[1].lanes))
-    if len(kinds) != 1:
-        return None
-    (kind,) = kinds
-    if kind is None:
-        return storage.size
-    if kind[0] != len(storage.shape) - 1:
-        return None
-    return registers_needed(_padded(storage, used).size, kind[1], storage.dtype, machine)
+def _vector_last(storage: Storage, d: int, lanes: int) -> Storage:
+    """Dimension `d` last, and a multiple of the lanes, so that no vector straddles two rows."""
+    order = [*(n for n in range(len(storage.shape)) if n != d), d]
+    shape = [storage.shape[n] for n in order]
+    shape[-1] = -(-shape[-1] // lanes) * lanes
+    return replace(storage, shape=tuple(shape), axes=tuple(storage.axes[n] for n in order), kind=ArrayKind.REGISTER)
 
 
-def _padded(storage: Storage, used: list[Access]) -> Storage:
-    """With the last dimension a multiple of the lanes, so that no vector straddles two rows."""
-    found = vector_dimension(storage, used[0])
-    if found is None:
-        return storage
-    lanes = found[1].lanes
-    return replace(storage, shape=(*storage.shape[:-1], -(-storage.shape[-1] // lanes) * lanes))
+class Budget:
+    """Vector registers in use while loops run: what lives around or inside a place counts against it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._total = machine.accumulators
+        self._live: list[tuple[tuple[str, ...], int]] = []
+
+    def left(self, path: Path) -> int:
+        here = tuple(loop.var for loop in path)
+        return self._total - sum(
+            count for there, count in self._live if all(a == b for a, b in zip(here, there, strict=False))
+        )
+
+    def take(self, path: Path, count: int) -> None:
+        self._live.append((tuple(loop.var for loop in path), count))
