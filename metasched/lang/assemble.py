@@ -1,0 +1,182 @@
+"""From tensors built in Python to the tree of a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.ir.dtypes import DType
+from metasched.ir.program import Program
+from metasched.ir.source import (
+    NOWHERE,
+    Argument,
+    Declaration,
+    Let,
+    Param,
+    ProgramDef,
+    Reduce,
+    SourceExpr,
+    Stage,
+)
+from metasched.ir.source_printer import print_program
+from metasched.lang.build import Computed, Parameter, ScalarArgument, Size, Symbol, Tensor, wrong
+from metasched.lang.elaborate import elaborate
+from metasched.lang.extents import bare_uses, stage_axes
+from metasched.lang.programs import read_programs
+from metasched.lang.report import Report, listing
+from metasched.lang.sizes import Sizes
+from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
+
+_FILE = "<python>"
+
+
+def assemble(
+    name: str,
+    inputs: tuple[Tensor | ScalarArgument, ...],
+    outputs: tuple[Tensor, ...],
+    params: tuple[Parameter, ...] | None,
+) -> Program:
+    """The program over what `outputs` reach.
+
+    Its definition is printed and read again, so that mistakes have a text to be shown in.
+
+    Raises:
+        LanguageError: with every mistake in the program.
+    """
+    definition = _definition(name, inputs, outputs, params)
+    definitions, report = read_programs(print_program(definition), _FILE)
+    report.check()
+    (reread,) = definitions
+    assert reread == definition, "the canonical text of a program stands for the program"
+    return elaborate(reread, {}, report)
+
+
+def infer_dtype(stage: Stage, symbols: tuple[Symbol, ...]) -> DType | None:
+    """The dtype of a stage's value; None when it is made of numbers alone."""
+    report = Report("", _FILE)
+    scalars = {s.name: s.dtype for s in symbols if isinstance(s, ScalarArgument)}
+    buffers = {s.name: BufferInfo(s.name, s.dtype, None, NOWHERE) for s in symbols if isinstance(s, Tensor)}
+    spatial, reduce = stage_axes(stage)
+    axes = frozenset(axis.name for axis in spatial + reduce)
+    scope = StageScope(ProgramScope(Sizes(report), scalars, buffers, {}), stage.buffer, axes)
+    return Values(scope, report).dtype(stage.value)
+
+
+def _definition(
+    name: str,
+    inputs: tuple[Tensor | ScalarArgument, ...],
+    outputs: tuple[Tensor, ...],
+    params: tuple[Parameter, ...] | None,
+) -> ProgramDef:
+    symbols = _reachable(inputs, outputs)
+    _check_names(symbols)
+    missing = [s.name for s in symbols if _is_input(s) and not any(s is i for i in inputs)]
+    if missing:
+        raise wrong(f"{listing(missing)} not among the inputs of `{name}`", "list every placeholder and scalar used")
+    given = [o.name for o in outputs if not isinstance(o, Computed)]
+    if given:
+        raise wrong(f"the output {listing(given)} is an input", "an output is what `compute` returns")
+    computed = {s.name: s for s in symbols if isinstance(s, Computed)}
+    used = tuple(s for s in symbols if isinstance(s, Parameter))
+    if params is not None and {id(p) for p in params} != {id(p) for p in used}:
+        raise wrong(
+            f"`params` are {listing(p.name for p in params)}, and the program uses {listing(p.name for p in used)}",
+            "list each parameter once",
+        )
+    tensors = {s.name: s for s in symbols if isinstance(s, Tensor)}
+    output_names = {o.name for o in outputs}
+    between = [c for c in computed.values() if c.name not in output_names and not _shows(c, tensors)]
+    return ProgramDef(
+        name,
+        tuple(Param(p.name, p.default) for p in (used if params is None else params)),
+        tuple(_argument(i) for i in inputs),
+        tuple(_declaration(o) for o in outputs),
+        tuple(Let(s.name, s.value.node) for s in symbols if isinstance(s, Size)),
+        tuple(_declaration(c) for c in between),
+        tuple(_without_ranges(c.stage, tensors) for c in computed.values()),
+    )
+
+
+def _reachable(inputs: tuple[Tensor | ScalarArgument, ...], outputs: tuple[Tensor, ...]) -> tuple[Symbol, ...]:
+    """Every symbol the program needs: what a symbol is made of comes before it, as far as order matters."""
+    found: dict[int, Symbol] = {}
+    open_: set[int] = set()
+
+    def visit(symbol: Symbol) -> None:
+        if id(symbol) in open_:
+            return
+        open_.add(id(symbol))
+        for part in _parts(symbol):
+            visit(part)
+        found[id(symbol)] = symbol
+
+    # Parameters are listed as the first line names them, so shapes are seen before values.
+    for tensor in (*outputs, *inputs):
+        if isinstance(tensor, Tensor):
+            for extent in tensor.shape:
+                for symbol in extent.symbols:
+                    visit(symbol)
+    for symbol in (*outputs, *inputs):
+        visit(symbol)
+    return tuple(found.values())
+
+
+def _parts(symbol: Symbol) -> tuple[Symbol, ...]:
+    shape = tuple(s for n in symbol.shape for s in n.symbols) if isinstance(symbol, Tensor) else ()
+    if isinstance(symbol, Computed):
+        return shape + symbol.value.symbols
+    return symbol.value.symbols if isinstance(symbol, Size) else shape
+
+
+def _check_names(symbols: tuple[Symbol, ...]) -> None:
+    names = [symbol.name for symbol in symbols]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise wrong(f"several things are named {listing(twice)}", "give each its own name")
+
+
+def _is_input(symbol: Symbol) -> bool:
+    return isinstance(symbol, ScalarArgument) or (isinstance(symbol, Tensor) and not isinstance(symbol, Computed))
+
+
+def _argument(argument: Tensor | ScalarArgument) -> Argument:
+    if isinstance(argument, ScalarArgument):
+        return Argument(argument.name, argument.dtype, None)
+    assert argument.dtype is not None
+    return Argument(argument.name, argument.dtype, tuple(n.node for n in argument.shape), argument.const)
+
+
+def _declaration(tensor: Tensor) -> Declaration:
+    if tensor.dtype is None:
+        hint = f"compute({tensor.name!r}, ..., dtype='f32')"
+        raise wrong(f"nothing says which element type `{tensor.name}` has", hint)
+    return Declaration(tensor.name, tensor.dtype, tuple(n.node for n in tensor.shape))
+
+
+def _shows(tensor: Computed, tensors: dict[str, Tensor]) -> bool:
+    """Whether the stage of `tensor` shows its type and shape, so that it needs no declaration."""
+    axes = zip(tensor.stage.axes, tensor.shape, strict=True)
+    return tensor.typed and all(_read_shows(axis.name, n.node, tensor.stage, tensors) for axis, n in axes)
+
+
+def _without_ranges(stage: Stage, tensors: dict[str, Tensor]) -> Stage:
+    """The stage without the ranges of reduction axes that its reads show."""
+    if not isinstance(stage.value, Reduce):
+        return stage
+    axes = tuple(
+        replace(axis, extent=None)
+        if axis.extent is not None and _read_shows(axis.name, axis.extent, stage, tensors)
+        else axis
+        for axis in stage.value.axes
+    )
+    return replace(stage, value=replace(stage.value, axes=axes))
+
+
+def _read_shows(axis: str, extent: SourceExpr, stage: Stage, tensors: dict[str, Tensor]) -> bool:
+    """Whether `axis` stands alone in a dimension whose extent is written the same as `extent`."""
+    return any(
+        use.axis == axis
+        and use.dim < len(tensors[use.buffer].shape)
+        and tensors[use.buffer].shape[use.dim].node == extent
+        for use in bare_uses(stage.value)
+        if use.buffer in tensors
+    )
