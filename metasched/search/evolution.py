@@ -16,7 +16,8 @@ import numpy as np
 
 from metasched.cost.model import Model
 from metasched.search.history import History
-from metasched.search.population import crossover, distinct, draw_parents, keys, legal
+from metasched.search.phases import Phase, Phases
+from metasched.search.population import crossover, distinct, draw, draw_parents, keys, legal
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
 
@@ -52,15 +53,25 @@ class Evolution:
         arms: what to search; at least one.
         model: trained here on what is observed; until then its untrained score ranks.
         seed: with the observations, decides every proposal.
+        config: how a round goes.
+        phases: where the time that training takes is counted.
     """
 
-    def __init__(self, arms: Sequence[Arm], model: Model, seed: int, config: EvolutionConfig | None = None) -> None:
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        model: Model,
+        seed: int,
+        config: EvolutionConfig | None = None,
+        phases: Phases | None = None,
+    ) -> None:
         if not arms:
             raise ValueError("nothing to search: the space has no sketch")
         self.arms = arms
         self.model = model
         self.seed = seed
         self.config = config or EvolutionConfig()
+        self.phases = phases or Phases()
         self.history = History(arms)
         self._fitted = 0
         self.scored = 0
@@ -70,7 +81,8 @@ class Evolution:
 
     def propose(self, count: int) -> list[Candidate]:
         if len(self.history) != self._fitted:
-            self.model.fit(self.history.features, self.history.throughput)
+            with self.phases.timed(Phase.MODEL):
+                self.model.fit(self.history.features, self.history.throughput)
             self._fitted = len(self.history)
         rng = np.random.default_rng([self.seed, len(self.history)])
         pool = Pool([keys(self.history.rows(n)) for n in range(len(self.arms))])
@@ -86,7 +98,7 @@ class Evolution:
         share = max(self.config.fresh, self.config.population // len(self.arms))
         drawn = []
         for n, arm in enumerate(self.arms):
-            fresh = distinct(legal(arm, arm.sample(rng, share)), np.empty(0, np.uint64))
+            fresh = draw(rng, arm, share)
             drawn.append(fresh)
             start = np.concatenate([self.history.elite(n, self.config.elite), fresh])
             self._score(pool, n, distinct(start, np.empty(0, np.uint64)))
@@ -153,30 +165,3 @@ class Evolution:
                 taken.add(candidate)
                 chosen.append(candidate)
         return chosen
-
-
-class RandomSearch:
-    """The strategy `random`: draws from the prior, each once. The baseline that a search has to beat."""
-
-    def __init__(self, arms: Sequence[Arm], seed: int) -> None:
-        if not arms:
-            raise ValueError("nothing to search: the space has no sketch")
-        self.arms = arms
-        self.seed = seed
-        self.history = History(arms)
-
-    def observe(self, results: Sequence[Observation]) -> None:
-        self.history.add(results)
-
-    def propose(self, count: int) -> list[Candidate]:
-        rng = np.random.default_rng([self.seed, len(self.history)])
-        chosen: dict[Candidate, None] = {}
-        for _ in range(20 * count):
-            if len(chosen) == count:
-                break
-            n = int(rng.integers(len(self.arms)))
-            for row in legal(self.arms[n], self.arms[n].sample(rng, 1)):
-                candidate = Candidate(n, tuple(int(v) for v in row))
-                if candidate not in self.history:
-                    chosen[candidate] = None
-        return list(chosen)

@@ -61,3 +61,17 @@ def legal(arm: Arm, rows: Rows) -> Rows:
     rows = arm.repair(rows)
     kept: Rows = rows[arm.mask(rows)]
     return kept
+
+
+# How often a first population is drawn again while constraints leave too little of it.
+REDRAWS = 16
+
+
+def draw(rng: np.random.Generator, arm: Arm, count: int) -> Rows:
+    """Distinct legal rows from the prior: up to `count`, fewer where most of the prior is illegal or it is small."""
+    found = np.empty((0, len(arm.columns)), dtype=np.int64)
+    for _ in range(REDRAWS):
+        found = distinct(np.concatenate([found, legal(arm, arm.sample(rng, count))]), np.empty(0, np.uint64))
+        if len(found) >= count // 2:
+            break
+    return found[:count]

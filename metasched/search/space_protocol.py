@@ -75,3 +75,18 @@ class Strategy(Protocol):
     def propose(self, count: int) -> list[Candidate]: ...
 
     def observe(self, results: Sequence[Observation]) -> None: ...
+
+
+class SearchSpace(Protocol):
+    """A program's space, as the tuning loop sees it."""
+
+    @property
+    def arms(self) -> Sequence[Arm]: ...
+
+    def trace(self, candidate: Candidate) -> str:
+        """The candidate's trace as text. Raises `ScheduleError` when it is not legal after all."""
+        ...
+
+    def locate(self, trace: str) -> Candidate | None:
+        """The candidate of which `trace` returns this text; None for a trace that is not of this space."""
+        ...

@@ -6,7 +6,8 @@ import numpy as np
 
 from metasched.cost.features import NAMES
 from metasched.cost.model import CostModel
-from metasched.search.evolution import Evolution, EvolutionConfig, RandomSearch
+from metasched.search.evolution import Evolution, EvolutionConfig
+from metasched.search.random import RandomSearch
 from metasched.search.space_protocol import Observation, Strategy
 
 SEEDS = range(12)

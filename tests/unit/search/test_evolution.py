@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.search.evolution import Evolution, EvolutionConfig, RandomSearch
+from metasched.search.evolution import Evolution, EvolutionConfig
+from metasched.search.random import RandomSearch
 from metasched.search.space_protocol import Candidate, Observation
 
 from .conftest import Bench, Toy

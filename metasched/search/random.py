@@ -1,0 +1,38 @@
+"""Random search: the baseline that every other strategy has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metasched.search.history import History
+from metasched.search.population import draw
+from metasched.search.space_protocol import Arm, Candidate, Observation
+
+
+class RandomSearch:
+    """The strategy `random`: draws from the prior, each once."""
+
+    def __init__(self, arms: Sequence[Arm], seed: int) -> None:
+        if not arms:
+            raise ValueError("nothing to search: the space has no sketch")
+        self.arms = arms
+        self.seed = seed
+        self.history = History(arms)
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        self.history.add(results)
+
+    def propose(self, count: int) -> list[Candidate]:
+        rng = np.random.default_rng([self.seed, len(self.history)])
+        chosen: dict[Candidate, None] = {}
+        for _ in range(20 * count):
+            if len(chosen) == count:
+                break
+            n = int(rng.integers(len(self.arms)))
+            for row in draw(rng, self.arms[n], 1):
+                candidate = Candidate(n, tuple(int(v) for v in row))
+                if candidate not in self.history:
+                    chosen[candidate] = None
+        return list(chosen)
