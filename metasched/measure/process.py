@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -113,7 +114,7 @@ class WorkerProcess:
         self._starts = 0
         self._requests = 0
         self._peak = 0
-        self._closed = False
+        self._closed = threading.Event()
 
     @property
     def pid(self) -> int | None:
@@ -125,18 +126,18 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start a process unless one is there; it gets ready by itself."""
-        if self._process is None and not self._closed:
+        if self._process is None and not self._closed.is_set():
             self._decoder = Decoder()
             self._ready = False
             self._served = 0
             self._starts += 1
             self._process = self._spawn(self._launch)
-            if self._closed:  # in the meantime
+            if self._closed.is_set():  # in the meantime
                 self._process.kill()
 
     def await_ready(self) -> None:
         """Have a process that is idle and ready; raises `WorkerBug` when one does not start."""
-        if self._closed:
+        if self._closed.is_set():
             raise WorkerLost(Loss.CRASH, "closed", "")
         self.start()
         if self._ready:
@@ -177,7 +178,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         """End the process for good. May be called while another thread waits for an answer."""
-        self._closed = True
+        self._closed.set()
         process = self._process
         if process is not None:
             process.kill()
@@ -268,7 +269,7 @@ class WorkerProcess:
             code = process.wait()
         self.kill()
         tail = _tail(self._stderr)
-        if code == -signal.SIGKILL and not self._closed:
+        if code == -signal.SIGKILL and not self._closed.is_set():
             return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, "killed by the system")
         if _NO_MEMORY.search(tail):
             return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, tail.decode(errors="replace"))

@@ -126,6 +126,10 @@ class LocalRunner:
             self._jobs.put(_Job(program, candidate, future, best_s, {}))
         return future
 
+    def prepare(self, program: Program) -> None:
+        """Begin to compute what a program's candidates will be checked against; else the first candidate does."""
+        self._expected(program)
+
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
     ) -> Iterator[Measurement]:
@@ -191,10 +195,7 @@ class LocalRunner:
         while more is not None:
             if more.future.set_running_or_notify_cancel():
                 batch.append(more)
-                key = (more.candidate.program, more.candidate.params)
-                if key not in self._data:
-                    self._data[key] = self._building.submit(self._prepare, more)
-                    under_way.append(self._data[key])
+                under_way.append(self._expected(more.program))
                 under_way.append(self._building.submit(self._build, more))
             more = self._next(under_way) if len(batch) < _MAX_BATCH else None
         wait(under_way)
@@ -246,7 +247,9 @@ class LocalRunner:
 
     def _run(self, job: _Job) -> None:
         assert job.artefact is not None
-        data = self._data[job.candidate.program, job.candidate.params].result()
+        started = time.perf_counter()
+        data = self._expected(job.program).result()
+        job.phases["reference"] = time.perf_counter() - started
         # A worker that is still starting would disturb what is timed.
         for worker in (*self._builders, self._runner):
             worker.await_ready()
@@ -275,23 +278,30 @@ class LocalRunner:
         self._best[task] = min(self._best.get(task, float("inf")), float(np.median(times)))
         job.finish(times, bool(answer.body["raced"]))
 
-    def _prepare(self, job: _Job) -> Path:
-        """Have a builder compute a program's data and expected results; the file that holds them."""
-        started = time.perf_counter()
-        candidate = job.candidate
-        name = hashlib.sha256(json.dumps((candidate.program, candidate.params)).encode()).hexdigest()[:16]
-        given = given_inputs(job.program.func, self._inputs, self._settings.seed)
+    def _expected(self, program: Program) -> Future[Path]:
+        """The file of a program's data and expected results; asked for when the program is first seen."""
+        key = (str(program), program.params)
+        with self._lock:
+            if key not in self._data:
+                self._data[key] = self._building.submit(self._prepare, program)
+            return self._data[key]
+
+    def _prepare(self, program: Program) -> Path:
+        """Have a builder compute a program's data and expected results."""
+        text = str(program)
+        name = hashlib.sha256(json.dumps((text, program.params)).encode()).hexdigest()[:16]
+        given = given_inputs(program.func, self._inputs, self._settings.seed)
         given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
         _save(given, given_path)
         body = {
-            "program": candidate.program,
-            "params": candidate.params,
+            "program": text,
+            "params": program.params,
             "given": str(given_path),
             "ranges": given.ranges,
             "seed": self._settings.seed,
             "path": str(path),
         }
-        what = f"computing the expected result of {job.program.key}"
+        what = f"computing the expected result of {program.key}"
         builder = self._idle.get()
         try:
             answer = builder.request(Message(Kind.PREPARE, body), self._settings.limits.prepare_s)
@@ -302,8 +312,7 @@ class LocalRunner:
         if answer.kind is Kind.FAILED:
             raise CheckError(f"{what} failed: {_text(answer)}")
         if answer.kind is not Kind.DONE:
-            raise WorkerBug(f"{what} failed", _text(answer), candidate)
-        job.phases["reference"] = time.perf_counter() - started
+            raise WorkerBug(f"{what} failed", _text(answer), Candidate(text, program.params, "", ""))
         return path
 
 

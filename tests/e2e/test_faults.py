@@ -21,7 +21,7 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 
 WORKERS = Path(__file__).parent / "workers"
 PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
-LIMITS = Limits(build_s=2.0, run_s=2.0, memory_bytes=300 << 20, recycle_bytes=250 << 20)
+LIMITS = Limits(build_s=1.5, run_s=1.5, memory_bytes=300 << 20, recycle_bytes=250 << 20)
 
 
 @pytest.fixture
@@ -34,11 +34,13 @@ def settings(limits: Limits = LIMITS, builders: int = 2) -> RunnerSettings:
     return RunnerSettings(threads=1, builders=builders, limits=limits, worker="faulty_worker")
 
 
-@pytest.fixture
-def runner(importable: None) -> Iterator[LocalRunner]:
-    with LocalRunner(settings()) as made:
-        made.wait_ready()
-        yield made
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LocalRunner]:
+    """One for many tests: none of what they do to it may matter to the next."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(str(WORKERS))
+        with LocalRunner(settings()) as made:
+            yield made
 
 
 def measure(runner: LocalRunner, *traces: str) -> list[Measurement]:
@@ -102,7 +104,7 @@ def test_what_a_candidate_prints_does_not_reach_the_protocol(runner: LocalRunner
 
 
 def test_the_best_time_is_passed_on_for_racing(runner: LocalRunner) -> None:
-    first, second = runner.measure(PROGRAM, ["good", "good"], "target", best_s=0.125)
+    first, second = runner.measure(PROGRAM, ["good", "good"], "another target", best_s=0.125)
     assert first.times == (0.25, 0.125)
     assert second.times == (0.25, 0.125)
     assert dict(first.phases) | {"reference": 0} == {"build": 0.5, "run": 0.25, "reference": 0}
@@ -143,9 +145,10 @@ def test_workers_are_replaced_when_they_have_grown(importable: None) -> None:
 
 
 def test_closing_ends_what_is_under_way(importable: None) -> None:
+    others = set(psutil.Process().children())
     runner = LocalRunner(settings(Limits(), builders=1))
     runner.wait_ready()
-    workers = psutil.Process().children()
+    workers = set(psutil.Process().children()) - others
     assert len(workers) == 2
     futures = [runner.submit(PROGRAM, trace, "target") for trace in ("build:hang", "good")]
     time.sleep(0.1)
