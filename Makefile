@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt bench fuzz clean
+.PHONY: help setup run test lint fmt docs bench fuzz clean
 
 help:
 	@echo "make run     tune three real programs on this machine and print one table (under three minutes)"
 	@echo "make test    lint, types and every test"
 	@echo "make lint    ruff and mypy"
 	@echo "make fmt     format the code"
+	@echo "make docs    write docs/primitives.md from the primitives' own documentation"
 	@echo "make bench   every benchmark under benchmarks/, one JSON object a line"
 	@echo "make fuzz    the property tests, with many more examples"
 
@@ -39,6 +40,9 @@ lint: $(STAMP)
 fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
 
 test: lint
 	$(BIN)/python -m pytest

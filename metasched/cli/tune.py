@@ -51,7 +51,11 @@ def run(args: Namespace, console: Console) -> int:
     if args.json:
         console.print_json(result(program.key, kernel, last))
     else:
-        console.print(summary(program.key, kernel, last, args.db))
+        console.print(summary(program.key, kernel, last))
+        settings = "".join(f" -D {key}={value}" for key, value in args.params)
+        console.print(
+            f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
+        )
     return 0
 
 
@@ -70,15 +74,15 @@ def result(task: str, kernel: Kernel, last: Progress | None) -> dict[str, object
     }
 
 
-def summary(task: str, kernel: Kernel, last: Progress | None, db: str) -> str:
-    """What a person wants to know at the end: the time, what failed, the trace to paste back, and where it is kept."""
+def summary(task: str, kernel: Kernel, last: Progress | None) -> str:
+    """What a person wants to know at the end: the time, what failed, and the trace to paste back."""
     lines = []
     if last is not None and last.best_s is not None:
         speed = "" if last.gflops is None else f", {last.gflops:.1f} GFLOP/s"
         lines.append(f"{task}: {duration(last.best_s)}{speed} after {last.trials} trials")
         if last.failures:
             lines.append(failures(last.failures))
-    return "\n".join([*lines, "", str(kernel.trace), "", f"Kept in {db}. See it work: metasched replay --db {db} ..."])
+    return "\n".join([*lines, "", str(kernel.trace).rstrip()])
 
 
 COMMAND = Command("tune", "Find the fast schedule of a program on this machine.", add_arguments, run)

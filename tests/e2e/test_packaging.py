@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = """
 import metasched, metasched.rules, metasched.grammar
-from importlib.metadata import entry_points
 from metasched.lang import parse_program
 for module in (metasched, metasched.rules, metasched.grammar):
     print(module.__file__)

@@ -1,4 +1,4 @@
-"""What the README shows, works when pasted."""
+"""What the documentation shows, works when pasted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-PROGRAMS = re.findall(r"^```\n(program .*?)^```$", README, re.DOTALL | re.MULTILINE)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = [
+    pytest.param(text, id=f"{page.name}: {text.split('[')[0]}")
+    for page in PAGES
+    for text in re.findall(r"^```\n(program .*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+]
 
 
 def run(code: str, folder: Path) -> str:
@@ -42,18 +47,18 @@ def test_every_example_runs_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "metasched.db").exists()
 
 
-@pytest.mark.parametrize("text", PROGRAMS, ids=lambda text: text.split("[")[0])
+@pytest.mark.parametrize("text", PROGRAMS)
 def test_every_program_parses(text: str) -> None:
     from metasched.lang import parse_program
 
-    assert parse_program(text).flops > 0
+    assert parse_program(text).name in text
 
 
 def test_every_link_leads_somewhere() -> None:
     broken = [
         f"{page.name}: {target}"
-        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert not broken

@@ -1,0 +1,40 @@
+"""Whether memory stays: growth of the parent, and the most a worker holds, over 1,000 candidates of dense + ReLU 512^3."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import metasched as ms
+import psutil
+from benchmarks.registry import Options, Result
+from benchmarks.tuning import program
+from metasched.measure.records import Limits
+from metasched.search.progress import Progress
+
+_WARM = 64  # by then everything that is loaded once has been loaded
+_MB = 1e6
+
+
+def run(options: Options) -> Iterator[Result]:
+    trials = 96 if options.quick else 1000
+    process = psutil.Process()
+    parent: list[float] = []
+    workers: list[float] = []
+
+    def watch(progress: Progress) -> None:
+        if progress.trials >= _WARM:
+            parent.append(process.memory_info().rss / _MB)
+            workers.append(max((child.memory_info().rss / _MB for child in process.children()), default=0.0))
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = ms.Target.detect(threads=options.threads)
+        db = f"sqlite:///{folder}/records.db"
+        ms.tune(program("dense_relu"), trials=trials, db=db, target=target, progress=watch)
+    yield {
+        "case": f"dense_relu, {trials} candidates",
+        "parent_mb": parent[-1],
+        "parent_growth_mb": parent[-1] - parent[0],
+        "worker_max_mb": max(workers),
+        "worker_limit_mb": Limits().memory_bytes / _MB,
+    }
