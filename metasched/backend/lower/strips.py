@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.backend.lower.nest import Assign, Loop, Names, Nest, loops, map_assigns, map_children
+from metasched.backend.lower.nest import Assign, Loop, Names, Nest, assigns, loops, map_assigns, map_children
 from metasched.errors import BuildError
 from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 
 def split_strips(stmt: Nest, names: Names) -> Nest:
-    """Raises BuildError for a vectorised or a parallel loop inside a vectorised one."""
+    """Raises BuildError for a vectorised or a parallel loop inside a vectorised one, or around a reduction over it."""
     stmt = map_children(stmt, lambda child: split_strips(child, names))
-    if not (isinstance(stmt, Loop) and stmt.is_vector):
+    if not isinstance(stmt, Loop) or stmt.kind is LoopKind.SERIAL:
+        return stmt
+    _require_independent(stmt)
+    if not stmt.is_vector:
         return stmt
     for inner in loops(stmt.body):
         if inner.kind is not LoopKind.SERIAL:
@@ -26,6 +29,15 @@ def split_strips(stmt: Nest, names: Names) -> Nest:
     if stmt.extent <= stmt.lanes or isinstance(stmt.body, Assign) or (stmt.unroll and _straight(stmt.body)):
         return stmt
     return _split(stmt, names)
+
+
+def _require_independent(loop: Loop) -> None:
+    for _, a in assigns(loop):
+        if a.reducer is not None and loop.var in a.reduction - a.spatial:
+            raise BuildError(
+                f"{loop.kind.value} loop carries a reduction",
+                f"`{a.block}` reduces over `{loop.var}`; rfactor it first",
+            )
 
 
 def _straight(body: Nest) -> bool:
