@@ -89,6 +89,11 @@ def print_instruction(instruction: Instruction) -> str:
     return text
 
 
+def print_decision(decision: Decision) -> str:
+    """What a random variable took, as text."""
+    return print_value(decision)
+
+
 def print_value(value: Value | Decision) -> str:
     """An argument or a decision as text."""
     match value:
