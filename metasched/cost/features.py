@@ -50,7 +50,7 @@ CHUNK = 2048
 
 STATEMENT_NAMES = (
     *("flops", "iterations", "arithmetic", "divisions", "special", "choices", "waste"),
-    *("live_guards", "vector_guards"),
+    *("live_guards", "vector_guards", "unrolled_guards"),
     *("reduces", "inner_reduction", "reduction"),
     *("lanes", "vector_extent", "useful_lanes", "inside_vector", "contiguous", "broadcast", "strided", "store_step"),
     *("copies", "code_bytes", "tile_operations", "accumulators", "register_pressure", "held"),

@@ -47,6 +47,7 @@ class Core:
     l1_ways: int = 8
     l2_ways: int = 16
     usable: float = 0.8
+    operand_registers: int = 4
 
 
 CORE = Core()

@@ -37,13 +37,17 @@ UNROLL_LIMIT = "unroll_limit"
 
 @dataclass(frozen=True)
 class LoopInfo:
-    """A loop above a statement. `limits` are the unroll limits in force inside it (slots)."""
+    """A loop above a statement.
+
+    `limited`: an unroll limit is in force on it. `alone`: its body is one loop or one block.
+    """
 
     var: str
     extent: int
     kind: LoopKind
     lanes: int | None
-    limits: tuple[int, ...]
+    limited: bool
+    alone: bool
     reduces: bool
 
 
@@ -77,7 +81,11 @@ class Guard:
 
 @dataclass(frozen=True)
 class Statement:
-    """A block with its loops, outermost first. The store is the first access."""
+    """A block with its loops, outermost first. The store is the first access.
+
+    `limit` is the unroll limit (a slot) for the run of loops right above the block: its own, which holds for every
+    loop, or the innermost loop's.
+    """
 
     name: str
     loops: tuple[LoopInfo, ...]
@@ -89,6 +97,8 @@ class Statement:
     reduces: bool
     updates_only: bool
     shared_loops: int
+    limit: int | None
+    own_limit: bool
 
     @property
     def store(self) -> Access:
@@ -181,8 +191,9 @@ def _loads(value: Expr) -> Iterator[Load]:
     return (node for node in value.walk() if isinstance(node, Load))
 
 
-def _limits(annotations: tuple[Annotation, ...], table: Table) -> tuple[int, ...]:
-    return tuple(table.slot(a.value) for a in annotations if a.key == UNROLL_LIMIT and isinstance(a.value, Expr))
+def _limit(annotations: tuple[Annotation, ...], table: Table) -> int | None:
+    found = [a.value for a in annotations if a.key == UNROLL_LIMIT and isinstance(a.value, Expr)]
+    return table.slot(found[-1]) if found else None
 
 
 def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
@@ -193,18 +204,18 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
         for node in binding.walk()
         if isinstance(node, Var)
     }
-    block_limits = _limits(site.block.annotations, table)
-    limits: tuple[int, ...] = ()
+    limited = False
     out = []
     for loop in site.loops:
-        limits += _limits(loop.annotations, table)
+        limited = limited or _limit(loop.annotations, table) is not None
         out.append(
             LoopInfo(
                 loop.var,
                 table.slot(loop.extent),
                 loop.kind,
                 table.slot(loop.lanes) if loop.kind is LoopKind.VECTORIZED and loop.lanes is not None else None,
-                limits + block_limits,
+                limited,
+                not isinstance(loop.body, Seq),
                 loop.var in reducing,
             )
         )
@@ -230,6 +241,8 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
                 is_register=buffer.scope is Scope.REGISTER,
                 alloc=depths.get(name),
             )
+    own = _limit(block.annotations, table)
+    nearest = [limit for loop in site.loops if (limit := _limit(loop.annotations, table)) is not None]
     guards, opaque = _guards(tuple(substitute(g, values) for g in block.guards), loop_of, table)
     return Statement(
         block.name,
@@ -242,6 +255,8 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
         reduces=block.reducer is not None,
         updates_only=block.reducer is not None and block.init is None,
         shared_loops=0,
+        limit=own if own is not None else nearest[-1] if nearest else None,
+        own_limit=own is not None,
     )
 
 

@@ -35,12 +35,13 @@ def capacities(machine: Machine) -> tuple[float, float, float]:
 class Vector:
     """How a statement uses vectors.
 
-    `strips` counts vectors along the vectorised loop, `useful` is the share of lanes at work, `inside` the product of
-    the loops inside it.
+    `steps` counts vectors of `lanes` along the vectorised loop and `strips` the machine's vectors that they take;
+    `useful` is the share of lanes at work, `inside` the product of the loops inside it.
     """
 
     lanes: Array
     extent: Array
+    steps: Array
     strips: Array
     useful: Array
     inside: Array
@@ -125,13 +126,14 @@ class View:
         depth = self.statement.vector
         one = self.full(1.0)
         if depth is None:
-            return Vector(one, one, one, one, one)
+            return Vector(one, one, one, one, one, one)
         slot = self.statement.loops[depth].lanes
         lanes = self.full(float(slot is None)) + (0.0 if slot is None else self.sizes[slot])
         extent = self.extents[depth]
-        strips = np.ceil(extent / lanes)
+        steps = np.ceil(extent / lanes)
+        strips = steps * np.ceil(lanes * (8 * self.statement.store.element_bytes / self.machine.vector_bits))
         inside = np.multiply.reduce(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
-        return Vector(lanes, extent, strips, extent / (strips * lanes), inside)
+        return Vector(lanes, extent, steps, strips, extent / (steps * lanes), inside)
 
     def _vector_steps(self) -> list[Array]:
         """For each access, elements between neighbouring lanes; 0 is a broadcast, 1 contiguous."""
@@ -144,27 +146,24 @@ class View:
     def _unroll(self) -> tuple[Array, Array]:
         """(loops, rows) 1 where a loop is unrolled, and how many copies of the statement that makes.
 
-        Unrolled are loops marked so, loops that index a register buffer, and innermost runs of serial and vector
-        loops whose product stays within the unroll limit.
+        Unrolled are loops marked so, loops that index a register buffer, and the innermost run of loops as far out as
+        the product of their steps stays within the unroll limit.
         """
         unrolled = np.zeros((self.depth, self.rows), np.float32)
         product = self.full(1.0)
-        alive = np.ones(self.rows, dtype=bool)
+        joins = np.ones(self.rows, dtype=bool)
         for loop in reversed(range(self.depth)):
             info = self.statement.loops[loop]
-            product = product * self.strips[loop]
-            if info.kind is LoopKind.PARALLEL:
-                break
-            if info.limits and info.kind is not LoopKind.UNROLLED:
-                limit = self.sizes[info.limits[0]]
-                for slot in info.limits[1:]:
-                    limit = np.maximum(limit, self.sizes[slot])
-                alive = alive & (product <= limit)
-                unrolled[loop] = alive
-            if info.kind is LoopKind.UNROLLED or self._indexes_registers(loop):
+            product = product * (self.vector.steps if loop == self.statement.vector else self.extents[loop])
+            always = info.kind is LoopKind.UNROLLED
+            limited = self.statement.limit is not None and (info.limited or self.statement.own_limit)
+            if not info.alone or not (limited or always) or info.kind is LoopKind.PARALLEL:
+                joins = np.zeros(self.rows, dtype=bool)
+            elif self.statement.limit is not None and not always:
+                joins = joins & (product <= self.sizes[self.statement.limit])
+            unrolled[loop] = joins
+            if always or self._indexes_registers(loop):
                 unrolled[loop] = 1.0
-            elif not info.limits:
-                alive = np.zeros(self.rows, dtype=bool)
         copies = np.multiply.reduce(np.where(unrolled > 0, self.strips, 1.0), axis=0)
         return unrolled, copies * self.full(1.0)
 
@@ -238,10 +237,11 @@ class View:
         for loop in reversed(range(self.depth)):
             flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
             whole[loop] = whole[loop + 1] * flat
-        held = np.maximum(at_level(whole, place), float(self.statement.store.is_register))
+        accumulators = self.vectors(0, level, place)
+        fits = accumulators <= self.machine.registers - CORE.operand_registers
+        held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)
-        accumulators = self.vectors(0, level, place)
         return Tile(level, place, runs, operations, accumulators, loads, broadcasts, held)
 
 
@@ -263,15 +263,18 @@ def arithmetic(view: View) -> Columns:
 
 
 def guards(view: View) -> Columns:
-    """Guards that stay, and those of them that mask vector lanes."""
+    """Guards that stay, those of them that mask vector lanes, and those that stay conditions in unrolled code."""
     statement = view.statement
-    total, vector = view.full(statement.opaque_guards), view.full(0.0)
+    total, vector, inner = view.full(statement.opaque_guards), view.full(0.0), view.full(0.0)
     for guard in statement.guards:
         live = view.ranges.live(guard)
         total = total + live
         if statement.vector is not None and guard.value.uses(statement.vector):
             vector = vector + live
-    return {"live_guards": total, "vector_guards": vector}
+        used = [loop for loop in guard.value.loops if loop != statement.vector]
+        if used:
+            inner = inner + live * np.max([view.unrolled[loop] * (view.extents[loop] > 1) for loop in used], axis=0)
+    return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
 
 
 def vectors(view: View) -> Columns:
@@ -296,13 +299,12 @@ def vectors(view: View) -> Columns:
 def registers(view: View) -> Columns:
     """Unrolling and the register tile."""
     tile = view.tile
-    need = tile.accumulators + np.minimum(tile.broadcasts, 1.0) + np.minimum(tile.loads - tile.broadcasts, 4.0)
     return {
         "copies": view.copies,
         "code_bytes": code_bytes(view),
         "tile_operations": tile.operations,
         "accumulators": tile.accumulators,
-        "register_pressure": need / view.machine.registers,
+        "register_pressure": tile.accumulators / (view.machine.registers - CORE.operand_registers),
         "held": tile.held,
         "loads_per_operation": tile.loads / tile.operations,
         "broadcasts_per_operation": tile.broadcasts / tile.operations,
@@ -353,12 +355,10 @@ def cycles(view: View, speedup: Array) -> Columns:
     loads = np.where(tile.held > 0, tile.loads / tile.operations, plain_loads + float(statement.reduces))
     store = np.where(view.steps[0] > 1, view.vector.lanes, 1.0)
     stores = np.where(tile.held > 0, tile.accumulators / (tile.operations * tile.runs), store)
-    spilled = np.maximum(tile.accumulators + 3.0 - view.machine.registers, 0.0) / np.maximum(tile.accumulators, 1.0)
-    spilled = spilled * tile.held
-    ports = np.maximum((loads + spilled) / CORE.loads, (stores + spilled) / CORE.stores)
+    ports = np.maximum(loads / CORE.loads, stores / CORE.stores)
     latency = view.full(0.0)
     if statement.reduces:
-        chain = np.where(tile.held > 0, CORE.operation_latency, CORE.memory_round_trip)
+        chain = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
         latency = chain / tile.accumulators
     overhead = CORE.loop_overhead / view.copies
     crowded = np.maximum(code_bytes(view) / CORE.code_bytes - 1.0, 0.0)
