@@ -1,0 +1,1 @@
+"""Tensor programs: nodes, index arithmetic, queries, printing, and what well formed means."""
