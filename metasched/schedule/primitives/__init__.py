@@ -1,0 +1,1 @@
+"""The transformations and random variables of a schedule, a file each."""
