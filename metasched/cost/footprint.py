@@ -153,7 +153,7 @@ def footprint(access: Access, ranges: Ranges) -> Footprint:
 
 def flat_step(access: Access, mark: Footprint, ranges: Ranges, loop: int) -> Array:
     """Elements in storage between what `access` touches at one iteration of `loop` and at the next."""
-    total = np.zeros(ranges.rows, np.float32)
+    total: Array = np.zeros(ranges.rows, np.float32)
     for dim, stride in zip(access.dims, mark.strides, strict=True):
         if dim.uses(loop):
             total = total + ranges.step(dim, loop) * stride

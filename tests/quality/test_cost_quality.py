@@ -1,0 +1,61 @@
+"""Whether the cost model ranks: statistics on a simulated machine, whose truth the roofline only partly knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metasched.cost.baseline import analytic_efficiency
+from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.model import CostModel
+from tests.unit.cost.conftest import COLUMNS, Machine, dense_relu, draw_rows
+
+
+def column(features: np.ndarray, name: str) -> np.ndarray:
+    return features[:, NAMES.index(name)].astype(np.float64)
+
+
+def measured_throughput(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A machine with slower second-level cache, dear masks and loops, and noise of three percent."""
+
+    def cycles(name: str) -> np.ndarray:
+        return np.exp2(column(features, f"s0.{name}"))
+
+    time = np.maximum(cycles("core_cycles"), 2.5 * cycles("l2_cycles")) + 4 * cycles("l3_cycles")
+    time *= 1 + 0.7 * column(features, "s0.vector_guards") + 3 / np.exp2(column(features, "s0.copies"))
+    time *= np.exp(rng.normal(0, 0.03, len(time)))
+    return time.min() / time
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    ranks = [np.argsort(np.argsort(x)) for x in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+@pytest.fixture(scope="module")
+def population() -> np.ndarray:
+    rows = np.unique(draw_rows(4000, seed=1), axis=0)
+    features = FeatureProgram(dense_relu(500, 512, 512), COLUMNS, Machine())(rows)
+    return np.random.default_rng(0).permutation(features)
+
+
+@pytest.mark.parametrize(("samples", "least"), [(16, 0.75), (64, 0.88), (256, 0.94)])
+def test_the_model_ranks_unseen_candidates(samples: int, least: float, population: np.ndarray) -> None:
+    y = measured_throughput(population, np.random.default_rng(2))
+    model = CostModel()
+    model.fit(population[:samples], y[:samples])
+    assert rank_correlation(model.predict(population[samples:]), y[samples:]) > least
+
+
+def test_what_it_likes_best_is_nearly_the_best(population: np.ndarray) -> None:
+    y = measured_throughput(population, np.random.default_rng(2))
+    regrets, blind = [], []
+    for seed in range(8):
+        order = np.random.default_rng(seed).permutation(len(y))
+        known, unseen = order[:64], order[64:]
+        model = CostModel(seed)
+        model.fit(population[known], y[known] / y[known].max())
+        regrets.append(y[unseen][np.argsort(-model.predict(population[unseen]))[:8]].max())
+        blind.append(y[unseen][np.argsort(-analytic_efficiency(population[unseen]))[:8]].max())
+    assert np.median(regrets) > 0.9 * y.max()
+    assert np.mean(regrets) > np.mean(blind)
