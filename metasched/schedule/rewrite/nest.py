@@ -44,9 +44,11 @@ def whole(it: IterVar) -> Span:
     return Span(ZERO, it.extent, True)
 
 
-def loop_name(ctx: Context, iter_name: str, block: str) -> str:
-    """The name of a new loop over an iteration variable: that name if it was never used, else with the block's."""
-    if iter_name not in query.names(ctx.func) | ctx.taken:
+def loop_name(ctx: Context, iter_name: str, block: str, bare: bool) -> str:
+    """The name of a new loop over an iteration variable: with the block's name in it, unless the loop is the variable
+    (`bare`) and the name was never used.
+    """
+    if bare and iter_name not in query.names(ctx.func) | ctx.taken:
         return ctx.fresh(iter_name)
     return ctx.fresh(f"{iter_name}_{block.replace('.', '_')}")
 
@@ -58,19 +60,20 @@ def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence
     iteration variables that hold in addition. The block's old bindings and guards do not count.
     """
     order = sorted(block.iters, key=lambda it: it.kind is IterKind.REDUCE)
-    loop_vars = {it.name: Var(loop_name(ctx, it.name, block.name)) for it in order}
+    lows = {it.name: simplify(spans.get(it.name, whole(it)).lo) for it in order}
+    loop_vars = {it.name: Var(loop_name(ctx, it.name, block.name, lows[it.name] == ZERO)) for it in order}
     bindings: dict[str, Expr] = {}
     conditions: list[Expr] = []
     for it in block.iters:
         span, var = spans.get(it.name, whole(it)), loop_vars[it.name]
-        lo = simplify(span.lo)
+        lo = lows[it.name]
         bindings[it.name] = var if lo == ZERO else Binary(BinOp.ADD, lo, var)
         conditions += _conditions(it, span, bindings[it.name], var)
     conditions += [substitute(g, bindings) for g in guards]
     stmt: Stmt = replace(
         block,
         bindings=tuple(bindings[it.name] for it in block.iters),
-        guards=tuple(dict.fromkeys(simplify_sides(g) for g in conditions)),
+        guards=tuple(dict.fromkeys(conditions)),
     )
     for it in reversed(order):
         stmt = For(loop_vars[it.name].name, simplify(spans.get(it.name, whole(it)).extent), stmt)

@@ -1,0 +1,167 @@
+"""Which instances of its blocks a small concrete program runs, by enumerating them.
+
+Every instance is in its domain. Blocks that write outputs run every instance exactly once. A block that writes an
+intermediate buffer may be recomputed, every instance of an element as often as the others. Iterations of parallel
+and vector loops neither read nor write what another one writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.ir import query
+from metasched.ir.affine import as_int, free_vars
+from metasched.ir.evaluate import evaluate
+from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Select
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+
+LIMIT = 4096  # iterations of a block's loops, and points of its domain
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The instances of a block that run, in order: values of loops and of iteration variables, a row each."""
+
+    block: Block
+    above: tuple[For, ...]
+    loops: Array
+    iters: Array
+    extents: tuple[int, ...]
+
+
+def coverage_violations(func: Func) -> Iterator[str]:
+    """What is wrong with the instances that run, a sentence each; nothing is said of what is too large to enumerate."""
+    outputs = {b.name for b in func.outputs}
+    known: dict[str, Instances] = {}
+    for block in query.blocks(func):
+        found = instances(block, query.loops_above(func, block.name))
+        if found is not None:
+            known[block.name] = found
+            exactly_once = query.writes(block) in outputs
+            yield from (f"block `{block.name}`: {v}" for v in _domain(found, exactly_once))
+    for loop in query.loops(func):
+        if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
+            yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
+
+
+def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
+    """The instances of a block, or None when they are not known or more than `LIMIT`."""
+    sizes = [as_int(x.extent) for x in above]
+    extents = [as_int(it.extent) for it in block.iters]
+    if any(n is None for n in (*sizes, *extents)):
+        return None
+    counts = [n for n in sizes if n is not None]
+    domain = tuple(n for n in extents if n is not None)
+    if np.prod(counts, dtype=float) > LIMIT or np.prod(domain, dtype=float) > LIMIT:
+        return None
+    rows = int(np.prod(counts, dtype=np.int64))
+    loops = np.indices(counts).reshape(len(counts), rows).T
+    env = {x.var: loops[:, n] for n, x in enumerate(above)}
+    runs = np.ones(rows, np.bool_)
+    for guard in block.guards:
+        runs &= _column(guard, env, rows).astype(np.bool_)
+    iters = np.stack([_column(b, env, rows) for b in block.bindings], axis=1) if block.iters else np.zeros((rows, 0))
+    return Instances(block, above, loops[runs], iters[runs].astype(np.int64), domain)
+
+
+def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
+    return np.broadcast_to(np.asarray(evaluate(e, env)), (rows,))
+
+
+def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
+    block, iters = found.block, found.iters
+    outside = [n for n, size in enumerate(found.extents) if ((iters[:, n] < 0) | (iters[:, n] >= size)).any()]
+    for n in outside:
+        yield f"`{block.iters[n].name}` leaves its domain of {found.extents[n]}"
+    if outside:
+        return
+    counts = np.zeros(found.extents, np.int64)
+    np.add.at(counts, tuple(iters.T), 1)
+    spatial_axes = [n for n, it in enumerate(block.iters) if it.kind is IterKind.SPATIAL]
+    reduce_axes = tuple(n for n, it in enumerate(block.iters) if it.kind is IterKind.REDUCE)
+    most = counts.max(axis=reduce_axes, keepdims=True) if reduce_axes else counts
+    if exactly_once and counts.max(initial=0) > 1:
+        yield f"instance {_point(block, counts > 1)} runs {counts.max()} times"
+    missing = (counts == 0) if exactly_once else (counts == 0) & (most > 0)
+    if missing.any() and not _leaves_out(block):
+        yield f"instance {_point(block, missing)} does not run"
+    if ((counts > 0) & (counts != most)).any():
+        yield f"instance {_point(block, (counts > 0) & (counts != most))} runs less often than others of its element"
+    if not iters.size and spatial_axes:
+        yield "no instance runs"
+
+
+def _leaves_out(block: Block) -> bool:
+    """Whether a guard is over several iteration variables, so that some combinations of them are not in the domain."""
+    parts = [free_vars(b) for b in block.bindings]
+    return any(not any(free_vars(g) <= part for part in parts) for g in block.guards)
+
+
+def _point(block: Block, where: Any) -> str:
+    first = np.argwhere(where)[0]
+    return "(" + ", ".join(f"{it.name} = {value}" for it, value in zip(block.iters, first, strict=True)) + ")"
+
+
+# --- loops that run at once ------------------------------------------------------------------------------
+
+
+def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[str]:
+    inside = query.blocks_under(loop)
+    names = {b.name for b in inside}
+    everywhere = query.blocks(func)
+    outputs = {b.name for b in func.outputs}
+    for writer in inside:
+        buffer = query.writes(writer)
+        found = known.get(writer.name)
+        if found is None:
+            continue
+        shared = buffer in outputs or any(buffer in query.reads(r) and r.name not in names for r in everywhere)
+        if shared and _overlaps(found, loop):
+            yield f"several iterations write the same elements of `{buffer}`, which is read after it"
+        for reader in inside:
+            other = known.get(reader.name)
+            if buffer in query.reads(reader) and other is not None and not _own(found, other, loop, buffer):
+                yield f"`{reader.name}` reads elements of `{buffer}` that other iterations write"
+
+
+def _keys(found: Instances, loop: For, columns: Array) -> set[tuple[int, ...]]:
+    """Rows of the loops down to `loop`, and the columns."""
+    at = next(n for n, x in enumerate(found.above) if x.var == loop.var)
+    return set(map(tuple, np.concatenate([found.loops[:, : at + 1], columns], axis=1).tolist()))
+
+
+def _overlaps(found: Instances, loop: For) -> bool:
+    at = next(n for n, x in enumerate(found.above) if x.var == loop.var)
+    spatial = [n for n, it in enumerate(found.block.iters) if it.kind is IterKind.SPATIAL]
+    per_iteration = _keys(found, loop, found.iters[:, spatial])
+    return len({(*key[:at], *key[at + 1 :]) for key in per_iteration}) < len(per_iteration)
+
+
+def _own(writer: Instances, reader: Instances, loop: For, buffer: str) -> bool:
+    """Whether all that an iteration surely reads, it writes itself. Reads under a condition are not looked at."""
+    written = _keys(writer, loop, _elements(writer, writer.block.store.indices))
+    for load in _unconditional(reader.block.store.value):
+        known = load.buffer == buffer and not any(query.loads(i) for i in load.indices)
+        if known and not _keys(reader, loop, _elements(reader, load.indices)) <= written:
+            return False
+    return True
+
+
+def _elements(found: Instances, indices: tuple[Expr, ...]) -> Array:
+    env = {it.name: found.iters[:, n] for n, it in enumerate(found.block.iters)}
+    rows = len(found.iters)
+    at = [_column(i, env, rows) for i in indices]
+    return np.stack(at, axis=1) if at else np.zeros((rows, 0), np.int64)
+
+
+def _unconditional(e: Expr) -> Iterator[Load]:
+    if isinstance(e, Load):
+        yield e
+    for child in (e.cond,) if isinstance(e, Select) else e.children():
+        assert isinstance(child, Expr)
+        yield from _unconditional(child)

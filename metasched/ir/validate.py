@@ -1,0 +1,286 @@
+"""What a well-formed tensor program is, as a check that runs: `validate` states it, rule by rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from metasched.errors import MetaschedError
+from metasched.ir import query
+from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, free_vars, linear, simplify
+from metasched.ir.coverage import coverage_violations
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    LoopKind,
+    Seq,
+    Stmt,
+    Var,
+)
+from metasched.ir.printer import print_expr, print_func
+
+
+class InvalidProgram(MetaschedError):
+    """A program that breaks the rules of `metasched.ir.validate`; `violations` lists how, a sentence each."""
+
+    def __init__(self, func: Func, violations: tuple[str, ...]) -> None:
+        self.violations = violations
+        lines = "\n".join(f"  - {v}" for v in violations)
+        super().__init__(f"`{func.name}` is not a well-formed program:\n{lines}\n\n{print_func(func)}")
+
+
+def validate(func: Func, free: Iterable[str] = ()) -> None:
+    """Check a program, scheduled or not. Raises InvalidProgram with all violations found.
+
+    `free` are the free tile variables that extents, bindings and guards may use. That blocks cover their
+    domains is checked by enumeration, so only for small concrete programs.
+    """
+    variables = frozenset(free)
+    found = [*_names(func, variables), *_shapes(func, variables), *_tree(func.body)]
+    for block, above in _blocks(func.body, ()):
+        found += [f"block `{block.name}`: {v}" for v in _block(func, block, above, variables)]
+    for loop, _ in _loops(func.body, ()):
+        found += [f"loop `{loop.var}`: {v}" for v in _loop(loop, variables)]
+    found += _order(func)
+    if not found:
+        found += coverage_violations(func)
+    if found:
+        raise InvalidProgram(func, tuple(dict.fromkeys(found)))
+
+
+# --- names, buffers, tree --------------------------------------------------------------------------------
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _names(func: Func, free: frozenset[str]) -> Iterator[str]:
+    loop_vars = [x.var for x, _ in _loops(func.body, ())]
+    scalars = [s.name for s in func.scalars]
+    kinds = {
+        "buffer": [b.name for b in func.buffers()] + scalars,
+        "block": [b.name for b, _ in _blocks(func.body, ())],
+        "loop": loop_vars + scalars + sorted(free),
+    }
+    for kind, names in kinds.items():
+        for name in _repeated(names):
+            yield f"the name `{name}` stands for more than one {kind}"
+    arguments = sorted([b.name for b in func.inputs] + scalars)
+    if sorted(func.order) != arguments:
+        yield f"the arguments' order lists {sorted(func.order)}, the arguments are {arguments}"
+
+
+def _shapes(func: Func, free: frozenset[str]) -> Iterator[str]:
+    for buffer in func.buffers():
+        for extent in buffer.shape:
+            yield from _extent(f"buffer `{buffer.name}`: dimension", extent, free)
+
+
+def _extent(what: str, extent: Expr, free: frozenset[str]) -> Iterator[str]:
+    unknown = free_vars(extent) - free
+    value = as_int(extent)
+    if unknown:
+        yield f"{what} {print_expr(extent)} depends on `{min(unknown)}`"
+    elif value is not None and value < 1:
+        yield f"{what} {print_expr(extent)} is less than 1"
+
+
+def _tree(stmt: Stmt) -> Iterator[str]:
+    if isinstance(stmt, Seq):
+        if len(stmt.stmts) < 2:
+            yield "a sequence holds fewer than two statements"
+        if any(isinstance(s, Seq) for s in stmt.stmts):
+            yield "a sequence is directly inside another"
+    for child in stmt.children():
+        if isinstance(child, Stmt):
+            yield from _tree(child)
+
+
+Path = tuple[For, ...]
+
+
+def _blocks(stmt: Stmt, above: Path) -> Iterator[tuple[Block, Path]]:
+    if isinstance(stmt, Block):
+        yield stmt, above
+    elif isinstance(stmt, For):
+        yield from _blocks(stmt.body, (*above, stmt))
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            yield from _blocks(child, above)
+
+
+def _loops(stmt: Stmt, above: Path) -> Iterator[tuple[For, Path]]:
+    if isinstance(stmt, For):
+        yield stmt, above
+        yield from _loops(stmt.body, (*above, stmt))
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            yield from _loops(child, above)
+
+
+# --- loops -----------------------------------------------------------------------------------------------
+
+
+def _loop(loop: For, free: frozenset[str]) -> Iterator[str]:
+    yield from _extent("extent", loop.extent, free)
+    if loop.kind is LoopKind.VECTORIZED and loop.lanes is None:
+        yield "it is vectorized without a number of lanes"
+    if loop.kind is not LoopKind.VECTORIZED and loop.lanes is not None:
+        yield f"it has lanes and is not vectorized but {loop.kind.value}"
+    if loop.lanes is not None:
+        yield from _extent("number of lanes", loop.lanes, free)
+    if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
+        for block in query.blocks_under(loop):
+            for it, binding in zip(block.iters, block.bindings, strict=False):
+                if it.kind is IterKind.REDUCE and loop.var in free_vars(binding):
+                    yield f"it is {loop.kind.value}, and `{block.name}` reduces over it"
+
+
+# --- blocks ----------------------------------------------------------------------------------------------
+
+
+def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Iterator[str]:
+    yield from (f"iteration variable `{n}` is there twice" for n in _repeated(it.name for it in block.iters))
+    if len(block.iters) != len(block.bindings):
+        yield f"{len(block.iters)} iteration variables have {len(block.bindings)} bindings"
+        return
+    loop_vars = frozenset(x.var for x in above)
+    for it, binding in zip(block.iters, block.bindings, strict=True):
+        yield from _extent(f"`{it.name}`: extent", it.extent, free)
+        yield from (f"binding of `{it.name}`: {v}" for v in _index(binding, loop_vars, free))
+    for guard in block.guards:
+        if not guard.dtype.is_bool:
+            yield f"guard {print_expr(guard)} is not a condition"
+        unknown = free_vars(guard) - loop_vars - free
+        if unknown:
+            yield f"guard {print_expr(guard)} uses `{min(unknown)}`, which is no loop around the block"
+    yield from _store(func, block)
+    yield from _value(func, block, free)
+    yield from _reads(func, block)
+
+
+def _index(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> Iterator[str]:
+    unknown = free_vars(binding) - loop_vars - free
+    if unknown:
+        yield f"`{min(unknown)}` is no loop around the block"
+    if query.loads(binding):
+        yield "it reads a buffer"
+    elif not _quasi_affine(binding, loop_vars):
+        yield f"{print_expr(binding)} is not quasi-affine in the loops"
+
+
+def _quasi_affine(e: Expr, loop_vars: frozenset[str]) -> bool:
+    """A sum of loops, and of quotients and remainders of such sums, with coefficients free of loops."""
+    try:
+        _, terms = linear(e, loop_vars)
+    except NotAffine:
+        return False
+    for digit, coefficient in terms.items():
+        if free_vars(coefficient) & loop_vars:
+            return False
+        if isinstance(digit, Var):
+            continue
+        if not (isinstance(digit, Binary) and digit.op in (BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)):
+            return False
+        if free_vars(digit.b) & loop_vars or not _quasi_affine(digit.a, loop_vars):
+            return False
+    return True
+
+
+def _store(func: Func, block: Block) -> Iterator[str]:
+    name = block.store.buffer
+    buffer = next((b for b in func.buffers() if b.name == name), None)
+    if buffer is None:
+        yield f"it writes `{name}`, which is not declared"
+        return
+    if any(b.name == name for b in func.inputs):
+        yield f"it writes the input `{name}`"
+    if len(block.store.indices) != len(buffer.shape):
+        yield f"it writes `{name}` of rank {len(buffer.shape)} with {len(block.store.indices)} indices"
+        return
+    iters = {it.name: it for it in block.iters}
+    shown = [e.name for e in block.store.indices if isinstance(e, Var)]
+    yield from (f"it writes `{name}` with `{n}` in two places" for n in _repeated(shown))
+    for index, extent in zip(block.store.indices, buffer.shape, strict=True):
+        it = iters.get(index.name) if isinstance(index, Var) else None
+        if it is not None:
+            if it.kind is not IterKind.SPATIAL:
+                yield f"it writes `{name}` at its reduction variable `{it.name}`"
+            if simplify(it.extent) != simplify(extent):
+                yield f"`{it.name}` has {print_expr(it.extent)} values, its dimension of `{name}` {print_expr(extent)}"
+        elif index != ZERO or simplify(extent) != ONE:
+            yield f"it writes `{name}` at {print_expr(index)}, which is not one of its iteration variables"
+    for it in block.iters:
+        if it.kind is IterKind.SPATIAL and it.name not in shown and simplify(it.extent) != ONE:
+            yield f"`{it.name}` is spatial, and does not index `{name}`"
+
+
+def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
+    reduces = [it.name for it in block.iters if it.kind is IterKind.REDUCE]
+    if block.reducer is None and reduces:
+        yield f"`{reduces[0]}` is a reduction variable, and there is no reduction"
+    if block.reducer is None and block.init is not None:
+        yield "it has an `init`, and is no reduction"
+    if block.init is not None and (query.loads(block.init) or free_vars(block.init) & set(reduces)):
+        yield "its `init` depends on more than the element"
+    known = {it.name for it in block.iters} | {s.name for s in func.scalars} | free
+    target = next((b for b in func.buffers() if b.name == block.store.buffer), None)
+    for e in [block.store.value] if block.init is None else [block.store.value, block.init]:
+        unknown = free_vars(e) - known
+        if unknown:
+            yield f"it uses `{min(unknown)}`, which is not one of its iteration variables"
+        if target is not None and e.dtype is not target.dtype:
+            yield f"it writes {e.dtype} to `{target.name}` of {target.dtype}"
+
+
+def _reads(func: Func, block: Block) -> Iterator[str]:
+    declared = {b.name: b for b in func.buffers()}
+    for load in query.loads(block.store.value):
+        buffer = declared.get(load.buffer)
+        if buffer is None:
+            yield f"it reads `{load.buffer}`, which is not declared"
+            continue
+        if load.buffer == block.store.buffer:
+            yield f"it reads `{load.buffer}`, which it writes"
+        if len(load.indices) != len(buffer.shape):
+            yield f"it reads `{load.buffer}` of rank {len(buffer.shape)} with {len(load.indices)} indices"
+        if load.type is not buffer.dtype:
+            yield f"it reads `{load.buffer}` of {buffer.dtype} as {load.type}"
+        for index in load.indices:
+            if not index.dtype.is_integer:
+                yield f"it reads `{load.buffer}` at an index of {index.dtype}"
+
+
+# --- order -----------------------------------------------------------------------------------------------
+
+
+def _order(func: Func) -> Iterator[str]:
+    """Everything is written, by one block or by an initialisation and its updates, before it is read."""
+    blocks = query.blocks(func)
+    inputs = {b.name for b in func.inputs}
+    written: set[str] = set()
+    for block in blocks:
+        for name in query.reads(block):
+            if name not in inputs and name not in written:
+                yield f"block `{block.name}`: it reads `{name}` before anything writes it"
+        written.add(query.writes(block))
+    for buffer in (*func.outputs, *func.temps):
+        mine = [b for b in blocks if query.writes(b) == buffer.name]
+        if not mine:
+            yield f"nothing writes `{buffer.name}`"
+        elif mine[0].reducer is not None and mine[0].init is None:
+            yield f"block `{mine[0].name}`: it accumulates into `{buffer.name}`, which nothing initialises"
+        for first, second in pairwise(mine):
+            if first.reducer is not None or second.reducer is None or second.init is not None or len(mine) > 2:
+                yield f"`{first.name}` and `{second.name}` both write `{buffer.name}`"
+        if mine:
+            first_read = next((n for n, b in enumerate(blocks) if buffer.name in query.reads(b)), len(blocks))
+            if first_read < blocks.index(mine[-1]):
+                yield f"block `{blocks[first_read].name}`: it reads `{buffer.name}` before it is complete"
