@@ -152,7 +152,8 @@ class StageBuilder:
             message = f"nothing says which element type `{stage.buffer}` has"
             hint = f"declare it before the stage, `{stage.buffer}: f32[...]`, or cast the value, `f32(...)`"
             self._report.error(stage.at, message, hint)
-        return BufferInfo(stage.buffer, dtype, shape if len(shape) == len(self._spatial) else None, stage.at)
+        settled = len(shape) == len(self._spatial) and not self._disagreement
+        return BufferInfo(stage.buffer, dtype, shape if settled else None, stage.at)
 
     def _untyped(self) -> bool:
         """Whether the value consists of numbers alone, rather than of something that is wrong itself."""
