@@ -1,12 +1,13 @@
-"""Whether memory stays: growth of the parent, and the most a worker holds, over 1,000 candidates of dense + ReLU 512^3."""
+"""Whether memory stays: how the parent grows, and the most a worker holds, over 1,000 candidates of one program."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
 
-import metasched as ms
 import psutil
+
+import metasched as ms
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import program
 from metasched.measure.records import Limits

@@ -55,9 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append(row(name, compare(name, {OURS: trace}, PEERS, args.threads)))
     print()
     print(table(rows, "<>>>>>>"))
-    print(
-        f"\n{args.threads} threads; medians, each side in a process of its own. A ratio above 1 means metasched is faster."
-    )
+    print(f"\n{args.threads} threads; medians, each side in its own process. A ratio above 1: metasched is faster.")
     print(f"NumPy: {blas_name()}. Naive Numba, njit(parallel=True, fastmath=True):\n    {NAIVE}")
     print(f"{time.perf_counter() - start:.0f} s in all.")
     return 0

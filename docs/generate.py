@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from metasched.schedule.primitive import Declaration, registry
@@ -10,10 +11,10 @@ PAGE = Path(__file__).parent / "primitives.md"
 HEAD = """\
 # Primitives and random variables
 
-Every method of a `Schedule`, from its own declaration in `metasched/schedule/primitives/` (written by `make docs`; a test
-compares). A block, loop or random variable is given by the handle that an earlier method returned.
+Every method of a `Schedule`, from its own declaration in `metasched/schedule/primitives/` (written by `make docs`; a
+test compares). A block, loop or random variable is given by the handle that an earlier method returned.
 """
-KINDS = (
+KINDS: tuple[tuple[str, Callable[[Declaration], bool]], ...] = (
     ("Looking", lambda d: d.pure and not d.random),
     ("Transforming", lambda d: not d.pure),
     ("Random variables", lambda d: d.random),

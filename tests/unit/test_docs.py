@@ -11,7 +11,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
