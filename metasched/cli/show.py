@@ -7,9 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metasched.backend.lir_printer import print_kernel
+from metasched.backend.lower import lower
+from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_program, params
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import kernel_of
+from metasched.ir.nodes import Func
+from metasched.ir.printer import print_func
 
 if TYPE_CHECKING:
     from metasched.api import Program
@@ -24,7 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, summary in (
         ("program", "the program, in the canonical form (what is shown by default)"),
         ("space", "its search space: per block, which rule applied, or why not"),
-        ("loops", "the scheduled program, of --trace, --db, or the best guess"),
+        ("schedule", "the scheduled program, of --trace, --db, or the best guess (the default with --trace or --db)"),
+        ("loops", "the plain loops it is lowered to"),
         ("llvm", "the LLVM code of that schedule"),
         ("asm", "the machine code of that schedule"),
     ):
@@ -37,7 +43,7 @@ def run(args: Namespace, console: Console) -> int:
     if args.trace and args.db:
         raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
     program = api.load_program(args.program, **params(args.params))
-    what = args.what or ("loops" if args.trace or args.db else "program")
+    what = args.what or ("schedule" if args.trace or args.db else "program")
     console.print(VIEWS[what](program, args).rstrip("\n"))
     return 0
 
@@ -52,14 +58,21 @@ def _space(program: Program, args: Namespace) -> str:
     return str(api.space(program, rules=args.rules).explain())
 
 
+def _schedule(program: Program, args: Namespace) -> str:
+    return print_func(_scheduled(program, args))
+
+
 def _loops(program: Program, args: Namespace) -> str:
+    return print_kernel(lower(_scheduled(program, args), Target.detect()))
+
+
+def _scheduled(program: Program, args: Namespace) -> Func:
     from metasched import api
 
     if args.trace:
         # The schedule is shown even where the backend could not compile it.
-        trace = api.parse_trace(Path(args.trace).read_text(encoding="utf-8"))
-        return str(trace.apply_to(program))
-    return str(kernel_of(program, args.trace, args.db).trace.apply_to(program))
+        return api.parse_trace(Path(args.trace).read_text(encoding="utf-8")).apply_to(program).func
+    return kernel_of(program, None, args.db).trace.apply_to(program).func
 
 
 def _llvm(program: Program, args: Namespace) -> str:
@@ -73,6 +86,7 @@ def _asm(program: Program, args: Namespace) -> str:
 VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
     "program": _program,
     "space": _space,
+    "schedule": _schedule,
     "loops": _loops,
     "llvm": _llvm,
     "asm": _asm,
