@@ -1,0 +1,101 @@
+"""Features of one statement where they follow what lowering does: unrolling, accumulators, vector widths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.operations import count
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Binary, BinOp, Call, Const, Expr, For, Func, Load, Node, Reducer, Scope, Var, lift
+
+from .conftest import COLUMNS, Machine, dense_relu
+
+A, B = (Load(name, (Var("i"),), DType.F32) for name in "AB")
+
+
+def value(func: Func, row: list[int], name: str, machine: Machine | None = None) -> float:
+    """A feature of one row, back from its logarithm."""
+    features = FeatureProgram(func, COLUMNS, machine or Machine())(np.array([row]))[0]
+    return float(np.exp2(features[NAMES.index(name)]) - 1)
+
+
+def with_loops(func: Func, change: dict[str, dict[str, object]]) -> Func:
+    """`func` with fields of some loops replaced."""
+
+    def visit(node: Node) -> Node:
+        node = node.map(visit)
+        return replace(node, **change[node.var]) if isinstance(node, For) and node.var in change else node
+
+    return func.map(visit)
+
+
+def in_memory(func: Func) -> Func:
+    """`func` with its accumulators in a plain buffer."""
+    return replace(func, temps=tuple(replace(b, scope=Scope.GLOBAL) for b in func.temps))
+
+
+@pytest.mark.parametrize(
+    ("limit", "copies"),
+    [(1, 1), (2, 2), (15, 2), (16, 16), (64, 64), (255, 64)],  # 2 strips of j2, 8 of i2, 4 of k1
+)
+def test_the_innermost_run_is_unrolled_within_the_limit(limit: int, copies: int) -> None:
+    assert value(in_memory(dense_relu()), [4, 8, 4, 32, 4, limit], "s0.copies") == pytest.approx(copies, rel=1e-5)
+
+
+def test_nothing_is_unrolled_without_a_limit() -> None:
+    func = with_loops(in_memory(dense_relu()), {"i1": {"annotations": ()}})
+    assert value(func, [4, 8, 4, 32, 4, 512], "s0.copies") == pytest.approx(1)
+
+
+def test_loops_over_a_register_buffer_are_unrolled_whatever_the_limit() -> None:
+    assert value(dense_relu(), [4, 8, 4, 32, 4, 1], "s0.copies") == pytest.approx(16, rel=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "held"), [(8, 1), (14, 1), (15, 0)])
+def test_accumulators_are_held_where_they_fit(rows: int, held: int) -> None:
+    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, rows, 4, 32, 4, 64]]))[0]
+    assert features[NAMES.index("s0.held")] == held
+
+
+def test_accumulators_are_not_held_where_loops_stay() -> None:
+    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, 8, 4, 32, 4, 8]]))[0]
+    assert features[NAMES.index("s0.held")] == 0
+
+
+def test_a_vector_wider_than_a_register_takes_several() -> None:
+    wide = with_loops(dense_relu(), {"j2_b": {"lanes": Const(32)}})
+    row = [4, 8, 4, 32, 4, 64]
+    assert value(wide, row, "s0.accumulators") == pytest.approx(16, rel=1e-5)
+    narrow = Machine(vector_bits=256)
+    assert value(dense_relu(), row, "s0.accumulators", narrow) == pytest.approx(32, rel=1e-5)
+
+
+def test_a_guard_over_unrolled_loops_stays_a_condition_there() -> None:
+    func = dense_relu(500, 512, 512)
+    assert value(func, [4, 8, 4, 32, 4, 64], "s0.unrolled_guards") == pytest.approx(1)
+    assert value(func, [1, 1, 4, 32, 4, 64], "s0.unrolled_guards") == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("e", "reducer", "flops", "instructions"),
+    [
+        (A * B, Reducer.SUM, 2, 1.0),
+        (A + B, Reducer.SUM, 2, 2.0),
+        (A, Reducer.MAX, 1, 1.0),
+        (Binary(BinOp.MAX, A, lift(0.0, A)), None, 1, 1.0),
+        (A / B, None, 1, 8.0),
+        (Call("exp", (A,), DType.F32), None, 1, 14.0),
+        (A, None, 0, 1.0),
+    ],
+)
+def test_operations(e: Expr, reducer: Reducer | None, flops: int, instructions: float) -> None:
+    found = count(e, reducer)
+    assert (found.flops, found.instructions) == (flops, instructions)
+
+
+def test_index_arithmetic_is_no_work() -> None:
+    assert count(Load("A", (Var("i") * 4 + 1,), DType.F32), None).flops == 0
