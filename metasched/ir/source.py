@@ -51,7 +51,10 @@ class SourceNode:
 
 @dataclass(frozen=True)
 class SourceExpr(SourceNode):
-    pass
+    @property
+    def start(self) -> At:
+        """Where the expression begins; `at` of an operation is its operator."""
+        return min((node.at for node in self.walk() if node.at != NOWHERE), default=NOWHERE)
 
 
 @dataclass(frozen=True)

@@ -310,9 +310,9 @@ def min(value: Callable[..., ValueLike] | ValueLike, *others: ValueLike) -> Valu
 
 
 def _extremum(reducer: Reducer, value: Callable[..., ValueLike] | ValueLike, others: tuple[ValueLike, ...]) -> Value:
-    if isinstance(value, (Value, int, float)):
-        return call(reducer.value, value, *others)
-    return _reduction(reducer, value, others)
+    if callable(value):
+        return _reduction(reducer, value, others)
+    return call(reducer.value, value, *others)
 
 
 def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:

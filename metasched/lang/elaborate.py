@@ -129,7 +129,7 @@ class _Elaborator:
     def _extent(self, name: str, e: SourceExpr) -> int | None:
         value = self._sizes.size(e)
         if value is not None and value < 1:
-            self._report.error(e.at, f"an extent of `{name}` is {value}", "extents are at least 1")
+            self._report.error(e.start, f"an extent of `{name}` is {value}", "extents are at least 1")
             return None
         return value
 

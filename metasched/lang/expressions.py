@@ -124,7 +124,7 @@ class ExpressionReader:
             case Operation(op=BinOp.LT, a=Name(name=name) as variable, b=extent):
                 return Axis(name, extent, at=variable.at)
         self._report.error(
-            item.at,
+            item.start,
             "an iteration variable belongs here",
             "write a name, `k`, or a name with its range, `k < 512`; index arithmetic goes on the right-hand side",
         )

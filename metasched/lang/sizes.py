@@ -82,7 +82,7 @@ class Sizes:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            self._report.error(e.at, f"a size is a whole number, and `{print_source(e)}` is {value}")
+            self._report.error(e.start, f"a size is a whole number, and `{print_source(e)}` is {value}")
             return None
         return value
 

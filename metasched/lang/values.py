@@ -140,7 +140,7 @@ class Values:
             hint = f"write `1 if {text} else 0`"
         else:
             hint = f"types are never converted silently; cast it: `{want}({text})`"
-        self._report.error(e.at, f"`{text}` is {got} where {want} is needed", hint)
+        self._report.error(e.start, f"`{text}` is {got} where {want} is needed", hint)
 
     def _constant(self, value: Number, want: DType, e: SourceExpr) -> Const | None:
         text = print_source(e)
@@ -349,14 +349,14 @@ class Values:
         data = next((node for node in index.walk() if isinstance(node, Read)), None)
         if data is not None:
             message = f"the index `{print_source(index)}` depends on the data in `{data.buffer}`"
-            self._report.error(index.at, message, "an index is arithmetic on iteration variables and sizes")
+            self._report.error(index.start, message, "an index is arithmetic on iteration variables and sizes")
             return None
         built = self.build(index, INDEX, facts)
         if built is None:
             return None
         if self._divides_by_nonpositive(index):
             message = f"the index `{print_source(index)}` divides by what may not be positive"
-            self._report.error(index.at, message, "in an index, `//` and `%` take a positive size on the right")
+            self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
             return None
         built = simplify(built)
         lo, hi = facts.range(built)
@@ -384,7 +384,7 @@ class Values:
         if hi >= extent:
             conditions.append(f"{text} < {extent}")
         hint = f"guard the read: `{print_source(read)} if {' and '.join(conditions)} else 0`" if lo != hi else ""
-        self._report.error(index.at, message, hint)
+        self._report.error(index.start, message, hint)
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:
