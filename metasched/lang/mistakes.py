@@ -9,7 +9,7 @@ from importlib.resources import files
 from keyword import iskeyword
 from typing import Any
 
-from lark import Lark, Token, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
@@ -30,6 +30,7 @@ _OPERATOR = frozenset({"PLUS", "SIGN", "TIMES", "COMPARE", "AND", "OR", "IF", "L
 _NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
 # Tokens that stand for many texts: which one it was says nothing about the mistake.
 _OPEN_CLASS = frozenset({"NAME", "INT", "FLOAT", "STRING"})
+_SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LAST_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*$")
 
@@ -67,8 +68,10 @@ class _Found:
         kind, value = token.type, str(token)
         word = _WORD.match(here, column - 1)
         if kind == "UNKNOWN" and word is not None:
-            # Where no name may stand, the lexer sees its first character only.
+            # What may not stand somewhere, the lexer sees only the first character of.
             kind, value = "NAME", word.group()
+        symbol = next((s for s in _SYMBOLS if kind == "UNKNOWN" and here.startswith(s, column - 1)), None)
+        value = symbol or value
         before = _LAST_WORD.search(here[: column - 1])
         keyword = before.group(1) if before is not None and iskeyword(before.group(1)) else ""
         return cls(kind, value, keyword, line, column)
@@ -105,7 +108,7 @@ def _expected(error: UnexpectedToken, grammar: Lark) -> str:
     if {"INT", "LPAR"} <= accepted:
         accepted -= _EXPRESSION
         phrases.append("an expression")
-    if {"PLUS", "TIMES"} <= accepted:
+    if "OR" in accepted:
         accepted -= _OPERATOR
         last.append("an operator")
     phrases += sorted((_phrase(name, grammar) for name in accepted), key=lambda p: (not p.startswith("`"), p))
@@ -165,10 +168,27 @@ def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
     if found.kind not in _NO_WORD and found.value == "\t":
         return "indent with spaces"
     alike = _examples_by_key(grammar).get(found.key, ())
-    hint: str | None = error.match_examples(
-        lambda example: parse_with(grammar, example, _start(example)), alike, use_accepts=False
+    hint: str | None = _anywhere(error).match_examples(
+        lambda example: _reparse(grammar, example), alike, use_accepts=False
     )
     return hint or ""
+
+
+def _reparse(grammar: Lark, example: str) -> Tree[Token]:
+    try:
+        return parse_with(grammar, example, _start(example))
+    except UnexpectedToken as error:
+        raise _anywhere(error) from None
+
+
+def _anywhere(error: UnexpectedToken) -> UnexpectedToken:
+    """The error with its state as a bare number.
+
+    Lark's states compare equal only at the same nesting depth, and a mistake is the same at any depth.
+    """
+    state: Any = error.state
+    error.state = getattr(state, "position", state)
+    return error
 
 
 @cache

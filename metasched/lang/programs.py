@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lark import Token, Tree
+from lark import Token
 
 from metasched.ir.dtypes import DType
 from metasched.ir.source import (
@@ -55,10 +55,8 @@ def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Rep
     return tuple(_ProgramReader(report).read(child) for child in subtrees(tree)), report
 
 
-def read_settings(tree: object, expressions: ExpressionReader) -> tuple[Param, ...]:
+def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[Param, ...]:
     """`[N=512, M=-1]`, or nothing."""
-    if not isinstance(tree, Tree):
-        return ()
     out = []
     for setting in subtrees(tree):
         name, value = token(setting, 0), expressions.integer(token(setting, 2))
@@ -73,13 +71,12 @@ class _ProgramReader:
         self._expressions = ExpressionReader(report)
 
     def read(self, tree: SyntaxTree) -> ProgramDef:
-        name, settings, arguments, outputs, *definitions = tree.children
-        assert isinstance(name, Token)
+        name = token(tree, 0)
+        settings, arguments, outputs, *definitions = subtrees(tree)
         lets: list[Let] = []
         buffers: list[Declaration] = []
         stages: list[Stage] = []
         for definition in definitions:
-            assert isinstance(definition, Tree)
             match self._definition(definition):
                 case Let() as let:
                     lets.append(let)
@@ -90,8 +87,8 @@ class _ProgramReader:
         return ProgramDef(
             str(name),
             read_settings(settings, self._expressions),
-            tuple(self._argument(a) for a in subtrees(arguments)) if isinstance(arguments, Tree) else (),
-            tuple(self._output(o) for o in subtrees(outputs)) if isinstance(outputs, Tree) else (),
+            tuple(self._argument(a) for a in subtrees(arguments)),
+            tuple(self._output(o) for o in subtrees(outputs)),
             tuple(lets),
             tuple(buffers),
             tuple(stages),
@@ -101,7 +98,7 @@ class _ProgramReader:
     def _argument(self, tree: SyntaxTree) -> Argument:
         name = token(tree, 1)
         dtype, shape = self._type(subtree(tree, 2))
-        const = tree.children[0] is not None
+        const = bool(subtree(tree, 0).children)
         if const and shape is None:
             self._report.error(at_token(name), f"`const` marks tensors, and `{name}` is a scalar", "remove `const`")
         return Argument(str(name), dtype, shape, const, at=at_token(name))
@@ -115,10 +112,9 @@ class _ProgramReader:
         return Declaration(str(name), dtype, shape or (), at=at_token(name))
 
     def _type(self, tree: SyntaxTree) -> tuple[DType, tuple[SourceExpr, ...] | None]:
-        name, items = tree.children
-        assert isinstance(name, Token)
-        shape = self._expressions.items(items) if isinstance(items, Tree) else None
-        return self._dtype(name), shape
+        items = subtrees(subtree(tree, 1))
+        shape = self._expressions.items(items[0]) if items else None
+        return self._dtype(token(tree, 0)), shape
 
     def _dtype(self, name: Token) -> DType:
         dtype = _DTYPES.get(name)

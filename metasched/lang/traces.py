@@ -122,27 +122,25 @@ class _TraceReader:
         self._handles: set[str] = set()
 
     def read(self, tree: SyntaxTree) -> TraceData:
-        number, name, settings, *lines = tree.children
-        assert isinstance(number, Token)
-        assert isinstance(name, Token)
+        number, name = token(tree, 0), token(tree, 1)
+        settings, *lines = subtrees(tree)
         version = self._expressions.integer(number)
         if version != FORMAT:
             message = f"this is a trace of format {version}, and format {FORMAT} is what can be read here"
             self._report.error(at_token(number), message)
         params = tuple((param.name, param.default) for param in read_settings(settings, self._expressions))
-        instructions = tuple(self._line(line) for line in lines if isinstance(line, Tree))
+        instructions = tuple(self._line(line) for line in lines)
         return TraceData(str(name), params, instructions, version)
 
     def _line(self, tree: SyntaxTree) -> Instruction:
-        handles, sign, operation, address, decision = (optional(tree, n) for n in range(5))
-        assert isinstance(operation, Tree)
+        handles, sign = optional(tree, 0), optional(tree, 1)
+        operation, address, decision = (subtree(tree, n) for n in range(2, 5))
         outputs = tuple(str(t) for t in handles.children) if isinstance(handles, Tree) else ()
         random = isinstance(sign, Token) and sign.type == "DRAW"
-        op, version, fields = operation.children
-        assert isinstance(op, Token)
-        args, kwargs = self._fields(subtrees(fields) if isinstance(fields, Tree) else [])
-        if not random and (address is not None or decision is not None):
-            part = "an address" if address is not None else "a decision"
+        op, version = token(operation, 0), subtree(operation, 1)
+        args, kwargs = self._fields(subtrees(subtree(operation, 2)))
+        if not random and (address.children or decision.children):
+            part = "an address" if address.children else "a decision"
             message = f"{part} belongs to a random variable, and this line draws none"
             self._report.error(at_tree(operation), message, f"write `~` instead of `=` before `{op}`")
         out = Instruction(
@@ -151,9 +149,9 @@ class _TraceReader:
             kwargs,
             outputs,
             random,
-            self._string(address) if isinstance(address, Token) else None,
-            self._decision(decision) if isinstance(decision, Tree) else None,
-            self._expressions.integer(version) if isinstance(version, Token) else 1,
+            self._string(token(address, 0)) if address.children else None,
+            self._decision(subtree(decision, 0)) if decision.children else None,
+            self._expressions.integer(token(version, 0)) if version.children else 1,
         )
         self._handles.update(outputs)
         return out
