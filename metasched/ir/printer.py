@@ -71,7 +71,7 @@ _PRECEDENCE = {
 
 
 def print_expr(e: Expr) -> str:
-    """An expression with no parentheses that its operators' precedence makes superfluous."""
+    """An expression with few parentheses: where precedence asks for them, and around a quotient that is multiplied."""
     return _expr(e)[0]
 
 
@@ -125,6 +125,8 @@ def _binary(e: Binary) -> tuple[str, int]:
     # Operators associate to the left; comparisons do not chain.
     left = _at(e.a, precedence + 1 if precedence == _COMPARE else precedence)
     right = _at(e.b, precedence + 1)
+    if e.op is BinOp.MUL and isinstance(e.a, Binary) and e.a.op in (BinOp.FLOORDIV, BinOp.MOD):
+        left = f"({print_expr(e.a)})"  # `a // b*c` would read as something else
     tight = e.op is BinOp.MUL and e.dtype is INDEX and not any(isinstance(n, Load) for n in e.walk())
     return (f"{left}*{right}" if tight else f"{left} {e.op.value} {right}"), precedence
 

@@ -11,7 +11,15 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.nest import copy_block, index_names, nest
-from metasched.schedule.rewrite.parts import child_with, common_loops, insert, readers, replace_buffers, scope_named
+from metasched.schedule.rewrite.parts import (
+    child_with,
+    common_loops,
+    insert,
+    readers,
+    replace_buffers,
+    scope_named,
+    writers,
+)
 
 OP = "cache_write"
 
@@ -28,7 +36,8 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
         scope: where the cache lives: "global", "local" or "register".
 
     Requires:
-        No loop of the block holds a reader of what it writes.
+        No loop of the block holds a reader of what it writes, and the block completes it: it is not the `init` block of
+        a decomposed reduction.
 
     Rewrite:
         for i, k in grid(8, 8):                      for i, k in grid(8, 8):
@@ -57,6 +66,11 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
 
 
 def _require_legal(ctx: Context, block: str, buffer: str) -> None:
+    last = writers(ctx.func, buffer)[-1].name
+    if last != block:
+        raise ScheduleError(
+            OP, f"block `{block}` does not complete `{buffer}`, `{last}` does", (block, last), f"cache_write `{last}`"
+        )
     mine = query.loops_above(ctx.func, block)
     for reader in readers(ctx.func, buffer):
         shared = common_loops(mine, query.loops_above(ctx.func, reader.name))

@@ -21,6 +21,7 @@ from metasched.schedule.rewrite.parts import (
     require_intermediate,
     require_only_writer,
     require_producers_stay,
+    take_out,
 )
 
 OP = "compute_at"
@@ -62,7 +63,7 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     require_producers_stay(ctx, OP, producer, kept)
     spans = needed_spans(ctx, OP, producer, consumers, target)
     guards = iteration_guards(OP, producer, query.loops_above(ctx.func, block))
-    ctx.func = query.replace_stmt(ctx.func, producer, None)
+    take_out(ctx, producer)
     target = ctx.loop(OP, loop)
     position = _position(ctx, producer, consumers, target)
     ctx.func = insert(ctx.func, target, position, nest(ctx, producer, spans, guards))

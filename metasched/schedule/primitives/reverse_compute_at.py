@@ -21,6 +21,7 @@ from metasched.schedule.rewrite.parts import (
     insert,
     loops_of,
     require_only_writer,
+    take_out,
     writers,
 )
 
@@ -64,7 +65,7 @@ def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     spans = _spans(ctx, consumer, path)
     guards = iteration_guards(OP, consumer, query.loops_above(ctx.func, block))
     last = max(at for at in (child_with(target.body, p.name) for p in _sources(ctx, consumer)) if at is not None)
-    ctx.func = query.replace_stmt(ctx.func, consumer, None)
+    take_out(ctx, consumer)
     ctx.func = insert(ctx.func, ctx.loop(OP, loop), last + 1, nest(ctx, consumer, spans, guards))
 
 

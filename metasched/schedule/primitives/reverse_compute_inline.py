@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, simplify, substitute
+from metasched.ir.affine import ONE, ZERO, simplify, substitute
 from metasched.ir.nodes import Block, Const, Expr, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
@@ -66,7 +66,7 @@ def _producer(ctx: Context, consumer: Block) -> Block:
     candidates = []
     for name in query.reads(consumer):
         written = writers(ctx.func, name)
-        if written and not is_output(ctx.func, name) and all(_bare(e.indices) for e in _reads_of(consumer, name)):
+        if written and not is_output(ctx.func, name) and all(_bare(ctx, e) for e in _reads_of(consumer, name)):
             candidates.append(written[-1])
     sole = [p for p in candidates if [r.name for r in readers(ctx.func, p.store.buffer)] == [consumer.name]]
     if not candidates:
@@ -95,9 +95,12 @@ def _reads_of(block: Block, buffer: str) -> list[Load]:
     return [load for load in query.loads(block.store.value) if load.buffer == buffer]
 
 
-def _bare(indices: tuple[Expr, ...]) -> bool:
-    names = [e.name for e in indices if isinstance(e, Var)]
-    return len(set(names)) == len(names) and all(isinstance(e, Var) or e == ZERO for e in indices)
+def _bare(ctx: Context, load: Load) -> bool:
+    """Whether a read is at distinct iteration variables, and at 0 where there is nothing else."""
+    names = [e.name for e in load.indices if isinstance(e, Var)]
+    shape = ctx.func.buffer(load.buffer).shape
+    unit = all(isinstance(e, Var) or (e, simplify(n)) == (ZERO, ONE) for e, n in zip(load.indices, shape, strict=True))
+    return unit and len(set(names)) == len(names)
 
 
 def _iter_values(consumer: Block, producer: Block) -> dict[str, Expr]:

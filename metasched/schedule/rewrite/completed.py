@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, simplify
-from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, IterKind, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, Var
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span
 from metasched.schedule.rewrite.parts import reduction, spatial
@@ -255,8 +255,9 @@ def _follow(q: _Question, inner: Terms, guards: list[_Guard]) -> list[Expr]:
             continue
         if inside != inner and inside:
             raise q.refuse("an imperfect tile crosses it")
-        value: Expr = guard.rest if not inside else guard.rest + OFFSET
-        for digit, coefficient in outside.items():
-            value = value + digit * coefficient
-        out.append(Binary(BinOp.LT, value, Const(0)))
+        parts = [d if simplify(c) == ONE else d * c for d, c in outside.items()] + ([OFFSET] if inside else [])
+        value = parts[0]
+        for part in parts[1:]:
+            value = value + part
+        out.append(Binary(BinOp.LT, value, simplify(-guard.rest)))
     return out

@@ -45,12 +45,11 @@ def whole(it: IterVar) -> Span:
 
 
 def loop_name(ctx: Context, iter_name: str, block: str, bare: bool) -> str:
-    """The name of a new loop over an iteration variable: with the block's name in it, unless the loop is the variable
-    (`bare`) and the name was never used.
-    """
-    if bare and iter_name not in query.names(ctx.func) | ctx.taken:
-        return ctx.fresh(iter_name)
-    return ctx.fresh(f"{iter_name}_{block.replace('.', '_')}")
+    """An unused name for a new loop over an iteration variable; its own name only where the loop is it (`bare`)."""
+    owner = block.replace(".", "_")
+    used = query.names(ctx.func) | ctx.taken
+    wanted = [iter_name] * bare + [f"{iter_name}_{owner}", f"{iter_name}_of_{owner}"]
+    return ctx.fresh(next((name for name in wanted if name not in used), wanted[-1]))
 
 
 def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence[Expr] = ()) -> Stmt:

@@ -187,6 +187,12 @@ def replace_buffers(func: Func, remove: str | None = None, add: Buffer | None = 
     return replace(func, temps=temps if add is None else (*temps, add))
 
 
+def take_out(ctx: Context, block: Block) -> None:
+    """Remove a block and the loops that held nothing else. Their names stay taken: handles to them are stale."""
+    ctx.taken |= query.names(ctx.func)
+    ctx.func = query.replace_stmt(ctx.func, block, None)
+
+
 def set_block(func: Func, block: Block, new: Block) -> Func:
     """`func` with a block replaced."""
     return query.replace_stmt(func, block, new)

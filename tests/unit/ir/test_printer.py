@@ -51,7 +51,7 @@ def binary(op: BinOp, x: Expr, y: Expr) -> Expr:
         (a - (b - c), "a - (b - c)"),
         (a - b * c, "a - b*c"),
         ((a + b) * c, "(a + b)*c"),
-        (a // b * c, "a // b*c"),
+        (a // b * c, "(a // b)*c"),
         (a // (b * c), "a // (b*c)"),
         (a * b % c, "a*b % c"),
         (-a * b, "-a*b"),
@@ -76,7 +76,7 @@ def binary(op: BinOp, x: Expr, y: Expr) -> Expr:
         (Const(1e-05, F32), "1e-05"),
     ],
 )
-def test_expressions_have_no_superfluous_parentheses(e: Expr, text: str) -> None:
+def test_expressions_have_few_parentheses(e: Expr, text: str) -> None:
     assert print_expr(e) == text
 
 

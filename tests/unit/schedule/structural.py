@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +13,12 @@ from metasched.backend.reference import reference
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import simplify, substitute
-from metasched.ir.nodes import Binary, BinOp, Expr, For, Func, LoopKind, Stmt, Var, lift, seq
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Func, LoopKind, Node, Stmt, Var, lift
 from metasched.ir.printer import print_func
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
 from metasched.schedule.context import Context
+from metasched.schedule.rewrite.parts import tidy
 
 
 def start(text: str, **params: int) -> Context:
@@ -24,8 +26,8 @@ def start(text: str, **params: int) -> Context:
     return Context(parse_program(text, **params).func)
 
 
-def split(ctx: Context, var: str, *inner: int | str) -> list[str]:
-    """Split a loop by inner factors, guarded; a factor that is a name is a free tile variable."""
+def split(ctx: Context, var: str, *inner: int | str, always: bool = False) -> list[str]:
+    """Split a loop by inner factors, with a guard unless they divide (or `always`); a name is a free tile variable."""
     loop = query.find_loop(ctx.func, var)
     factors: list[Expr] = []
     for f in inner:
@@ -44,9 +46,9 @@ def split(ctx: Context, var: str, *inner: int | str) -> list[str]:
     guard = Binary(BinOp.LT, value, loop.extent)
     perfect = simplify(extents[0] * product) == simplify(loop.extent)
 
-    def rebind(b: query.Block) -> query.Block:
+    def rebind(b: Block) -> Block:
         b = query.substitute_block(b, {var: value}, lambda e: e.map(simplify) if e.dtype.is_bool else simplify(e))
-        return b if perfect else replace(b, guards=(*b.guards, guard))
+        return b if perfect and not always else replace(b, guards=(*b.guards, guard))
 
     body = query.map_blocks(loop.body, rebind)
     for name, extent in reversed(list(zip(names, extents, strict=True))):
@@ -62,7 +64,7 @@ def fuse(ctx: Context, a: str, b: str) -> str:
     name = ctx.fresh(f"{a}_{b}")
     values = {a: Var(name) // inner.extent, b: Var(name) % inner.extent}
 
-    def rebind(block: query.Block) -> query.Block:
+    def rebind(block: Block) -> Block:
         return query.substitute_block(block, values, lambda e: e.map(simplify) if e.dtype.is_bool else simplify(e))
 
     extent = simplify(outer.extent * inner.extent)
@@ -93,11 +95,17 @@ def at_values(func: Func, values: dict[str, int]) -> Func:
     """A program with its free tile variables given."""
     mapping = {n: lift(v) for n, v in values.items()}
 
-    def go(x: object) -> object:
-        if isinstance(x, Expr):
-            new = substitute(x, mapping)
-            return new.map(simplify) if new.dtype.is_bool else simplify(new) if not query.loads(new) else new
-        return x.map(go) if hasattr(x, "map") else x
+    def index(e: Expr) -> Expr:
+        new = substitute(e, mapping)
+        return new.map(simplify) if new.dtype.is_bool else simplify(new)
+
+    def block(b: Block) -> Block:
+        value = tidy(substitute(b.store.value, mapping))
+        b = replace(b, store=replace(b.store, value=value), iters=tuple(i.map(index) for i in b.iters))
+        return replace(b, bindings=tuple(map(index, b.bindings)), guards=tuple(map(index, b.guards)))
+
+    def go(x: Node) -> Node:
+        return block(x) if isinstance(x, Block) else index(x) if isinstance(x, Expr) else x.map(go)
 
     return func.map(go)
 
@@ -122,27 +130,10 @@ def body(func: Func) -> str:
     return "\n" + "\n".join(line[4:] for line in print_func(func).splitlines()[1:]) + "\n"
 
 
-def refused(message: str, hint: str = "") -> pytest.RaisesContext[ScheduleError]:  # type: ignore[name-defined]
-    """Expect a ScheduleError with exactly this message, and this hint."""
-    return _Refused(message, hint)
-
-
-class _Refused:
-    def __init__(self, message: str, hint: str) -> None:
-        self.message, self.hint = message, hint
-        self.raises = pytest.raises(ScheduleError, match=re.escape(message))
-
-    def __enter__(self) -> None:
-        self.info = self.raises.__enter__()
-
-    def __exit__(self, *args: object) -> bool:
-        swallowed = bool(self.raises.__exit__(*args))  # type: ignore[arg-type]
-        error = self.info.value
-        assert error.message == self.message
-        assert error.hint
-        if self.hint:
-            assert error.hint == self.hint
-        return swallowed
-
-
-__all__ = ["at_values", "body", "fuse", "kind", "refused", "reorder", "same", "seq", "split", "start"]
+@contextmanager
+def refused(message: str) -> Iterator[None]:
+    """Expect a ScheduleError with exactly this message, and some hint."""
+    with pytest.raises(ScheduleError) as info:
+        yield
+    assert info.value.message == message
+    assert info.value.hint

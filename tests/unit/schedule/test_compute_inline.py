@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
+from structural import body, refused, same, split, start
+
+from metasched.schedule.primitives.compute_at import compute_at
+from metasched.schedule.primitives.compute_inline import compute_inline
+from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+
+
+def test_a_chain_into_its_reader() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    before = ctx.func
+    compute_inline(ctx, "relu")
+    compute_inline(ctx, "pad")
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+for i_matmul, j, k_matmul in grid(4, 3, 11):
+    matmul: E[i, j] += (max(A[i, k], 0.0) if k < 8 else 0.0) * D[k, j]
+        init 0.0  with i = i_matmul, k = k_matmul
+"""
+    )
+
+
+def test_reads_under_a_condition_stay_under_it() -> None:
+    ctx = start(STENCIL)
+    before = ctx.func
+    compute_inline(ctx, "double")
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+for i_sum3 in 17:
+    sum3: C[i] = (A[i - 1] * 2.0 if i >= 1 else 0.0) + A[i] * 2.0 + (A[i + 1] * 2.0 if i < 16 else 0.0)
+        with i = i_sum3
+"""
+    )
+
+
+def test_padding_into_a_convolution() -> None:
+    ctx = start(CONV)
+    before = ctx.func
+    compute_inline(ctx, "pad")
+    same(before, ctx.func)
+    assert "X[h + r - 1, s + w - 1, c] if h + r >= 1" in body(ctx.func)
+
+
+def test_into_several_readers_from_a_split_loop() -> None:
+    ctx = start(ROWS)
+    before = ctx.func
+    split(ctx, "k_apart", 4)
+    compute_inline(ctx, "apart")
+    same(before, ctx.func)
+    assert "E" not in [b.name for b in ctx.func.temps]
+    assert "total: T[i] += A[i, k] - M[i]" in body(ctx.func)
+    assert "out: S[i, k] = A[i, k] - M[i] + T[i]" in body(ctx.func)
+
+
+def test_a_reduction() -> None:
+    with refused("block `most` is a reduction"):
+        compute_inline(start(ROWS), "most")
+
+
+def test_an_output() -> None:
+    with refused("block `out` writes the output `S`"):
+        compute_inline(start(ROWS), "out")
+
+
+def test_an_initialisation() -> None:
+    ctx = start(ROWS)
+    decompose_reduction(ctx, "most", "k")
+    with refused("`M` is written by `most` as well as by `most.init`"):
+        compute_inline(ctx, "most.init")
+
+
+def test_a_producer_inside_its_loops() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    compute_at(ctx, "relu", "i_pad")
+    with refused("block `relu`, which `pad` reads, is computed inside loop `i_pad` of `pad`"):
+        compute_inline(ctx, "pad")
+
+
+def test_no_such_block() -> None:
+    with refused("there is no block `nothing`"):
+        compute_inline(start(ROWS), "nothing")

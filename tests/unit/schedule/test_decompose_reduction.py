@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from programs import DENSE_RELU, ROWS
+from structural import body, fuse, kind, refused, reorder, same, split, start
+
+from metasched.ir.nodes import LoopKind
+from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+
+
+def test_before_the_reduction_loop() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    assert decompose_reduction(ctx, "dense", "k") == "dense.init"
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+temp C: f32[11, 9]
+for i, j in grid(11, 9):
+    dense.init: C[i, j] = 0.0
+    for k in 7:
+        dense: C[i, j] += A[i, k] * B[k, j]
+for i_relu, j_relu in grid(11, 9):
+    relu: D[i, j] = max(C[i, j], 0.0)  with i = i_relu, j = j_relu
+"""
+    )
+
+
+def test_copies_the_loops_it_needs() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    split(ctx, "i", 4)
+    split(ctx, "k", 4)
+    reorder(ctx, "i_0", "k_0", "i_1", "k_1", "j")
+    kind(ctx, "j", LoopKind.VECTORIZED, 4)
+    decompose_reduction(ctx, "dense", "k_0")
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+temp C: f32[11, 9]
+for i_0 in 3:
+    for i_1_init in 4:
+        vectorized(4) j_init in 9:
+            dense.init: C[i, j] = 0.0  with i = i_0*4 + i_1_init, j = j_init  if i < 11
+    for k_0, i_1, k_1 in grid(2, 4, 4):
+        vectorized(4) j in 9:
+            dense: C[i, j] += A[i, k] * B[k, j]
+                with i = i_0*4 + i_1, k = k_0*4 + k_1  if i < 11 and k < 7
+for i_relu, j_relu in grid(11, 9):
+    relu: D[i, j] = max(C[i, j], 0.0)  with i = i_relu, j = j_relu
+"""
+    )
+
+
+def test_at_the_outermost_loop_among_other_stages() -> None:
+    ctx = start(ROWS)
+    before = ctx.func
+    decompose_reduction(ctx, "total", "i_total")
+    same(before, ctx.func)
+
+
+def test_a_block_that_is_no_reduction() -> None:
+    with refused("block `relu` is not a reduction"):
+        decompose_reduction(start(DENSE_RELU), "relu", "i_relu")
+
+
+def test_twice() -> None:
+    ctx = start(DENSE_RELU)
+    decompose_reduction(ctx, "dense", "k")
+    with refused("block `dense` has its initialisation in a block already"):
+        decompose_reduction(ctx, "dense", "k")
+
+
+def test_a_loop_elsewhere() -> None:
+    with refused("loop `i_relu` is not around block `dense`"):
+        decompose_reduction(start(DENSE_RELU), "dense", "i_relu")
+
+
+def test_a_reduction_loop_outside() -> None:
+    ctx = start(DENSE_RELU)
+    reorder(ctx, "k", "i", "j")
+    with refused("the reduction of `dense` goes on in loop `k`, outside loop `i`"):
+        decompose_reduction(ctx, "dense", "i")
+
+
+def test_a_loop_over_elements_and_reduction() -> None:
+    ctx = start(DENSE_RELU)
+    fused = fuse(ctx, "j", "k")
+    with refused("loop `j_k` is over both the elements and the reduction of `dense`"):
+        decompose_reduction(ctx, "dense", fused)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import pytest
+from programs import DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
+from structural import at_values, body, fuse, kind, refused, reorder, same, split, start
+
+from metasched.ir.evaluate import evaluate
+from metasched.ir.nodes import LoopKind
+from metasched.ir.query import find_block, loops_above
+from metasched.schedule.context import Context
+from metasched.schedule.primitives.cache_write import cache_write
+from metasched.schedule.primitives.compute_at import compute_at
+from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
+from metasched.schedule.rewrite.completed import completed_spans
+
+
+def tiled(*, always: bool = False, ti: int | str = 4, tj: int | str = 2) -> Context:
+    ctx = start(DENSE_RELU)
+    split(ctx, "i", ti, always=always)
+    split(ctx, "j", tj, always=always)
+    split(ctx, "k", 3, always=always)
+    reorder(ctx, "i_0", "j_0", "k_0", "i_1", "k_1", "j_1")
+    return ctx
+
+
+def test_under_an_imperfect_tile() -> None:
+    ctx = tiled()
+    before = start(DENSE_RELU).func
+    reverse_compute_at(ctx, "relu", "j_0")
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+temp C: f32[11, 9]
+for i_0, j_0 in grid(3, 5):
+    for k_0, i_1, k_1, j_1 in grid(3, 4, 3, 2):
+        dense: C[i, j] += A[i, k] * B[k, j]
+            init 0.0  with i = i_0*4 + i_1, j = j_0*2 + j_1, k = k_0*3 + k_1
+            if i < 11 and j < 9 and k < 7
+    for i_of_relu, j_of_relu in grid(4, 2):
+        relu: D[i, j] = max(C[i, j], 0.0)
+            with i = i_0*4 + i_of_relu, j = j_0*2 + j_of_relu  if i < 11 and j < 9
+"""
+    )
+
+
+def test_an_imperfect_tile_within_a_tile() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    split(ctx, "i", 5)
+    split(ctx, "i_1", 2)
+    reverse_compute_at(ctx, "relu", "i_1_0")
+    same(before, ctx.func)
+    # The last of the small tiles is cut by the large one.
+    assert "if i_1_0*2 + i_of_relu < 5 and i < 11" in body(ctx.func)
+
+
+def test_above_an_imperfect_tile_within_a_tile() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    split(ctx, "i", 5)
+    split(ctx, "i_1", 2)
+    reverse_compute_at(ctx, "relu", "i_0")
+    same(before, ctx.func)
+    assert "for i_of_relu, j_of_relu in grid(5, 9):" in body(ctx.func)
+
+
+def test_under_a_fused_loop_and_over_one() -> None:
+    ctx = tiled()
+    before = start(DENSE_RELU).func
+    reorder(ctx, "i_0", "j_0", "k_0", "k_1", "i_1", "j_1")
+    fused = fuse(ctx, "i_0", "j_0")
+    fuse(ctx, "i_1", "j_1")
+    kind(ctx, fused, LoopKind.PARALLEL)
+    reverse_compute_at(ctx, "relu", fused)
+    same(before, ctx.func)
+
+
+def test_two_readers_one_after_the_other() -> None:
+    ctx = tiled()
+    before = start(DENSE_RELU).func
+    copy = cache_write(ctx, "dense", "local")
+    reverse_compute_at(ctx, copy, "j_0")
+    reverse_compute_at(ctx, "relu", "i_0")
+    same(before, ctx.func)
+
+
+def test_a_region_inside_that_of_another() -> None:
+    text = TWO.replace("Y[i] = A[i] * 2", "Y[i] = X[i] * 2")
+    ctx = start(text)
+    before = ctx.func
+    split(ctx, "i", 2)
+    reverse_compute_at(ctx, "second", "i_0")
+    reverse_compute_at(ctx, "both", "i_of_second")
+    same(before, ctx.func)
+
+
+def test_a_reduction_over_whole_rows() -> None:
+    ctx = start(ROWS)
+    before = ctx.func
+    reverse_compute_at(ctx, "apart", "i")
+    reverse_compute_at(ctx, "total", "i")
+    reverse_compute_at(ctx, "out", "i")
+    same(before, ctx.func)
+
+
+@pytest.mark.parametrize(("t", "s"), [(4, 2), (5, 3), (11, 11), (1, 1), (3, 2)])
+def test_with_free_tile_sizes_it_is_what_it_is_with_numbers(t: int, s: int) -> None:
+    symbolic, concrete = tiled(always=True, ti="t", tj="s"), tiled(always=True, ti=t, tj=s)
+    for ctx in (symbolic, concrete):
+        split(ctx, "i_1", "s" if ctx is symbolic else s, always=True)
+        reverse_compute_at(ctx, "relu", "j_0")
+    values = {"t": t, "s": s}
+    assert at_values(symbolic.func, values) == at_values(concrete.func, {})
+    assert all(evaluate(c.cond, values) for c in symbolic.constraints)
+
+
+def test_root_and_inline() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    before = ctx.func
+    reverse_compute_at(ctx, "pad", "root")
+    assert ctx.func is before
+    reverse_compute_at(ctx, "pad", "inline")
+    same(before, ctx.func)
+
+
+def test_a_reduction_loop_outside() -> None:
+    ctx = tiled()
+    with refused("the reduction of `dense` is not complete in loop `i_1`: it goes on in loop `k_0`"):
+        reverse_compute_at(ctx, "relu", "i_1")
+
+
+def test_strided_elements() -> None:
+    ctx = start(DENSE_RELU)
+    split(ctx, "i", 4)
+    reorder(ctx, "i_1", "i_0", "j", "k")
+    with refused(
+        "what `dense` completes in an iteration of loop `i_1` is not a block of consecutive elements: "
+        "loops `i_0` stride over it"
+    ):
+        reverse_compute_at(ctx, "relu", "i_1")
+
+
+def test_a_fusion_of_inner_and_outer() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    fused = fuse(ctx, "i", "k")
+    split(ctx, fused, 4)
+    with refused(
+        "what `relu` completes in an iteration of loop `i_k_0` is not a block of consecutive elements: "
+        "the loops `i_k_0`, `i_k_1` are mixed by a fusion"
+    ):
+        reverse_compute_at(ctx, "pad", "i_k_0")
+
+
+def test_recomputed_elements() -> None:
+    text = """
+program p[N=4, M=3](A: f32[N], B: f32[N, M]) -> C: f32[N, M]:
+    a: X[i] = A[i] + 1
+    b: Y[i] = X[i] * 2
+    c: Z[i, j] = Y[i] * B[i, j]
+    d: C[i, j] = Z[i, j] + X[i]
+"""
+    ctx = start(text)
+    compute_at(ctx, "b", "j")
+    with refused(
+        "what `b` completes in an iteration of loop `j` is not a block of consecutive elements: every iteration of "
+        "loop `j` computes the same elements"
+    ):
+        completed_spans(ctx, "reverse_compute_at", find_block(ctx.func, "b"), loops_above(ctx.func, "b")[:2])
+
+
+def test_neighbouring_elements() -> None:
+    with refused("`sum3` reads elements of `B` that other iterations of loop `i` complete"):
+        reverse_compute_at(start(STENCIL), "sum3", "i")
+
+
+def test_a_reduction_over_part_of_a_dimension() -> None:
+    ctx = start(ROWS)
+    with refused("`total` reduces over `k`, of which an iteration of loop `k_apart` completes a part"):
+        reverse_compute_at(ctx, "total", "k_apart")
+
+
+def test_nothing_it_reads_is_there() -> None:
+    with refused("nothing that `pad` reads is computed under loop `i_matmul`"):
+        reverse_compute_at(start(RELU_PAD_MATMUL), "pad", "i_matmul")
+
+
+def test_its_own_loop() -> None:
+    with refused("block `both` is already under loop `i_both`"):
+        reverse_compute_at(start(TWO), "both", "i_both")
+
+
+def test_what_else_it_reads_comes_later() -> None:
+    with refused("`second`, which `both` reads, is computed after loop `i`"):
+        reverse_compute_at(start(TWO), "both", "i")
+
+
+def test_a_vector_loop() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    kind(ctx, "k", LoopKind.VECTORIZED, 4)
+    with refused("loop `k` is vectorized"):
+        reverse_compute_at(ctx, "pad", "k")
+
+
+def test_a_decomposed_reduction() -> None:
+    ctx = start(ROWS)
+    decompose_reduction(ctx, "total", "k_total")
+    with refused("`T` is written by `total.init` as well as by `total`"):
+        reverse_compute_at(ctx, "total", "i_apart")

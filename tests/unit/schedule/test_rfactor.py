@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
+from structural import at_values, body, fuse, kind, refused, reorder, same, split, start
+
+from metasched.ir.nodes import LoopKind
+from metasched.schedule.primitives.compute_at import compute_at
+from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
+from metasched.schedule.primitives.rfactor import rfactor
+
+
+def test_the_outer_part_of_an_imperfectly_split_reduction() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    before = ctx.func
+    k0, _ = split(ctx, "k_matmul", 4)
+    assert rfactor(ctx, k0) == "matmul.rf"
+    same(before, ctx.func)
+    assert (
+        "\n".join(body(ctx.func).splitlines()[8:])
+        == """\
+for i_matmul, j, k_matmul_0, k_matmul_1 in grid(4, 3, 3, 4):
+    matmul.rf: E_rf[k_matmul_0, i, j] += C[i, k_matmul_0*4 + k_matmul_1] * D[k_matmul_0*4 + k_matmul_1, j]
+        init 0.0  with i = i_matmul  if k_matmul_0*4 + k_matmul_1 < 11
+for i_matmul_1, j_1, k_matmul_0_1 in grid(4, 3, 3):
+    matmul: E[i, j] += E_rf[k_matmul_0, i, j]
+        init 0.0  with i = i_matmul_1, j = j_1, k_matmul_0 = k_matmul_0_1"""
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_inner_part_in_any_place(axis: int) -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    k0, k1 = split(ctx, "k", 4)
+    reorder(ctx, k1, "i", k0, "j")
+    rfactor(ctx, k1, axis)
+    kind(ctx, k1, LoopKind.PARALLEL)
+    same(before, ctx.func)
+    shape = ["11", "9"]
+    shape.insert(axis, "4")
+    assert f"temp C_rf: f32[{', '.join(shape)}]" in body(ctx.func)
+
+
+def test_parts_without_a_single_term_are_empty_sums() -> None:
+    ctx = start(RELU_PAD_MATMUL, K=9, L=9)
+    before = ctx.func
+    _, k1, _ = split(ctx, "k_matmul", 4, 4)
+    rfactor(ctx, k1)
+    same(before, ctx.func)
+
+
+def test_a_whole_reduction_leaves_plain_products() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    rfactor(ctx, "k")
+    same(before, ctx.func)
+    assert "dense.rf: C_rf[k, i, j] = A[i, k] * B[k, j]\n" in body(ctx.func)
+
+
+def test_one_of_several_reductions_and_a_maximum() -> None:
+    ctx = start(CONV)
+    before = ctx.func
+    rfactor(ctx, "s", 2)
+    same(before, ctx.func)
+    ctx = start(ROWS)
+    before = ctx.func
+    k0, _ = split(ctx, "k", 2)
+    rfactor(ctx, k0)
+    same(before, ctx.func)
+    assert "most.rf: M_rf[k_0, i] max= A[i, k_0*2 + k_1]  init -inf" in body(ctx.func)
+
+
+def test_fused_reductions() -> None:
+    ctx = start(CONV)
+    before = ctx.func
+    fused = fuse(ctx, "r", "s")
+    rfactor(ctx, fused)
+    same(before, ctx.func)
+
+
+def test_readers_in_its_loops_come_after_it() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    reverse_compute_at(ctx, "relu", "i")
+    k0, _ = split(ctx, "k", 2)
+    rfactor(ctx, k0)
+    same(before, ctx.func)
+    assert body(ctx.func).count("for i in 11:") == 1
+
+
+def test_producers_in_its_loops_stay() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    before = ctx.func
+    k0, _ = split(ctx, "k_matmul", 4)
+    compute_at(ctx, "pad", k0)
+    rfactor(ctx, k0)
+    same(before, ctx.func)
+
+
+def test_with_free_tile_sizes_it_is_what_it_is_with_numbers() -> None:
+    symbolic = start(RELU_PAD_MATMUL)
+    rfactor(symbolic, split(symbolic, "k_matmul", "t")[0])
+    concrete = start(RELU_PAD_MATMUL)
+    rfactor(concrete, split(concrete, "k_matmul", 4)[0])
+    assert at_values(symbolic.func, {"t": 4}) == at_values(concrete.func, {})
+
+
+def test_a_spatial_loop() -> None:
+    with refused("no reduction runs over `i`"):
+        rfactor(start(DENSE_RELU), "i")
+
+
+def test_a_loop_over_elements_and_reduction() -> None:
+    ctx = start(DENSE_RELU)
+    with refused("loop `j_k` is over both the elements and the reduction of `dense`"):
+        rfactor(ctx, fuse(ctx, "j", "k"))
+
+
+def test_after_decompose_reduction() -> None:
+    ctx = start(DENSE_RELU)
+    decompose_reduction(ctx, "dense", "k")
+    with refused("the init of `dense` is a block of its own"):
+        rfactor(ctx, "k")
+
+
+def test_an_axis_out_of_range() -> None:
+    with refused("axis 3 is not between 0 and 2"):
+        rfactor(start(DENSE_RELU), "k", 3)
