@@ -1,0 +1,84 @@
+"""Checks of what a kernel is called with. Each message names the argument and says what to do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metasched.backend.compiled import Parameter, data_pointer
+from metasched.errors import KernelError
+
+
+def check_count(kernel: str, parameters: Sequence[Parameter], given: int) -> None:
+    if given != len(parameters):
+        expected = ", ".join(map(str, parameters))
+        raise KernelError(f"`{kernel}` takes {_count(len(parameters))} ({expected}), not {given}")
+
+
+def _count(n: int) -> str:
+    return f"{n} argument" + ("" if n == 1 else "s")
+
+
+def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
+    """The address of a checked array: an ndarray of the parameter's dtype and shape, C-contiguous and aligned."""
+    if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
+        raise KernelError(f"`{p.name}` is a {type(array).__name__}, not a NumPy array. Pass `numpy.asarray({p.name})`")
+    if array.dtype != dtype:
+        raise KernelError(
+            f"`{p.name}` has dtype {array.dtype}; the kernel takes {dtype}. Convert it with "
+            f"`{p.name}.astype({dtype.name!r})`"
+        )
+    if array.shape != p.shape:
+        raise KernelError(
+            f"`{p.name}` has shape {array.shape}; this kernel was compiled for {p.shape}. Compile the program for the "
+            f"new sizes, or reshape"
+        )
+    flags = array.flags
+    if not flags.c_contiguous:
+        raise KernelError(
+            f"`{p.name}` is not C-contiguous (strides {array.strides}). Copy it first with "
+            f"`numpy.ascontiguousarray({p.name})`"
+        )
+    if not flags.aligned:
+        raise KernelError(f"`{p.name}` is not aligned to its element size. Copy it first with `{p.name}.copy()`")
+    return data_pointer(array)
+
+
+def check_output(p: Parameter, array: np.ndarray[Any, Any]) -> None:
+    if not array.flags.writeable:
+        raise KernelError(f"`out` for `{p.name}` is read-only. Pass an array that can be written")
+
+
+def check_overlap(parameters: Sequence[Parameter], values: Sequence[Any], sizes: Sequence[int]) -> None:
+    """No output may share memory with an input or another output. `sizes` are in bytes, 0 for a scalar."""
+    for n, output in enumerate(parameters):
+        if not output.is_output:
+            continue
+        start, stop = values[n], values[n] + sizes[n]
+        for m, other in enumerate(parameters):
+            if m != n and sizes[m] and values[m] < stop and start < values[m] + sizes[m]:
+                what = "output" if other.is_output else "input"
+                raise KernelError(f"`out` for `{output.name}` overlaps the {what} `{other.name}`. Pass separate memory")
+
+
+def scalar(p: Parameter, value: Any) -> float | int:
+    """A checked scalar as a Python number; an integer must be in range, a float parameter takes integers too."""
+    if p.dtype.is_bool:
+        if not isinstance(value, bool | np.bool_):
+            raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a bool")
+        return int(value)
+    if p.dtype.is_float:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.floating | np.integer):
+            raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a number ({p.dtype})")
+        return float(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes an integer ({p.dtype})") from None
+    limits = np.iinfo(p.dtype.numpy)
+    if not limits.min <= number <= limits.max:
+        raise KernelError(f"`{p.name}` is {number}, which is not in {p.dtype}'s range {limits.min} .. {limits.max}")
+    return number

@@ -1,0 +1,211 @@
+"""A compiled kernel: object code that can travel between processes, and the same loaded and callable.
+
+This is the raw form. It trusts its arguments; `metasched.backend.kernel.Kernel` checks them first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.backend import threads
+from metasched.backend.codegen import LoadedCode, ObjectCode, assembly, compile_text
+from metasched.backend.emit import emit, runtime
+from metasched.backend.lir import Kernel as LoopProgram
+from metasched.backend.lower import lower
+from metasched.backend.target import Target
+from metasched.errors import BuildError, KernelError
+from metasched.ir.affine import as_int
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Buffer, Func
+
+_POINTER = ctypes.c_void_p
+_SCALARS: dict[DType, Any] = {
+    DType.F32: ctypes.c_float,
+    DType.F64: ctypes.c_double,
+    DType.I8: ctypes.c_int8,
+    DType.U8: ctypes.c_uint8,
+    DType.I16: ctypes.c_int16,
+    DType.I32: ctypes.c_int32,
+    DType.I64: ctypes.c_int64,
+    DType.BOOL: ctypes.c_uint8,
+}
+# The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
+# ten times quicker than `ndarray.ctypes.data`.
+_DATA = object.__basicsize__
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of a kernel; a scalar has no shape."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...] | None
+    is_output: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}" + (f"[{', '.join(map(str, self.shape))}]" if self.shape is not None else "")
+
+    @property
+    def ctype(self) -> Any:
+        return _SCALARS[self.dtype] if self.shape is None else _POINTER
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A kernel compiled and not loaded: it can be pickled and loaded in another process.
+
+    `parameters` are in calling order, outputs last. `workspace_bytes` is the memory for intermediates, all threads
+    together.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    code: ObjectCode
+    entry: str
+    workspace_bytes: int
+    parallel: bool
+
+
+def compile_func(func: Func, target: Target) -> Binary:
+    """Lower, emit and compile a concrete scheduled program; raises BuildError."""
+    return compile_loops(lower(func, target), parameters_of(func), target)
+
+
+def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> Binary:
+    """Emit and compile a low-level loop program."""
+    module = emit(kernel, target)
+    code = compile_text(module.text, target)
+    return Binary(kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel)
+
+
+def build(func: Func, target: Target) -> CompiledKernel:
+    """Compile a concrete scheduled program and load it; raises BuildError."""
+    return CompiledKernel(compile_func(func, target))
+
+
+def parameters_of(func: Func) -> tuple[Parameter, ...]:
+    """The arguments of a program in calling order, outputs last."""
+    inputs = {b.name: b for b in func.inputs}
+    scalars = {s.name: s for s in func.scalars}
+    given = [
+        Parameter(name, inputs[name].dtype, _shape(inputs[name]), is_output=False)
+        if name in inputs
+        else Parameter(name, scalars[name].dtype, None, is_output=False)
+        for name in func.order
+    ]
+    return (*given, *(Parameter(b.name, b.dtype, _shape(b), is_output=True) for b in func.outputs))
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    shape = tuple(as_int(extent) for extent in buffer.shape)
+    if any(extent is None for extent in shape):
+        raise BuildError("shape not constant", f"`{buffer.name}` has free variables in its shape")
+    return tuple(extent for extent in shape if extent is not None)
+
+
+def data_pointer(array: np.ndarray[Any, Any]) -> int:
+    """The address of an array's first element."""
+    return _POINTER.from_address(id(array) + _DATA).value or 0
+
+
+class CompiledKernel:
+    """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
+
+    def __init__(self, binary: Binary) -> None:
+        self.binary = binary
+        self._code = LoadedCode(binary.code)
+        self.address = self._code.address(binary.entry)
+        self._slot = _POINTER.from_address(self._code.address(runtime.SLOT))
+        _POINTER.from_address(self._code.address(runtime.STATE)).value = threads.state.address
+        signature = ctypes.CFUNCTYPE(ctypes.c_int, *(p.ctype for p in binary.parameters), _POINTER)
+        self.function: Callable[..., int] = signature(self.address)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return self.binary.parameters
+
+    @property
+    def target(self) -> Target:
+        return self.binary.code.target
+
+    @property
+    def workspace_bytes(self) -> int:
+        return self.binary.workspace_bytes
+
+    @property
+    def llvm(self) -> str:
+        """The optimised LLVM module."""
+        return self.binary.code.llvm
+
+    @property
+    def asm(self) -> str:
+        """The assembly."""
+        return assembly(self.binary.code)
+
+    def prepare(self) -> None:
+        """Start the threads that a parallel kernel needs; raises KernelError in a forked child that cannot have them."""
+        if self.binary.parallel and not threads.state.is_ready:
+            threads.state.ready()
+
+    def __call__(self, *arguments: Any, workspace: np.ndarray[Any, Any] | None = None) -> None:
+        """Run on arrays and scalars in calling order, outputs included. Nothing is checked.
+
+        `workspace` is memory for intermediates: `workspace_bytes` of uint8, aligned to 64; the kernel has its own
+        otherwise.
+        """
+        self.bind(*arguments, workspace=workspace)()
+
+    def bind(self, *arguments: Any, workspace: np.ndarray[Any, Any] | None = None) -> Callable[[], None]:
+        """The kernel with its arguments converted once, to be called many times. Holds on to its arguments."""
+        self.prepare()
+        function = self.function
+        values = [
+            value if p.shape is None else data_pointer(value)
+            for value, p in zip(arguments, self.parameters, strict=True)
+        ]
+        place = None if workspace is None else data_pointer(workspace)
+
+        def call(_keep: object = (arguments, workspace, self)) -> None:
+            status = function(*values, place)
+            if status:
+                raise_status(status, self.workspace_bytes)
+
+        return call
+
+    def __del__(self) -> None:
+        slot = getattr(self, "_slot", None)
+        if slot is not None and slot.value:
+            _free(slot.value)
+            slot.value = None
+
+
+def _free(address: int) -> None:
+    free = ctypes.CDLL(None).free
+    free.argtypes = [_POINTER]
+    free.restype = None
+    free(address)
+
+
+def raise_status(status: int, workspace_bytes: int) -> None:
+    """Raise the KernelError of a status that is not OK."""
+    if status == runtime.Status.FORKED:
+        raise KernelError(threads.FORKED)
+    if status == runtime.Status.NO_MEMORY:
+        raise KernelError(f"no memory for a workspace of {workspace_bytes} bytes")
+    raise KernelError(f"the kernel returned an unknown status {status}")
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 64) -> np.ndarray[Any, Any]:
+    """An uninitialised C-contiguous array that starts on a cache line, so that vectors do not straddle two."""
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    raw = np.empty(size + alignment, np.uint8)
+    start = -data_pointer(raw) % alignment
+    return np.ndarray(shape, dtype, raw, start)

@@ -1,0 +1,156 @@
+"""The kernel that a user holds: checked calls from Python, forms for Numba, and how it came about."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from metasched.backend import arguments
+from metasched.backend.compiled import CompiledKernel, aligned_empty, build, data_pointer, raise_status
+from metasched.backend.target import Target
+from metasched.errors import KernelError
+
+Array = np.ndarray[Any, Any]
+
+
+class Origin(Enum):
+    """Where a kernel's schedule comes from."""
+
+    TRACE = "trace"  # given by the caller
+    MEASURED = "measured"  # the best measured by a search
+    GUESS = "guess"  # chosen without measuring
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Kernel:
+    """A compiled program: `kernel(A, B)` returns new arrays, `kernel(A, B, out=D)` writes one that is given.
+
+    Arguments are C-contiguous NumPy arrays of the compiled shapes and dtypes; anything else is a KernelError, never
+    a hidden copy. An output may not overlap another argument. A call releases the GIL, and several threads may call
+    one kernel at once. Several outputs are returned as a tuple, and given as one.
+
+    `numba` and `numba_into` are for `@njit` code (assign them to a name first): `kernel.numba(A, B)` allocates its
+    result, `kernel.numba_into(A, B, D)` does not.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledKernel,
+        *,
+        program: Any = None,
+        trace: Any = None,
+        report: Any = None,
+        origin: Origin = Origin.TRACE,
+    ) -> None:
+        self._compiled = compiled
+        self.program = program
+        self.trace = trace
+        self.report = report
+        self.origin = origin
+        self._inputs = tuple(p for p in compiled.parameters if not p.is_output)
+        self._outputs = tuple(p for p in compiled.parameters if p.is_output)
+        self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
+        self._sizes = tuple(
+            0 if p.shape is None else p.dtype.bytes * int(np.prod(p.shape, dtype=np.int64)) for p in compiled.parameters
+        )
+
+    @property
+    def name(self) -> str:
+        return self._compiled.binary.name
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel without checks."""
+        return self._compiled
+
+    @property
+    def target(self) -> Target:
+        return self._compiled.target
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory for intermediates that one call uses, all threads together."""
+        return self._compiled.workspace_bytes
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM module after optimisation."""
+        return self._compiled.llvm
+
+    @property
+    def asm(self) -> str:
+        """The assembly of the machine code."""
+        return self._compiled.asm
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        """Run the kernel; raises KernelError for arguments that it cannot take."""
+        if len(inputs) != len(self._inputs):
+            arguments.check_count(self.name, self._inputs, len(inputs))
+        values: list[Any] = []
+        for p, dtype, value in zip(self._inputs, self._dtypes, inputs, strict=False):
+            values.append(arguments.scalar(p, value) if p.shape is None else arguments.pointer(p, dtype, value))
+        if out is None:
+            results = [aligned_empty(p.shape or (), p.dtype.numpy) for p in self._outputs]
+            values.extend([data_pointer(array) for array in results])
+        else:
+            results = self._given(out)
+            for p, array in zip(self._outputs, results, strict=True):
+                values.append(arguments.pointer(p, p.dtype.numpy, array))
+                arguments.check_output(p, array)
+            arguments.check_overlap(self._compiled.parameters, values, self._sizes)
+        self._compiled.prepare()
+        status = self._compiled.function(*values, None)
+        if status:
+            raise_status(status, self.workspace_bytes)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _given(self, out: Any) -> list[Array]:
+        """The output arrays of an `out` argument."""
+        if len(self._outputs) == 1 and not isinstance(out, tuple):
+            return [out]
+        if not isinstance(out, tuple) or len(out) != len(self._outputs):
+            names = ", ".join(map(str, self._outputs))
+            what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
+            raise KernelError(f"`out` is {what}; `{self.name}` has the outputs ({names}). Pass a tuple of them")
+        return list(out)
+
+    @cached_property
+    def numba(self) -> Callable[..., Any]:
+        """A function for `@njit` code that allocates its results."""
+        from metasched.backend.numba_form import allocating_form
+
+        return allocating_form(self._compiled)
+
+    @cached_property
+    def numba_into(self) -> Callable[..., None]:
+        """A function for `@njit` code that takes its outputs after its inputs."""
+        from metasched.backend.numba_form import into_form
+
+        return into_form(self._compiled)
+
+    def __repr__(self) -> str:
+        given = ", ".join(map(str, self._inputs))
+        made = ", ".join(map(str, self._outputs))
+        if len(self._outputs) != 1:
+            made = f"({made})"
+        threads = self.target.threads
+        return (
+            f"<kernel {self.name}({given}) -> {made}, {self.target.name}, {threads} thread{'s' if threads != 1 else ''}, "
+            f"from {_ORIGINS[self.origin]}>"
+        )
+
+    def _repr_html_(self) -> str:
+        trace = "" if self.trace is None else f"<pre>{html.escape(str(self.trace))}</pre>"
+        return f"<div><code>{html.escape(repr(self))}</code>{trace}</div>"
+
+
+_ORIGINS = {Origin.TRACE: "a trace", Origin.MEASURED: "measurements", Origin.GUESS: "a guess"}
+
+__all__ = ["CompiledKernel", "Kernel", "Origin", "build"]
