@@ -62,7 +62,13 @@ class ScheduleError(MetaschedError):
         self.locations = locations
         self.hint = hint
         self._render = render
+        self.line: int | None = None  # of a trace, where one was replayed
         super().__init__(message)
+
+    def draw_with(self, render: Callable[[], str]) -> None:
+        """Say how to draw the program, unless that is known already."""
+        if self._render is None:
+            self._render = render
 
     @property
     def reason(self) -> str:

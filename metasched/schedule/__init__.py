@@ -1,0 +1,1 @@
+"""Schedules: primitives, random variables, traces, and the handlers that run them."""

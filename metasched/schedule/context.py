@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, bounds, free_vars, prove, simplify
-from metasched.ir.nodes import Binary, Block, BinOp, Const, Expr, For, Func
+from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from metasched.errors import ScheduleError
+from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Distribution
 
@@ -95,7 +96,8 @@ class Replay:
         if self.policy is Policy.STRICT:
             raise ScheduleError(
                 site.op,
-                f'the decision {format_decision(before)} at "{site.address}" is not in the support ({site.dist.support()})',
+                f'the decision {print_decision(before)} at "{site.address}" is not in the support '
+                f"({site.dist.support()})",
                 hint="replay with Policy.REPAIR to mend it",
             )
         after = site.dist.repair(before)
@@ -145,10 +147,3 @@ class Symbolic:
 
     def decide(self, site: Site) -> Decision | Free:
         return self.structural.decide(site) if site.dist.structural else FREE
-
-
-def format_decision(decision: Decision) -> str:
-    """A decision as it is written in a trace."""
-    from metasched.lang import print_decision
-
-    return print_decision(decision)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from metasched.schedule.kinds import Kind
 
@@ -64,17 +64,25 @@ class Declaration:
         return f"{self.name}({', '.join(parts)})"
 
 
-def primitive(fn: F | None = None, *, version: int = 1, pure: bool = False) -> Any:
+@overload
+def primitive(fn: F) -> F: ...
+@overload
+def primitive(*, version: int = 1, pure: bool = False) -> Callable[[F], F]: ...
+def primitive(fn: F | None = None, *, version: int = 1, pure: bool = False) -> F | Callable[[F], F]:
     """Declare a primitive: `fn(ctx, ...)` rewrites `ctx.func` and returns the names of what it made."""
     return _declare(fn, version=version, pure=pure, random=False)
 
 
-def sampler(fn: F | None = None, *, version: int = 1) -> Any:
+@overload
+def sampler(fn: F) -> F: ...
+@overload
+def sampler(*, version: int = 1) -> Callable[[F], F]: ...
+def sampler(fn: F | None = None, *, version: int = 1) -> F | Callable[[F], F]:
     """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from."""
     return _declare(fn, version=version, pure=True, random=True)
 
 
-def _declare(fn: F | None, *, version: int, pure: bool, random: bool) -> Any:
+def _declare(fn: F | None, *, version: int, pure: bool, random: bool) -> F | Callable[[F], F]:
     def attach(function: F) -> F:
         setattr(function, MARK, (version, pure, random))
         return function

@@ -62,13 +62,13 @@ class Int:
             f'  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
         )
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # noqa: PLE0304
         self._refuse("branch on")
 
     def __int__(self) -> int:
         self._refuse("take the value of")
 
-    def __index__(self) -> int:
+    def __index__(self) -> int:  # noqa: PLE0305
         self._refuse("count or index with")
 
     def __lt__(self, other: object) -> bool:

@@ -76,7 +76,7 @@ class Categorical:
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
         table = np.array(sorted(self.values), dtype=np.int64)
         nearest = np.abs(rows - table[None, :]).argmin(axis=1)
-        return table[nearest][:, None]
+        return np.asarray(table[nearest][:, None], dtype=np.int64)
 
     def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows:
         return self.sample_rows(rng, extents)

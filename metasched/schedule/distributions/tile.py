@@ -78,7 +78,7 @@ class Tile:
         found: dict[Decision, None] = {}
         for position in range(self.width):
             for changed in _near(factors[position]):
-                candidate = (HOLE, *factors[:position], changed, *factors[position + 1 :])
+                candidate: Decision = (HOLE, *factors[:position], changed, *factors[position + 1 :])
                 if self.contains(candidate):
                     found[candidate] = None
         return tuple(found)

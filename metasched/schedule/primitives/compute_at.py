@@ -14,7 +14,6 @@ from metasched.schedule.rewrite.needed import needed_spans
 from metasched.schedule.rewrite.nest import nest
 from metasched.schedule.rewrite.parts import (
     child_with,
-    children,
     insert,
     loops_of,
     readers,
@@ -65,7 +64,7 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     guards = iteration_guards(OP, producer, query.loops_above(ctx.func, block))
     take_out(ctx, producer)
     target = ctx.loop(OP, loop)
-    position = _position(ctx, producer, consumers, target)
+    position = _position(consumers, target)
     ctx.func = insert(ctx.func, target, position, nest(ctx, producer, spans, guards))
 
 
@@ -100,19 +99,7 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
     return consumers
 
 
-def _position(ctx: Context, producer: Block, consumers: list[Block], loop: For) -> int:
-    """Before the first reader in the loop's body, and after all that the block reads."""
+def _position(consumers: list[Block], loop: For) -> int:
+    """Before the first reader in the loop's body: what the producer reads comes before them, in the loop or outside."""
     found = [child_with(loop.body, c.name) for c in consumers]
-    first = min(at for at in found if at is not None)
-    read = frozenset(query.reads(producer))
-    for child in children(loop.body)[first:]:
-        for other in query.blocks_under(child):
-            if other.name != producer.name and query.writes(other) in read:
-                raise ScheduleError(
-                    OP,
-                    f"`{other.name}`, which `{producer.name}` reads, is not complete in loop `{loop.var}` before "
-                    f"`{consumers[0].name}`",
-                    (producer.name, other.name, loop.var),
-                    f"choose a loop further in, or move `{other.name}` after `{producer.name}`",
-                )
-    return first
+    return min(at for at in found if at is not None)

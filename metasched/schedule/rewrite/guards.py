@@ -77,3 +77,8 @@ def _is_domain(block: Block, guard: Expr) -> bool:
 
 def _below(it: IterVar) -> Expr:
     return simplify_sides(Binary(BinOp.LT, Var(it.name) - it.extent, ZERO))
+
+
+def normal_form(e: Expr) -> Expr:
+    """An index or guard simplified; a comparison keeps its form, so that a guard that always holds stays written."""
+    return simplify_sides(e) if isinstance(e, Binary) and e.op.is_comparison else simplify(e)

@@ -1,0 +1,68 @@
+"""Modules: schedules as probabilistic programs, and running one again with given decisions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from metasched.errors import ScheduleError
+from metasched.ir.program import Program
+from metasched.schedule.handlers import Policy, Record, Replay
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Trace
+from metasched.schedule.values import BlockRV, LoopRV
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def module(fn: Callable[P, R]) -> Callable[P, R]:
+    """Make a function over a `Schedule` a module: it opens a scope, so its random variables get addresses under
+    `name(block)`. Modules call one another: that is all that composition is.
+    """
+
+    @functools.wraps(fn)
+    def scoped(*args: P.args, **kwargs: P.kwargs) -> R:
+        schedule = args[0] if args else None
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"module {fn.__name__}: the first argument must be a Schedule, got {schedule!r}")
+        with schedule.scope(scope_name(fn.__name__, schedule, args[1:])):
+            return fn(*args, **kwargs)
+
+    return scoped
+
+
+def scope_name(name: str, schedule: Schedule, args: tuple[Any, ...]) -> str:
+    """`name(dense)`, after the first handle among the arguments."""
+    for arg in args:
+        if isinstance(arg, BlockRV | LoopRV):
+            return f"{name}({schedule.name_of(arg)})"
+    return name
+
+
+def rerun(
+    fn: Callable[[Schedule], Any],
+    program: Program,
+    decisions: Trace,
+    policy: Policy = Policy.STRICT,
+    *,
+    seed: int = 0,
+) -> Schedule:
+    """Run a module on a program, taking decisions by address from a trace.
+
+    Unlike `Trace.apply_to`, the module's own code runs. A decision that is missing, left over or out of support
+    raises ScheduleError under STRICT; under REPAIR it is drawn with `seed`, dropped or mended, and reported in
+    `Schedule.repairs`.
+    """
+    replay = Replay(decisions.decisions, policy, Record(seed))
+    schedule = Schedule(program, handler=replay)
+    fn(schedule)
+    if policy is Policy.STRICT and replay.leftover():
+        raise ScheduleError(
+            getattr(fn, "__name__", "module"),
+            f'the trace decides "{replay.leftover()[0]}", which the module never asked for',
+            hint="the module has changed since; use Policy.REPAIR to drop such decisions",
+        )
+    schedule.repairs = replay.repairs
+    return schedule

@@ -1,0 +1,71 @@
+"""fuse: several nested loops as one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ONE, simplify
+from metasched.ir.nodes import Binary, BinOp, Expr, For, Stmt, Var
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import LoopName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.guards import normal_form
+from metasched.schedule.rewrite.loops import require_serial
+
+OP = "fuse"
+
+
+@primitive
+def fuse(ctx: Context, *loops: LoopName) -> LoopName:
+    """Fuse loops, each directly inside the one before, into one over all their iterations.
+
+    Args:
+        loops: serial loops, outermost first; of one loop, the loop itself.
+
+    Requires:
+        Each is the only thing inside the one before.
+
+    Rewrite:
+        for i, j in grid(16, 8):             for i_j in 128:
+            C[i, j] = A[i, j]          ->        C[i, j] = A[i, j]    with i = i_j // 8, j = i_j % 8
+    """
+    if not loops:
+        raise ScheduleError(OP, "no loops are given", hint="give at least one loop")
+    if len(loops) == 1:
+        return ctx.loop(OP, loops[0]).var
+    nest = [ctx.loop(OP, var) for var in loops]
+    for outer, inner in pairwise(nest):
+        require_serial(OP, outer)
+        if outer.body is not inner:
+            raise ScheduleError(
+                OP,
+                f"loop `{inner.var}` is not the only child of `{outer.var}`",
+                (outer.var, inner.var),
+                "reorder first, so that the loops are nested directly in this order",
+            )
+    require_serial(OP, nest[-1])
+    name = ctx.fresh("_".join(loops))
+    values = _indices(nest, Var(name))
+    body: Stmt = query.map_blocks(nest[-1].body, lambda b: query.substitute_block(b, values, normal_form))
+    annotations = tuple(a for loop in nest for a in loop.annotations)
+    fused = For(name, _product(nest), body, annotations=annotations)
+    ctx.func = query.replace_stmt(ctx.func, nest[0], fused)
+    return name
+
+
+def _product(nest: list[For]) -> Expr:
+    product: Expr = ONE
+    for loop in nest:
+        product = product * loop.extent
+    return simplify(product)
+
+
+def _indices(nest: list[For], fused: Expr) -> dict[str, Expr]:
+    values: dict[str, Expr] = {}
+    for n, loop in enumerate(nest):
+        inside = _product(nest[n + 1 :])
+        index = Binary(BinOp.FLOORDIV, fused, inside)
+        values[loop.var] = index if n == 0 else Binary(BinOp.MOD, index, loop.extent)
+    return values

@@ -1,0 +1,20 @@
+"""get_block: a block by name."""
+
+from __future__ import annotations
+
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, Text
+from metasched.schedule.primitive import primitive
+
+
+@primitive(pure=True)
+def get_block(ctx: Context, name: Text) -> BlockName:
+    """The block of that name.
+
+    Args:
+        name: a stage's label, or its buffer where it has none; or a name that a primitive generated.
+
+    Requires:
+        The program has such a block now.
+    """
+    return ctx.block("get_block", name).name

@@ -1,0 +1,44 @@
+"""parallel: a loop over threads."""
+
+from __future__ import annotations
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.nodes import LoopKind
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import LoopName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import mark, require_data_parallel, require_serial
+
+OP = "parallel"
+
+
+@primitive
+def parallel(ctx: Context, loop: LoopName) -> None:
+    """Run a loop's iterations on all threads, in contiguous parts of about equal size.
+
+    Args:
+        loop: a serial loop.
+
+    Requires:
+        No reduction runs along the loop, its iterations write different elements, and no loop around or inside
+        it is parallel already or vectorized around it.
+
+    Rewrite:
+        for i in 64:                    parallel i in 64:
+            C[i] = A[i]          ->         C[i] = A[i]
+    """
+    target = ctx.loop(OP, loop)
+    require_serial(OP, target)
+    require_data_parallel(ctx, OP, target)
+    around = query.loops_above_loop(ctx.func, loop)
+    inside = [s for s in query.loops(ctx.func) if target in query.loops_above_loop(ctx.func, s.var)]
+    other = next((s for s in (*around, *inside) if s.kind is LoopKind.PARALLEL), None)
+    if other is not None:
+        raise ScheduleError(
+            OP, f"loop `{other.var}` of the same nest is parallel", (loop, other.var), "fuse the two loops instead"
+        )
+    vector = next((s for s in around if s.kind is LoopKind.VECTORIZED), None)
+    if vector is not None:
+        raise ScheduleError(OP, f"loop `{vector.var}` around it is vectorized", (loop, vector.var))
+    mark(ctx, target, LoopKind.PARALLEL)

@@ -1,0 +1,96 @@
+"""split: one loop as several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ONE, simplify
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Stmt, Var
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import Factor, LoopName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.guards import normal_form
+from metasched.schedule.rewrite.loops import require_serial
+
+OP = "split"
+
+
+@primitive
+def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[LoopName, ...]:
+    """Split a loop into a nest of several, outermost first.
+
+    Where the factors' product is more than the extent, a guard leaves the rest out.
+
+    Args:
+        loop: a serial loop.
+        factors: their extents; one may be None, and is then the extent divided by the others, rounded up.
+
+    Requires:
+        At least two factors, each at least 1; their product covers the extent.
+
+    Rewrite:
+        for i in 127:                  for i_0, i_1 in grid(16, 8):
+            C[i] = A[i]          ->        C[i] = A[i]    with i = i_0*8 + i_1  if i_0*8 + i_1 < 127
+    """
+    target = ctx.loop(OP, loop)
+    require_serial(OP, target)
+    if len(factors) < 2:
+        raise ScheduleError(OP, "fewer than two factors", (loop,), "give at least two, such as [None, 8]")
+    extents = _extents(ctx, target, factors)
+    names = [ctx.fresh(f"{loop}_{n}") for n in range(len(extents))]
+    index = _index(names, extents)
+    guard = simplify_guard(index, target.extent)
+    body: Stmt = query.map_blocks(target.body, lambda b: _rebind(b, loop, index, guard))
+    for name, extent in reversed(list(zip(names, extents, strict=True))):
+        body = For(name, extent, body)
+    assert isinstance(body, For)
+    ctx.func = query.replace_stmt(ctx.func, target, replace(body, annotations=target.annotations))
+    return tuple(names)
+
+
+def simplify_guard(index: Expr, extent: Expr) -> Expr:
+    """`index < extent`, its sides in normal form; kept even where it always holds, as it may not for other tiles."""
+    return Binary(BinOp.LT, simplify(index), simplify(extent))
+
+
+def _extents(ctx: Context, loop: For, factors: tuple[Expr | None, ...]) -> list[Expr]:
+    given: Expr = ONE
+    for factor in factors:
+        if factor is not None:
+            at_least_one = ScheduleError(OP, "a factor is less than 1", (loop.var,), "every factor is at least 1")
+            ctx.require(factor >= 1, at_least_one)
+            given = simplify(given * factor)
+    if sum(factor is None for factor in factors) > 1:
+        raise ScheduleError(OP, "more than one factor is None", (loop.var,), "leave only one open")
+    outer = simplify(Binary(BinOp.CEILDIV, loop.extent, given))
+    out = [outer if factor is None else simplify(factor) for factor in factors]
+    if None not in factors and not _is_covering(out, loop.extent):
+        ctx.require(
+            Binary(BinOp.GE, given, loop.extent),
+            ScheduleError(
+                OP, f"the factors cover less than the extent of `{loop.var}`", (loop.var,), "leave one factor None"
+            ),
+        )
+    return out
+
+
+def _is_covering(extents: list[Expr], whole: Expr) -> bool:
+    """Whether the outer extent is by construction the whole over the rest, rounded up."""
+    rest: Expr = ONE
+    for extent in extents[1:]:
+        rest = rest * extent
+    return extents[0] == simplify(Binary(BinOp.CEILDIV, whole, rest))
+
+
+def _index(names: list[str], extents: list[Expr]) -> Expr:
+    index: Expr = Var(names[0])
+    for name, extent in zip(names[1:], extents[1:], strict=True):
+        index = index * extent + Var(name)
+    return simplify(index)
+
+
+def _rebind(block: Block, loop: str, index: Expr, guard: Expr) -> Block:
+    moved = query.substitute_block(block, {loop: index}, normal_form)
+    return replace(moved, guards=(*moved.guards, guard))

@@ -1,0 +1,57 @@
+"""vectorize: a loop in vector lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import LoopKind
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import IntExpr, LoopName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import require_data_parallel, require_serial
+
+OP = "vectorize"
+MAX_LANES = 64
+
+
+@primitive
+def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
+    """Run a loop in strips of `lanes` iterations at once; the last strip is masked where the extent is no multiple.
+
+    Args:
+        loop: a serial loop of any extent.
+        lanes: elements in a vector, 1 to 64.
+
+    Requires:
+        No reduction runs along the loop, every block inside writes other elements in each iteration, and no loop
+        around or inside it is vectorized.
+
+    Rewrite:
+        for j in 512:                   for j in 512 vectorized(16):
+            C[j] = A[j]          ->         C[j] = A[j]
+    """
+    target = ctx.loop(OP, loop)
+    require_serial(OP, target)
+    require_data_parallel(ctx, OP, target)
+    for block in query.blocks_under(target):
+        if not any(loop in free_vars(binding) for binding in block.bindings):
+            raise ScheduleError(
+                OP,
+                f"block `{block.name}` does not depend on loop `{loop}`",
+                (loop, block.name),
+                "vectorize a loop around fewer blocks",
+            )
+    nest = [s for s in query.loops(ctx.func) if target in (*query.loops_above_loop(ctx.func, s.var), s)]
+    other = next((s for s in (*query.loops_above_loop(ctx.func, loop), *nest) if s.kind is LoopKind.VECTORIZED), None)
+    if other is not None:
+        raise ScheduleError(OP, f"loop `{other.var}` of the same nest is vectorized", (loop, other.var))
+    parallel = next((s for s in nest if s.kind is LoopKind.PARALLEL), None)
+    if parallel is not None:
+        raise ScheduleError(OP, f"loop `{parallel.var}` inside it is parallel", (loop, parallel.var))
+    error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,))
+    ctx.require(lanes >= 1, error)
+    ctx.require(lanes <= MAX_LANES, error)
+    ctx.func = query.replace_stmt(ctx.func, target, replace(target, kind=LoopKind.VECTORIZED, lanes=lanes))

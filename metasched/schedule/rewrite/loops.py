@@ -1,0 +1,57 @@
+"""What the loop primitives share: kinds, chains, and which loops carry a dependence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import For, IterKind, LoopKind
+from metasched.schedule.context import Context
+
+
+def require_serial(op: str, loop: For) -> None:
+    """Raise unless nothing has been decided yet about how the loop runs."""
+    if loop.kind is not LoopKind.SERIAL:
+        raise ScheduleError(
+            op, f"loop `{loop.var}` is {loop.kind.value}", (loop.var,), f"{op} it before deciding how it runs"
+        )
+
+
+def require_data_parallel(ctx: Context, op: str, loop: For) -> None:
+    """Raise unless iterations of the loop can run in any order, or at once.
+
+    They can when no reduction runs along it, and each block below writes other elements in each iteration or
+    writes a buffer that only this loop's body uses.
+    """
+    inside = query.blocks_under(loop)
+    names = {b.name for b in inside}
+    for block in inside:
+        bound = [it for it, e in zip(block.iters, block.bindings, strict=True) if loop.var in free_vars(e)]
+        if any(it.kind is IterKind.REDUCE for it in bound):
+            raise ScheduleError(
+                op,
+                f"loop `{loop.var}` runs along a reduction of block `{block.name}`",
+                (loop.var, block.name),
+                "rfactor the loop first, or choose another loop",
+            )
+        if not bound and not _is_private(ctx, block.store.buffer, names):
+            raise ScheduleError(
+                op,
+                f"every iteration of loop `{loop.var}` writes the same elements in block `{block.name}`",
+                (loop.var, block.name),
+                "choose a loop that the block's result depends on",
+            )
+
+
+def _is_private(ctx: Context, buffer: str, inside: set[str]) -> bool:
+    if any(b.name == buffer for b in ctx.func.outputs):
+        return False
+    users = [b for b in query.blocks(ctx.func) if b.store.buffer == buffer or buffer in query.reads(b)]
+    return all(b.name in inside for b in users)
+
+
+def mark(ctx: Context, loop: For, kind: LoopKind) -> None:
+    """Decide how a loop runs."""
+    ctx.func = query.replace_stmt(ctx.func, loop, replace(loop, kind=kind))

@@ -1,0 +1,474 @@
+"""Schedule: a program being transformed, and the trace of how.
+
+Recording and replaying are one interpreter: a method call makes an `Instruction`, and executing an instruction is
+the same whether it was just made or read from a file. Who decides the random variables is the handler's business.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import const, free_vars, simplify, substitute
+from metasched.ir.nodes import Expr, Func, Var
+from metasched.ir.printer import print_func
+from metasched.ir.program import Program
+from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.schedule.context import Context
+from metasched.schedule.distributions.base import Distribution
+from metasched.schedule.handlers import Free, Handler, Record, Repair, Site
+from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.primitive import Declaration, Param, registry
+from metasched.schedule.values import BlockRV, Int, LoopRV
+
+if TYPE_CHECKING:
+    from metasched.schedule.trace import Trace
+
+T = TypeVar("T")
+
+# Handle kinds and what an environment holds for them: a name in the program, or an expression.
+_LOOPLIKE = frozenset({Kind.LOOP, Kind.LOCATION})
+_INTLIKE = frozenset({Kind.INT, Kind.FACTOR})
+
+
+@dataclass(frozen=True)
+class SiteRecord:
+    """A random variable met while running: which line of the trace, what it could be, and what it took."""
+
+    line: int
+    site: Site
+    outputs: tuple[str, ...]
+    decision: Decision | Free
+
+
+@dataclass
+class _Env:
+    """What the trace's labels stand for."""
+
+    blocks: dict[str, str] = field(default_factory=dict)
+    loops: dict[str, str] = field(default_factory=dict)
+    ints: dict[str, Expr] = field(default_factory=dict)
+
+
+class Schedule:
+    """A program under transformation.
+
+    Every primitive and sampler of `metasched.schedule.primitives` is a method. Samplers ask `handler`, by default
+    a draw from the prior with `seed`.
+
+        sch = Schedule(program, seed=0)
+        i, j, k = sch.get_loops(sch.get_block("dense"))
+        i0, i1 = sch.split(i, sch.sample_tile(i, parts=2))
+
+    Methods raise ScheduleError when a step would not be legal; the schedule is then as it was before.
+    """
+
+    def __init__(self, program: Program, seed: int = 0, handler: Handler | None = None) -> None:
+        self.program = program
+        self.handler: Handler = handler if handler is not None else Record(seed)
+        self._ctx = Context(program.func, query.names(program.func))
+        self._env = _Env()
+        self._instructions: list[Instruction] = []
+        self._sites: list[SiteRecord] = []
+        self._path: tuple[str, ...] = ()
+        self._addresses: dict[str, int] = {}
+        self._facts: dict[str, dict[type, Any]] = {}
+        self.repairs: list[Repair] = []
+
+    # --- what it is now
+
+    @property
+    def func(self) -> Func:
+        """The program as it is now."""
+        return self._ctx.func
+
+    @property
+    def trace(self) -> Trace:
+        """How it came to be so."""
+        from metasched.schedule.trace import Trace
+
+        return Trace(TraceData(self.program.name, self.program.params, tuple(self._instructions)))
+
+    @property
+    def context(self) -> Context:
+        """The interpreter's state, for the space generator: free variables and constraints."""
+        return self._ctx
+
+    @property
+    def sites(self) -> tuple[SiteRecord, ...]:
+        """The random variables met, in order."""
+        return tuple(self._sites)
+
+    def __str__(self) -> str:
+        return print_func(self.func)
+
+    def show(self) -> None:
+        """Print the scheduled program."""
+        sys.stdout.write(f"{self}\n")
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def block_names(self) -> tuple[str, ...]:
+        """The program's blocks now, in program order."""
+        return tuple(b.name for b in query.blocks(self.func))
+
+    # --- what rules tell each other
+
+    def note(self, block: BlockRV, fact: object) -> None:
+        """Leave a typed fact about a block for the rules that come later. It never enters the trace."""
+        self._facts.setdefault(self.name_of(block), {})[type(fact)] = fact
+
+    def facts(self, block: BlockRV, kind: type[T]) -> T | None:
+        """The fact of this type about a block, if a rule has left one."""
+        return self._facts.get(self.name_of(block), {}).get(kind)
+
+    def name_of(self, handle: BlockRV | LoopRV) -> str:
+        """The name in the program that a handle stands for now."""
+        table = self._env.blocks if isinstance(handle, BlockRV) else self._env.loops
+        if handle.label not in table:
+            raise ScheduleError("handle", f"`{handle.label}` is not a handle of this schedule")
+        return table[handle.label]
+
+    # --- scopes and addresses
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Addresses of random variables inside start with `name/`."""
+        outer = self._path
+        self._path = (*outer, name)
+        try:
+            yield
+        finally:
+            self._path = outer
+
+    def _address(self, name: str) -> str:
+        base = "/".join((*self._path, name))
+        number = self._addresses.get(base, 0)
+        self._addresses[base] = number + 1
+        return base if number == 0 else f"{base}#{number + 1}"
+
+    # --- recording
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            declarations = registry()
+            if name not in declarations:
+                near = get_close_matches(name, declarations, n=3)
+                hint = f"; did you mean {' or '.join(near)}?" if near else ""
+                raise AttributeError(f"there is no primitive `{name}`{hint}")
+            declaration = declarations[name]
+
+            def method(*args: Any, **kwargs: Any) -> Any:
+                return self._record(declaration, args, kwargs)
+
+            method.__name__ = name
+            method.__doc__ = f"{declaration.signature}\n\n{declaration.doc}"
+            return method
+    else:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def choose(self, name: str, options: list[T] | tuple[T, ...]) -> T:
+        """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.
+
+        `name` makes its address. Python may branch on the result: each option is another sketch.
+        """
+        if not options:
+            raise ScheduleError("choose", f'"{name}" has no options')
+        declaration = registry()["choose"]
+        instruction = Instruction("choose", tuple(options), (), (), random=True)  # type: ignore[arg-type]
+        result: T = self._execute(declaration, instruction, name)
+        return result
+
+    def _record(self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = kwargs.pop("name", None) if declaration.random else None
+        bound = _bind(declaration, args, kwargs)
+        positional: list[Value] = []
+        keywords: list[tuple[str, Value]] = []
+        for param, value in bound:
+            written = self._written(declaration, param, value)
+            if param.variadic:
+                assert isinstance(written, tuple)
+                positional.extend(written)
+            elif param.keyword:
+                if not _is_default(param, written):
+                    keywords.append((param.name, written))
+            else:
+                positional.append(written)
+        instruction = Instruction(
+            declaration.name, tuple(positional), tuple(keywords), random=declaration.random, version=declaration.version
+        )
+        return self._execute(declaration, instruction, name)
+
+    def _written(self, declaration: Declaration, param: Param, value: Any) -> Value:
+        """An argument as it goes into the trace."""
+        if param.many:
+            if isinstance(value, str) or not isinstance(value, list | tuple):
+                raise _wrong(declaration, param, value)
+            return tuple(self._written_one(declaration, param, item) for item in value)
+        return self._written_one(declaration, param, value)
+
+    def _written_one(self, declaration: Declaration, param: Param, value: Any) -> Value:
+        kind = param.kind
+        if isinstance(value, BlockRV) and kind in (Kind.BLOCK, Kind.TARGET):
+            return Ref(value.label)
+        if isinstance(value, LoopRV) and (kind in _LOOPLIKE or kind is Kind.TARGET):
+            return Ref(value.label)
+        if kind is Kind.LOCATION and value in (ROOT, INLINE):
+            return Ref(value)
+        if kind in _INTLIKE and isinstance(value, Int):
+            return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
+        if _is_literal_of(kind, value):
+            return value  # type: ignore[no-any-return]
+        raise _wrong(declaration, param, value)
+
+    # --- executing
+
+    def execute(self, instruction: Instruction) -> None:
+        """Run one instruction of a trace, under the labels that it gives its outputs."""
+        declaration = registry().get(instruction.op)
+        if declaration is None:
+            near = get_close_matches(instruction.op, registry(), n=3)
+            raise ScheduleError(
+                instruction.op,
+                "there is no primitive of this name",
+                hint=f"did you mean {' or '.join(near)}?" if near else "metasched's documentation lists them",
+            )
+        if instruction.version != declaration.version:
+            raise ScheduleError(
+                instruction.op,
+                f"version {instruction.version} is not known; this metasched has version {declaration.version}",
+                hint="replay the trace with the metasched that wrote it",
+            )
+        self._execute(declaration, instruction, None)
+
+    def _execute(self, declaration: Declaration, instruction: Instruction, name: str | None) -> Any:
+        values = self._arguments(declaration, instruction)
+        before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
+        try:
+            result = declaration.run(self._ctx, *values[0], **values[1])
+            if declaration.random:
+                return self._sample(declaration, instruction, name, result)
+        except ScheduleError as error:
+            self._ctx.func, self._ctx.taken = before.func, before.taken
+            self._ctx.constraints[:] = before.constraints
+            func, marks = before.func, error.locations
+            if marks:
+                error.draw_with(lambda: print_func(func, marks))
+            raise
+        return self._bind_results(declaration, instruction, result)
+
+    def _arguments(self, declaration: Declaration, instruction: Instruction) -> tuple[list[Any], dict[str, Any]]:
+        bound = _bind(declaration, instruction.args, dict(instruction.kwargs))
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for param, value in bound:
+            resolved = (
+                tuple(self._resolve(declaration, param, v) for v in _items(declaration, param, value))
+                if param.many
+                else self._resolve(declaration, param, value)
+            )
+            if param.variadic:
+                positional.extend(resolved)
+            elif param.keyword:
+                keywords[param.name] = resolved
+            else:
+                positional.append(resolved)
+        return positional, keywords
+
+    def _resolve(self, declaration: Declaration, param: Param, value: Any) -> Any:
+        """What an argument of the trace stands for: a name in the program, an expression, or a literal."""
+        kind, env = param.kind, self._env
+        if isinstance(value, Ref):
+            if kind is Kind.LOCATION and value.name in (ROOT, INLINE) and value.name not in env.loops:
+                return value.name
+            tables: list[Mapping[str, Any]] = []
+            if kind in (Kind.BLOCK, Kind.TARGET):
+                tables.append(env.blocks)
+            if kind in _LOOPLIKE or kind is Kind.TARGET:
+                tables.append(env.loops)
+            if kind in _INTLIKE:
+                tables.append(env.ints)
+            for table in tables:
+                if value.name in table:
+                    return table[value.name]
+            raise ScheduleError(
+                declaration.name,
+                f"`{value.name}`, given for `{param.name}`, is not {param.kind.value} that an earlier line made",
+            )
+        if kind in _INTLIKE and isinstance(value, Expr):
+            unknown = free_vars(value) - env.ints.keys()
+            if unknown:
+                raise ScheduleError(declaration.name, f"`{min(unknown)}` is not an integer that an earlier line made")
+            return simplify(substitute(value, env.ints))
+        if not _is_literal_of(kind, value):
+            raise _wrong(declaration, param, value)
+        if kind in _INTLIKE and isinstance(value, int):
+            return const(value)
+        return value
+
+    # --- results
+
+    def _bind_results(self, declaration: Declaration, instruction: Instruction, result: Any) -> Any:
+        if declaration.result is Kind.NONE:
+            names: list[str] = []
+        else:
+            names = list(result) if declaration.many_results else [result]
+        labels = list(instruction.outputs) if instruction.outputs or not names else [self._label(n) for n in names]
+        if len(labels) != len(names):
+            raise ScheduleError(
+                declaration.name,
+                f"it gives {len(names)} results here and the trace names {len(labels)}",
+                hint="the program's structure is another one than the trace was made for",
+            )
+        handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is Kind.BLOCK else LoopRV
+        table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
+        for label, target in zip(labels, names, strict=True):
+            table[label] = target
+        self._ctx.taken.update(labels)
+        self._instructions.append(replace(instruction, outputs=tuple(labels)))
+        handles = [handle(label) for label in labels]
+        if declaration.result is Kind.NONE:
+            return None
+        return handles if declaration.many_results else handles[0]
+
+    def _label(self, name: str) -> str:
+        """A handle's label: the name it stands for, as an identifier."""
+        return name.replace(".", "_")
+
+    def _sample(self, declaration: Declaration, instruction: Instruction, name: str | None, dist: Distribution) -> Any:
+        address = instruction.address or self._address(name or self._default_name(declaration, instruction))
+        site = Site(address, declaration.name, dist)
+        decision = self.handler.decide(site)
+        if not isinstance(decision, Free) and not dist.contains(decision):
+            raise ScheduleError(declaration.name, f"{decision!r} is not in the support ({dist.support()})")
+        recorded = replace(instruction, address=address, decision=None if isinstance(decision, Free) else decision)
+        if dist.structural:
+            assert not isinstance(decision, Free)
+            return self._take_structural(declaration, recorded, site, decision, name or address.rsplit("/", 1)[-1])
+        return self._take_numeric(recorded, site, decision)
+
+    def _default_name(self, declaration: Declaration, instruction: Instruction) -> str:
+        """The handle sampled, by the name of what it stands for."""
+        for arg in instruction.args:
+            if isinstance(arg, Ref):
+                return self._env.loops.get(arg.name) or self._env.blocks.get(arg.name) or arg.name
+        return declaration.name.removeprefix("sample_")
+
+    def _take_structural(
+        self, declaration: Declaration, instruction: Instruction, site: Site, decision: Decision, name: str
+    ) -> Any:
+        (value,) = site.dist.outputs(decision)
+        label = instruction.outputs[0] if instruction.outputs else self._ctx.fresh(_identifier(name))
+        self._log(replace(instruction, outputs=(label,)), site, (label,), decision)
+        if isinstance(decision, Ref):
+            self._env.loops[label] = value
+            return LoopRV(label)
+        return value
+
+    def _take_numeric(self, instruction: Instruction, site: Site, decision: Decision | Free) -> Any:
+        dist: Any = site.dist
+        count = len(dist.outputs(decision)) if not isinstance(decision, Free) else dist.width + _derived(dist)
+        labels = instruction.outputs or tuple(self._numeric_labels(count))
+        if len(labels) != count:
+            raise ScheduleError(site.op, f"it gives {count} integers and the trace names {len(labels)}")
+        if isinstance(decision, Free):
+            columns = dist.column_names(labels)
+            self._ctx.free.update(columns)
+            values = dist.free_outputs([Var(c) for c in columns])
+        else:
+            values = dist.outputs(decision)
+        self._env.ints.update(zip(labels, values, strict=True))
+        self._log(replace(instruction, outputs=labels), site, labels, decision)
+        ints = [Int(Var(label)) for label in labels]
+        return ints if count > 1 or _derived(dist) else ints[0]
+
+    def _numeric_labels(self, count: int) -> Iterator[str]:
+        number = 0
+        for _ in range(count):
+            while f"t{number}" in self._ctx.taken:
+                number += 1
+            yield f"t{number}"
+            number += 1
+
+    def _log(self, instruction: Instruction, site: Site, labels: tuple[str, ...], decision: Decision | Free) -> None:
+        self._ctx.taken.update(labels)
+        self._sites.append(SiteRecord(len(self._instructions), site, labels, decision))
+        self._instructions.append(instruction)
+
+
+def _derived(dist: Any) -> int:
+    """How many outputs follow from the columns: a tile's outer factor."""
+    return len(dist.free_outputs([const(1)] * dist.width)) - int(dist.width)
+
+
+def _identifier(name: str) -> str:
+    text = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return text if text[:1].isalpha() else f"x{text}"
+
+
+def _bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Param, Any]]:
+    """Arguments by parameter, defaults filled in. Raises ScheduleError, in the style of Python's own errors."""
+    rest, left = list(args), dict(kwargs)
+    bound: list[tuple[Param, Any]] = []
+    for param in declaration.params:
+        if param.variadic:
+            value: Any = tuple(rest)
+            rest = []
+        elif param.name in left:
+            value = left.pop(param.name)
+        elif rest:
+            value = rest.pop(0)
+        elif param.required:
+            raise ScheduleError(declaration.name, f"argument `{param.name}` is missing", hint=declaration.signature)
+        else:
+            value = param.default
+        bound.append((param, value))
+    if rest or left:
+        extra = f"`{next(iter(left))}`" if left else repr(rest[0])
+        raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.signature)
+    return bound
+
+
+def _items(declaration: Declaration, param: Param, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple | list):
+        raise _wrong(declaration, param, value)
+    return tuple(value)
+
+
+def _is_default(param: Param, written: Value) -> bool:
+    return type(written) is type(param.default) and written == param.default
+
+
+def _is_literal_of(kind: Kind, value: Any) -> bool:
+    if isinstance(value, Hole):
+        return False
+    if kind is Kind.FACTOR and value is None:
+        return True
+    if kind is Kind.BOOL:
+        return isinstance(value, bool)
+    if kind is Kind.STR:
+        return isinstance(value, str)
+    if kind is Kind.LITERAL:
+        return isinstance(value, str | int | float | bool)
+    return kind in (*_INTLIKE, Kind.NUMBER) and isinstance(value, int) and not isinstance(value, bool)
+
+
+def _wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
+    expected = f"a list, each {param.kind.value}" if param.many else param.kind.value
+    hint = declaration.signature
+    if isinstance(value, BlockRV | LoopRV):
+        hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"
+    return ScheduleError(declaration.name, f"argument `{param.name}`: expected {expected}, got {value!r}", hint=hint)

@@ -1,0 +1,155 @@
+"""Trace: a straight line of instructions and the decisions its random variables took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from metasched.errors import ScheduleError
+from metasched.ir.nodes import Expr, Var
+from metasched.ir.program import Program
+from metasched.lang import parse_trace as parse_trace_data
+from metasched.lang import print_trace
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.schedule.handlers import Handler, Policy, Record, Replay
+from metasched.schedule.primitive import registry
+from metasched.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Instructions and decisions. Prints as text, parses back to an equal trace, and replays exactly."""
+
+    data: TraceData
+
+    @classmethod
+    def parse(cls, text: str) -> Trace:
+        """Raises LanguageError."""
+        return cls(parse_trace_data(text))
+
+    def __str__(self) -> str:
+        return print_trace(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data.instructions)
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        return self.data.instructions
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """What each random variable took, by address; open ones are left out."""
+        return {i.address: i.decision for i in self.instructions if i.address is not None and i.decision is not None}
+
+    def with_decisions(self, decisions: dict[str, Decision | None]) -> Trace:
+        """The same instructions with other decisions, by address; None leaves one open."""
+        unknown = decisions.keys() - {i.address for i in self.instructions}
+        if unknown:
+            raise KeyError(f"the trace has no random variable at {min(str(a) for a in unknown)!r}")
+        changed = tuple(
+            replace(i, decision=decisions[i.address]) if i.address in decisions else i for i in self.instructions
+        )
+        return Trace(replace(self.data, instructions=changed))
+
+    def apply_to(
+        self, program: Program, policy: Policy = Policy.STRICT, *, seed: int = 0, handler: Handler | None = None
+    ) -> Schedule:
+        """Run the instructions on a program.
+
+        Under STRICT the program must be the one the trace was made for, and every decision given and in its support.
+        Under REPAIR decisions are mended, missing ones are drawn with `seed`, and `Schedule.repairs` says where.
+        `handler` replaces both for the random variables. Raises ScheduleError, naming the line.
+        """
+        self._require_program(program, policy)
+        replay = Replay(self.decisions, policy, Record(seed))
+        schedule = Schedule(program, handler=handler if handler is not None else replay)
+        for number, instruction in enumerate(self.instructions, start=2):
+            try:
+                schedule.execute(instruction)
+            except ScheduleError as error:
+                error.line = number
+                raise
+        schedule.repairs = replay.repairs
+        return schedule
+
+    def _require_program(self, program: Program, policy: Policy) -> None:
+        if policy is Policy.REPAIR:
+            return
+        if self.data.program != program.name or self.data.params != program.params:
+            params = ", ".join(f"{k}={v}" for k, v in self.data.params)
+            raise ScheduleError(
+                "trace",
+                f"it was made for {self.data.program}[{params}], and the program is {program.key}",
+                hint="replay with Policy.REPAIR to carry it over to another shape",
+            )
+
+    def mutate(self, rng: np.random.Generator, program: Program) -> Trace:
+        """Another trace, one numeric variable moved to a neighbour and later ones mended where they must be.
+
+        Structural variables stay: they belong to `Space.mutate`. Raises ScheduleError when nothing can move.
+        """
+        schedule = self.apply_to(program, Policy.REPAIR)
+        movable = []
+        for record in schedule.sites:
+            if record.site.dist.structural:
+                continue
+            near = record.site.dist.neighbours(record.decision)  # type: ignore[arg-type]
+            if near:
+                movable.append((record.site.address, near))
+        if not movable:
+            raise ScheduleError("mutate", "no numeric variable of the trace can take another value")
+        address, near = movable[int(rng.integers(len(movable)))]
+        changed = self.with_decisions({address: near[int(rng.integers(len(near)))]})
+        return changed.apply_to(program, Policy.REPAIR).trace
+
+    def simplified(self) -> Trace:
+        """Without the lines that only look, and whose results nothing uses. `choose` lines stay."""
+        used: set[str] = set()
+        kept: list[Instruction] = []
+        for instruction in reversed(self.instructions):
+            declaration = registry().get(instruction.op)
+            needless = declaration is not None and declaration.pure and instruction.op != "choose"
+            if needless and used.isdisjoint(instruction.outputs):
+                continue
+            used -= set(instruction.outputs)
+            for value in (*instruction.args, *(v for _, v in instruction.kwargs), instruction.decision):
+                used |= _labels(value)
+            kept.append(instruction)
+        return Trace(replace(self.data, instructions=tuple(reversed(kept))))
+
+    def canonical(self) -> Trace:
+        """With handles renamed in order of appearance: equal traces up to renaming become equal."""
+        names: dict[str, str] = {}
+        out = []
+        for number, instruction in enumerate(self.instructions):
+            args = tuple(_renamed(v, names) for v in instruction.args)
+            kwargs = tuple((k, _renamed(v, names)) for k, v in instruction.kwargs)
+            decision = _renamed(instruction.decision, names)  # type: ignore[arg-type]
+            outputs = tuple(f"h{number}_{n}" for n in range(len(instruction.outputs)))
+            names.update(zip(instruction.outputs, outputs, strict=True))
+            out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs, decision=decision))  # type: ignore[arg-type]
+        return Trace(replace(self.data, instructions=tuple(out)))
+
+
+def _labels(value: Value | Decision) -> set[str]:
+    if isinstance(value, Ref):
+        return {value.name}
+    if isinstance(value, Expr):
+        return {n.name for n in value.walk() if isinstance(n, Var)}
+    if isinstance(value, tuple):
+        return set().union(*(_labels(v) for v in value))
+    return set()
+
+
+def _renamed(value: Value, names: dict[str, str]) -> Value:
+    if isinstance(value, Ref):
+        return Ref(names.get(value.name, value.name))
+    if isinstance(value, Var):
+        return Var(names.get(value.name, value.name), value.type)
+    if isinstance(value, Expr):
+        return value.map(lambda child: _renamed(child, names))
+    if isinstance(value, tuple):
+        return tuple(_renamed(v, names) for v in value)
+    return value
