@@ -10,7 +10,7 @@ func dense_relu(A: f32[64, 64], B: f32[64, 64]) -> D: f32[64, 64]:
 ```
 
 A block's line gives its name and statement; `init`, the value before a reduction's first instance; `with`, the
-iteration variables that are not simply the loop of the same name; `if`, those guards that may fail.
+iteration variables that are not simply the loop of the same name; `if`, those guards that may fail. Programs that are not well-formed print as well, as far as they go.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _temp(b: Buffer) -> tuple[_Piece, ...]:
 def _signature(func: Func) -> _Line:
     by_name = {b.name: _buffer(b) for b in func.inputs}
     by_name |= {s.name: _Piece(f"{s.name}: {s.dtype}", s.name) for s in func.scalars}
-    inputs = _separated([by_name[name] for name in func.order])
+    inputs = _separated([by_name.get(name, _Piece(name)) for name in func.order])
     outputs = _separated([_buffer(b) for b in func.outputs])
     if len(func.outputs) != 1:
         outputs = [_Piece("("), *outputs, _Piece(")")]
@@ -267,7 +267,7 @@ def _clauses(block: Block, above: tuple[For, ...]) -> list[str]:
     out: list[str] = []
     if block.init is not None:
         out.append(f"init {print_expr(block.init)}")
-    pairs = zip(block.iters, block.bindings, strict=True)
+    pairs = zip(block.iters, block.bindings, strict=False)
     bound = [f"{it.name} = {print_expr(b)}" for it, b in pairs if b != Var(it.name)]
     if bound:
         out.append("with " + ", ".join(bound))
@@ -285,7 +285,7 @@ def _names_of_bindings(block: Block, loops: frozenset[str]) -> dict[Expr, Expr]:
     """What a binding may be called in a guard: its iteration variable, unless a loop has that name."""
     return {
         simplify(binding): Var(it.name)
-        for it, binding in zip(block.iters, block.bindings, strict=True)
+        for it, binding in zip(block.iters, block.bindings, strict=False)
         if it.name not in loops and not isinstance(simplify(binding), Const)
     }
 
