@@ -10,7 +10,8 @@ func dense_relu(A: f32[64, 64], B: f32[64, 64]) -> D: f32[64, 64]:
 ```
 
 A block's line gives its name and statement; `init`, the value before a reduction's first instance; `with`, the
-iteration variables that are not simply the loop of the same name; `if`, those guards that may fail. Programs that are not well-formed print as well, as far as they go.
+iteration variables that are not simply the loop of the same name; `if`, those guards that may fail. Programs that
+are not well-formed print as well, as far as they go.
 """
 
 from __future__ import annotations
