@@ -93,10 +93,15 @@ def prepare(func: Func, given: Given, seed: int) -> Cases:
 
     Raises CheckError when most of a result is not finite on this data.
     """
-    drawn = not given.arrays
+    drawn = _drawn(given)
     outputs = tuple((b.name, b.dtype.numpy.name) for b in func.outputs)
     data = random_inputs(func, given, seed)
     return Cases(outputs, _integer_case(func, given, seed), _bounded_case(func, data, drawn, LARGE_BYTE))
+
+
+def _drawn(given: Given) -> bool:
+    """Whether all that is summed is ours. A scalar, or a table of indices, is no data to sum."""
+    return not any(array.ndim and array.dtype.kind == "f" for array in given.arrays.values())
 
 
 def _integer_case(func: Func, given: Given, seed: int) -> Case:
@@ -107,7 +112,7 @@ def _integer_case(func: Func, given: Given, seed: int) -> Case:
             expected = results if isinstance(results, tuple) else (results,)
             typed = tuple(e.astype(b.dtype.numpy) for e, b in zip(expected, func.outputs, strict=True))
             return Case(tuple(data.values()), typed, (None,) * len(typed), NAN_BYTE)
-    return _bounded_case(func, integer_inputs(func, given, seed, _MAGNITUDES[-1]), not given.arrays, NAN_BYTE)
+    return _bounded_case(func, integer_inputs(func, given, seed, _MAGNITUDES[-1]), _drawn(given), NAN_BYTE)
 
 
 def _bounded_case(func: Func, data: Mapping[str, Array], drawn: bool, fill: int) -> Case:

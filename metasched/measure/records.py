@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 from metasched.errors import MetaschedError
 
@@ -40,6 +41,29 @@ class Candidate:
     params: tuple[tuple[str, int], ...]
     trace: str
     target: str
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """What a runner needs to know of a candidate's machine code.
+
+    `entry` is the symbol of its function, `workspace_bytes` the size of the workspace it takes, `parallel` whether it
+    starts threads; `scalars` are the (position, dtype) of the arguments that are passed by value.
+    """
+
+    entry: str
+    workspace_bytes: int
+    parallel: bool
+    target: str
+    scalars: tuple[tuple[int, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Artefact:
+        scalars = tuple((int(position), str(dtype)) for position, dtype in data["scalars"])
+        return Artefact(**(data | {"scalars": scalars}))
 
 
 @dataclass(frozen=True)

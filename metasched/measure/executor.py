@@ -1,0 +1,75 @@
+"""What a runner process does: load a candidate's machine code, check it twice, time it, and check it again."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from metasched.backend.emit.runtime import Status
+from metasched.backend.threads import state
+from metasched.measure.check import Bench, Cases, Guarded
+from metasched.measure.load import BoundKernel, LoadedKernel
+from metasched.measure.phases import Phases
+from metasched.measure.protocol import Kind, Message
+from metasched.measure.records import Artefact, Failure, Reason
+from metasched.measure.timing import Samples, TimingPlan, take_samples
+
+
+class Executor:
+    """Runs candidates, on at most `threads` threads."""
+
+    def __init__(self, threads: int) -> None:
+        from numba.np.ufunc.parallel import set_num_threads
+
+        state.ready()
+        set_num_threads(threads)  # type: ignore[no-untyped-call]
+
+    def run(self, request: Message) -> Message:
+        """Check and time the candidate of a RUN request."""
+        body = request.body
+        phases = Phases()
+        artefact = Artefact.from_json(body["artefact"])
+        with phases.timed("load"):
+            bench = _bench(body["data"])
+            kernel = LoadedKernel(artefact, request.blob)
+            workspace = Guarded(artefact.workspace_bytes, offset=0)
+        with phases.timed("check"):
+            bound, failure = _check(kernel, bench, workspace)
+        if failure is None:
+            with phases.timed("run"):
+                samples = take_samples(bound.run, TimingPlan(**body["plan"]), body["best_s"])
+            with phases.timed("check"):
+                # A race between threads may show in one call of many.
+                failure = _status(bound) or bench.verify(workspace)
+        if failure is not None:
+            return Message(Kind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds})
+        return _done(samples, phases)
+
+
+def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> tuple[BoundKernel, Failure | None]:
+    """The kernel on the second case's data, and what is wrong with it."""
+    for case in (bench.cases.integers, bench.cases.random):
+        bench.load(case, workspace)
+        bound = kernel.bind(bench.addresses, workspace.address)
+        bound.run(1)
+        failure = _status(bound) or bench.verify(workspace)
+        if failure is not None:
+            break
+    return bound, failure
+
+
+def _status(bound: BoundKernel) -> Failure | None:
+    if bound.status == Status.OK:
+        return None
+    if bound.status == Status.NO_MEMORY:
+        return Failure(Reason.OUT_OF_MEMORY.value, "the kernel's workspace")
+    return Failure(Reason.STATUS.value, f"the kernel returned {bound.status}")
+
+
+def _done(samples: Samples, phases: Phases) -> Message:
+    return Message(Kind.DONE, {"times": samples.times, "raced": samples.raced, "phases": phases.seconds})
+
+
+@lru_cache(maxsize=2)
+def _bench(path: str) -> Bench:
+    return Bench(Cases.load(Path(path)))

@@ -1,0 +1,127 @@
+"""Machine code that another process compiled, called and timed here.
+
+The clock is read in compiled code, around a loop of calls: `metasched_repeat(kernel, arguments, workspace, calls,
+elapsed)` unpacks the arguments (one slot of eight bytes each), calls the kernel `calls` times, stores the nanoseconds
+of CLOCK_MONOTONIC that passed, and returns the kernel's statuses or-ed together. Nothing of Python is inside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+
+from metasched.backend.codegen import LoadedCode, ObjectCode, compile_text
+from metasched.backend.emit.runtime import STATE
+from metasched.backend.emit.types import memory_text
+from metasched.backend.target import Target
+from metasched.backend.threads import state
+from metasched.ir.dtypes import DType
+from metasched.measure.records import Artefact
+
+_REPEAT = "metasched_repeat"
+_CLOCK_MONOTONIC = 1
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+)
+
+
+class LoadedKernel:
+    """A kernel in memory, bound to its arguments. Its code is freed with this object."""
+
+    def __init__(self, artefact: Artefact, data: bytes) -> None:
+        target = Target.parse(artefact.target)
+        self._code = LoadedCode(ObjectCode(target, data, ""))
+        if artefact.parallel:
+            state.ready()
+        ctypes.c_void_p.from_address(self._code.address(STATE)).value = state.address
+        self._entry = self._code.address(artefact.entry)
+        self._scalars = artefact.scalars
+
+    def bind(self, addresses: Sequence[int], workspace: int) -> BoundKernel:
+        """The kernel on these buffers (and places of scalars), in calling order, and this workspace."""
+        slots = (ctypes.c_uint64 * len(addresses))(*addresses)
+        types = ["ptr"] * len(addresses)
+        for position, name in self._scalars:
+            dtype = DType(name)
+            types[position] = memory_text(dtype)
+            slots[position] = 0
+            ctypes.memmove(ctypes.byref(slots, 8 * position), addresses[position], dtype.bytes)
+        return BoundKernel(self, self._entry, slots, workspace, _repeater(tuple(types)))
+
+
+class BoundKernel:
+    """A kernel on its buffers."""
+
+    def __init__(
+        self, owner: LoadedKernel, entry: int, slots: ctypes.Array[ctypes.c_uint64], workspace: int, repeater: _Repeater
+    ) -> None:
+        self._owner = owner
+        self._entry = entry
+        self._slots = slots
+        self._workspace = workspace
+        self._repeater = repeater
+        self.status = 0
+
+    def run(self, calls: int) -> float:
+        """Call it `calls` times in a row; the seconds they took. `status` gathers what the calls returned."""
+        elapsed = ctypes.c_int64()
+        self.status |= self._repeater.function(
+            self._entry, ctypes.addressof(self._slots), self._workspace, calls, ctypes.addressof(elapsed)
+        )
+        return elapsed.value * 1e-9
+
+
+class _Repeater:
+    """`metasched_repeat` for kernels of one calling convention."""
+
+    def __init__(self, types: tuple[str, ...]) -> None:
+        self._code = LoadedCode(compile_text(_repeat_text(types), Target.detect()))
+        self.function = _PROTOTYPE(self._code.address(_REPEAT))
+
+
+@lru_cache(maxsize=64)
+def _repeater(types: tuple[str, ...]) -> _Repeater:
+    return _Repeater(types)
+
+
+def _repeat_text(types: tuple[str, ...]) -> str:
+    loads = []
+    for n, text in enumerate(types):
+        loads.append(f"  %at.{n} = getelementptr i64, ptr %arguments, i64 {n}")
+        loads.append(f"  %argument.{n} = load {text}, ptr %at.{n}, align 8")
+    passed = ", ".join([*(f"{text} %argument.{n}" for n, text in enumerate(types)), "ptr %workspace"])
+    return f"""\
+declare i32 @clock_gettime(i32, ptr)
+
+define internal i64 @now() noinline nounwind {{
+  %time = alloca [2 x i64]
+  %unused = call i32 @clock_gettime(i32 {_CLOCK_MONOTONIC}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}}
+
+define i32 @{_REPEAT}(ptr %kernel, ptr %arguments, ptr %workspace, i64 %calls, ptr %elapsed) nounwind {{
+entry:
+{chr(10).join(loads)}
+  %start = call i64 @now()
+  br label %again
+again:
+  %n = phi i64 [ 0, %entry ], [ %next, %again ]
+  %all = phi i32 [ 0, %entry ], [ %now.all, %again ]
+  %status = call i32 %kernel({passed})
+  %now.all = or i32 %all, %status
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %calls
+  br i1 %more, label %again, label %done
+done:
+  %stop = call i64 @now()
+  %spent = sub i64 %stop, %start
+  store i64 %spent, ptr %elapsed
+  ret i32 %now.all
+}}
+"""

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metasched.backend.codegen import compile_text
+from metasched.backend.emit.module import ENTRY
+from metasched.backend.emit.runtime import STATE
+from metasched.backend.target import Target
+from metasched.lang import parse_program
+from metasched.measure.check import prepare
+from metasched.measure.compiling import compile_func
+from metasched.measure.executor import Executor
+from metasched.measure.inputs import Given, Inputs, given_inputs
+from metasched.measure.phases import Phases
+from metasched.measure.protocol import Kind, Message
+from metasched.measure.records import Artefact, Reason
+from metasched.measure.timing import TimingPlan
+
+TARGET = Target.detect(threads=1)
+PLAN = TimingPlan(sample_s=1e-4, repeats=4, min_repeats=2, budget_s=1e-3)
+DOUBLE = "program double[N=5](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] * 2\n"
+DENSE = """
+program dense[N=7, M=9, K=33](A: f32[N, K], B: f32[K, M], alpha: f32, n: i64) -> D: f32[N, M]:
+    mm: C[i, j] = sum[k](A[i, k] * B[k, j])
+    D[i, j] = max(C[i, j] * alpha, 0) if i < n else 1
+"""
+
+
+@pytest.fixture(scope="module")
+def executor() -> Executor:
+    return Executor(threads=1)
+
+
+def request(tmp_path: Path, text: str, artefact: Artefact, code: bytes, inputs: Inputs | None = None) -> Message:
+    func = parse_program(text).func
+    path = tmp_path / "cases.npz"
+    prepare(func, given_inputs(func, inputs, 0), 0).save(path)
+    body: dict[str, Any] = {
+        "artefact": artefact.to_json(),
+        "data": str(path),
+        "plan": asdict(PLAN),
+        "best_s": None,
+    }
+    return Message(Kind.RUN, json.loads(json.dumps(body)), code)
+
+
+def answer(executor: Executor, tmp_path: Path, text: str, built: str, inputs: Inputs | None = None) -> Message:
+    """What comes of checking the program `built` as if it were `text`."""
+    artefact, code = compile_func(parse_program(built).func, TARGET, Phases())
+    return executor.run(request(tmp_path, text, artefact, code, inputs))
+
+
+def test_a_right_kernel_is_timed(executor: Executor, tmp_path: Path) -> None:
+    done = answer(executor, tmp_path, DENSE, DENSE, {"n": np.int64(5), "alpha": (0.5, 2.0)})
+    assert done.kind is Kind.DONE, done.body
+    assert len(done.body["times"]) == PLAN.repeats
+    assert all(0 < t < 1 for t in done.body["times"])
+    assert set(done.body["phases"]) == {"load", "check", "run"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        DENSE.replace("B[k, j])", "B[k, j] if k < 32 else 0)"),
+        DENSE.replace("i < n", "i <= n"),
+        DENSE.replace("* alpha", "* alpha * alpha"),
+        DENSE.replace("else 1", "else 1.0001"),
+        DENSE.replace(", 0)", ", 0.001)"),
+    ],
+)
+def test_a_kernel_that_is_slightly_wrong_is_caught(executor: Executor, tmp_path: Path, wrong: str) -> None:
+    failed = answer(executor, tmp_path, DENSE, wrong, {"n": np.int64(5)})
+    assert failed.kind is Kind.FAILED
+    assert failed.body["reason"] == Reason.WRONG_RESULT.value
+    assert "`D`: " in failed.body["detail"]
+    assert "expected" in failed.body["detail"]
+
+
+def hand_written(body: str, workspace_bytes: int = 0) -> tuple[Artefact, bytes]:
+    """A kernel of `double` as LLVM text; `%a` and `%b` are its buffers of 5 floats."""
+    text = f"""
+@{STATE} = global ptr null
+define i32 @{ENTRY}(ptr %a, ptr %b, ptr %workspace) {{
+  %x = load <5 x float>, ptr %a, align 4
+  %y = fmul <5 x float> %x, splat (float 2.0)
+  {body}
+}}
+"""
+    return Artefact(ENTRY, workspace_bytes, False, str(TARGET), ()), compile_text(text, TARGET).data
+
+
+STORE = "store <5 x float> %y, ptr %b, align 4\n"
+OK = "ret i32 0\n"
+PAST_END = "%c = getelementptr float, ptr %{buffer}, i64 {index}\n store float 1.0, ptr %c, align 4\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (STORE + OK, None),
+        (OK, Reason.WRONG_RESULT),
+        ("store <4 x float> zeroinitializer, ptr %b, align 4\n" + OK, Reason.WRONG_RESULT),
+        (STORE + "store <5 x float> %y, ptr %a, align 4\n" + OK, Reason.INPUTS_MODIFIED),
+        (STORE + PAST_END.format(buffer="b", index=5) + OK, Reason.OUT_OF_BOUNDS),
+        (STORE + PAST_END.format(buffer="b", index=-1) + OK, Reason.OUT_OF_BOUNDS),
+        (STORE + PAST_END.format(buffer="a", index=6) + OK, Reason.OUT_OF_BOUNDS),
+        (STORE + PAST_END.format(buffer="workspace", index=16) + OK, Reason.OUT_OF_BOUNDS),
+        (STORE + PAST_END.format(buffer="workspace", index=15) + OK, None),
+        (STORE + "ret i32 1\n", Reason.OUT_OF_MEMORY),
+        (STORE + "ret i32 7\n", Reason.STATUS),
+    ],
+)
+def test_what_a_kernel_may_do_wrong(executor: Executor, tmp_path: Path, body: str, reason: Reason | None) -> None:
+    found = executor.run(request(tmp_path, DOUBLE, *hand_written(body, workspace_bytes=64)))
+    assert found.body.get("reason") == (reason.value if reason else None)
+    assert found.kind is (Kind.FAILED if reason else Kind.DONE)
+
+
+def test_a_kernel_that_goes_wrong_after_a_few_calls_is_caught(executor: Executor, tmp_path: Path) -> None:
+    text = f"""
+@{STATE} = global ptr null
+@count = internal global i64 0
+define i32 @{ENTRY}(ptr %a, ptr %b, ptr %workspace) {{
+  %n = load i64, ptr @count
+  %next = add i64 %n, 1
+  store i64 %next, ptr @count
+  %late = icmp sgt i64 %n, 2
+  %factor = select i1 %late, float 3.0, float 2.0
+  %one = insertelement <5 x float> poison, float %factor, i64 0
+  %all = shufflevector <5 x float> %one, <5 x float> poison, <5 x i32> zeroinitializer
+  %x = load <5 x float>, ptr %a, align 4
+  %y = fmul <5 x float> %x, %all
+  store <5 x float> %y, ptr %b, align 4
+  ret i32 0
+}}
+"""
+    artefact = Artefact(ENTRY, 0, False, str(TARGET), ())
+    found = executor.run(request(tmp_path, DOUBLE, artefact, compile_text(text, TARGET).data))
+    assert found.body.get("reason") == Reason.WRONG_RESULT.value
+
+
+def test_a_hopeless_kernel_is_raced_out(executor: Executor, tmp_path: Path) -> None:
+    asked = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
+    done = executor.run(replace(asked, body=asked.body | {"best_s": 1e-12}))
+    assert done.body["raced"]
+    assert len(done.body["times"]) == 1
+
+
+def test_caller_data_is_what_kernels_are_checked_on(tmp_path: Path) -> None:
+    func = parse_program(DOUBLE).func
+    cases = prepare(func, Given({"A": np.arange(5, dtype=np.float32)}, {}), 0)
+    assert cases.integers.expected[0].tolist() == [0, 2, 4, 6, 8]
+    assert cases.random.inputs[0].tolist() == [0, 1, 2, 3, 4]
