@@ -38,6 +38,11 @@ def _require_independent(loop: Loop) -> None:
                 f"{loop.kind.value} loop carries a reduction",
                 f"`{a.block}` reduces over `{loop.var}`; rfactor it first",
             )
+        if loop.is_vector and all(loop.var not in free_vars(i) for i in a.indices):
+            raise BuildError(
+                "vectorized loop writes one element",
+                f"`{a.block}` writes the same element of `{a.array}` in every lane of `{loop.var}`",
+            )
 
 
 def _straight(body: Nest) -> bool:

@@ -506,3 +506,11 @@ def test_a_huge_workspace_is_an_error() -> None:
     f = func("f", [buf("X", n)], [buf("Y", n, n)], [buf("T", n, n)], serial(first), serial(second))
     with pytest.raises(BuildError, match="workspace too large"):
         lower(f, Machine())
+
+
+def test_lanes_that_write_one_element_are_an_error() -> None:
+    once = block("once", {"a": (3, v("i"))}, Store("T", (v("a"),), ld("X", v("a")) + 1.0))
+    use = block("use", {"a": (3, v("i")), "b": (8, v("j"))}, Store("Y", (v("a"), v("b")), ld("T", v("a")) * 2.0))
+    f = func("f", [buf("X", 3)], [buf("Y", 3, 8)], [buf("T", 3)], loops([("i", 3), ("j", 8, 4)], seq([once, use])))
+    with pytest.raises(BuildError, match="vectorized loop writes one element"):
+        lower(f, Machine())
