@@ -74,8 +74,9 @@ class Facts:
     """
 
     extents: Mapping[str, int]
-    known: tuple[Linear, ...] = field(default=())
+    known: tuple[Linear, ...] = ()
     dead: bool = False
+    _structures: dict[Expr, Range] = field(default_factory=dict, compare=False, repr=False)
 
     def assume(self, cond: Expr, holds: bool) -> Facts:
         """The facts where `cond` is known to hold, or known not to."""
@@ -121,7 +122,11 @@ class Facts:
         return total
 
     def _atom(self, atom: Expr) -> Range:
-        lo, hi = self._structure(atom)
+        if atom not in self._structures:
+            # A condition may relate an atom to its own parts (`i >= i // 2`); what is asked meanwhile is unknown.
+            self._structures[atom] = Range(-math.inf, math.inf)
+            self._structures[atom] = self._structure(atom)
+        lo, hi = self._structures[atom]
         for fact in self.known:
             if len(fact.terms) != 1:
                 continue
@@ -150,8 +155,8 @@ class Facts:
             case Binary(op=BinOp.MUL, a=a, b=b):
                 corners = [_times(x, y) for x in self.range(a) for y in self.range(b)]
                 return Range(min(corners), max(corners))
-            case Select(cond=cond, then=then, otherwise=otherwise):
-                one, two = self.assume(cond, True).range(then), self.assume(cond, False).range(otherwise)
+            case Select(then=then, otherwise=otherwise):
+                one, two = self.range(then), self.range(otherwise)
                 return Range(min(one.lo, two.lo), max(one.hi, two.hi))
         return Range(-math.inf, math.inf)
 
