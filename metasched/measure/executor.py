@@ -34,10 +34,10 @@ class Executor:
             kernel = LoadedKernel(artefact, request.blob)
             workspace = Guarded(artefact.workspace_bytes, offset=0)
         with phases.timed("check"):
-            bound, failure = _check(kernel, bench, workspace)
+            bound, seconds, failure = _check(kernel, bench, workspace)
         if failure is None:
             with phases.timed("run"):
-                samples = take_samples(bound.run, TimingPlan(**body["plan"]), body["best_s"])
+                samples = take_samples(bound.run, TimingPlan(**body["plan"]), seconds, body["best_s"])
             with phases.timed("check"):
                 # A race between threads may show in one call of many.
                 failure = _status(bound) or bench.verify(workspace)
@@ -46,16 +46,17 @@ class Executor:
         return _done(samples, phases)
 
 
-def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> tuple[BoundKernel, Failure | None]:
-    """The kernel on the second case's data, and what is wrong with it."""
+def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> tuple[BoundKernel, list[float], Failure | None]:
+    """The kernel on the last case's data, the seconds that its calls took, and what is wrong with it."""
+    seconds = []
     for case in (bench.cases.integers, bench.cases.random):
         bench.load(case, workspace)
         bound = kernel.bind(bench.addresses, workspace.address)
-        bound.run(1)
+        seconds.append(bound.run(1))
         failure = _status(bound) or bench.verify(workspace)
         if failure is not None:
             break
-    return bound, failure
+    return bound, seconds, failure
 
 
 def _status(bound: BoundKernel) -> Failure | None:

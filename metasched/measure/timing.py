@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _CALL_S = 1e-9  # the least time that is believed of a call: below it, the clock did not tick
@@ -21,7 +21,7 @@ class TimingPlan:
     """How a candidate is timed; every duration in seconds.
 
     Samples last about `sample_s`; `repeats` of them are taken, fewer (but `min_repeats` at least) when `budget_s` is
-    spent. With a best time known, a candidate whose first call takes `hopeless` times as long is not called
+    spent. With a best time known, a candidate whose calls so far all took `hopeless` times as long is not called
     again, and one that is still `race_ratio` times slower in the best of `race_after` samples is dropped there.
     """
 
@@ -52,17 +52,18 @@ class Samples:
         return statistics.median(self.times)
 
 
-def take_samples(run: Callable[[int], float], plan: TimingPlan, best_s: float | None = None) -> Samples:
+def take_samples(
+    run: Callable[[int], float], plan: TimingPlan, first: Sequence[float], best_s: float | None = None
+) -> Samples:
     """Time a kernel. `run(n)` calls it n times and returns the seconds that all of them took together.
 
-    The kernel has been called before (it was checked), so that its pages are mapped and its threads are started.
+    `first` are the seconds of single calls before this: those that were checked. They mapped its pages and started
+    its threads, and where even the fastest of them is hopeless, it is the only sample.
     """
-    first = _timed(run, 1)
-    if best_s is not None and first > plan.hopeless * best_s:
-        first = min(first, _timed(run, 1))  # one interruption must not condemn it
-        if first > plan.hopeless * best_s:
-            return Samples((first,), raced=True)
-    calls, spent = _calls_per_sample(run, first, plan.sample_s)
+    single = max(min(first), _CALL_S)
+    if best_s is not None and single > plan.hopeless * best_s:
+        return Samples((single,), raced=True)
+    calls, spent = _calls_per_sample(run, single, plan.sample_s)
     times: list[float] = []
     while len(times) < plan.repeats and (len(times) < plan.min_repeats or spent < plan.budget_s):
         seconds = _timed(run, calls)
