@@ -1,13 +1,21 @@
 """The reference as plain Numba loops: the program written out as sequential Python source, then `njit`.
 
-No fastmath, no parallel loops, one statement for each operation; every access is checked against its buffer's
-shape, and every read of what is not an input against the flags of what was written.
+No fastmath, no parallel loops, one statement for each operation. An access is checked against its buffer's shape
+unless affine bounds prove it inside; a read of what is not an input, against the flags of what was written. Two things
+make it fast enough for programs of a billion terms and change no result:
+
+* where all the stages that write a buffer precede the nest that reads it, the flags are tested once before that nest;
+  if some element is missing, the program runs again with a test at each read, which says whether it was wanted;
+* in a perfect nest, the innermost loop that only chooses elements moves inside the reduction loops. The terms of each
+  element are still added in the order of the program.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +24,8 @@ import numpy as np
 
 from metasched.backend.reference_interpreter import REDUCTION
 from metasched.backend.reference_state import ExecutionError, State, concrete_shape, initialisation
+from metasched.ir import query
+from metasched.ir.affine import ZERO, const, free_vars, prove, simplify, substitute
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
@@ -27,6 +37,7 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
+    IterKind,
     Load,
     Select,
     Seq,
@@ -62,20 +73,42 @@ _FUNCTIONS: Mapping[str, str] = MappingProxyType(
 
 def run_numba(func: Func, state: State) -> None:
     """Run `func` on the arrays of `state`. Raises ExecutionError."""
-    kernel, sites = _compile(func)
+    if not _run(func, state, Checks.BEFORE_NESTS):
+        _run(func, state, Checks.EACH_READ)
+
+
+class Checks(Enum):
+    """When the flags of what was written are tested, for buffers whose writers precede the nest."""
+
+    BEFORE_NESTS = "before nests"
+    EACH_READ = "each read"
+
+
+# The site of a nest that reads a buffer some of whose elements are missing.
+_INCOMPLETE = "incomplete"
+
+
+def _run(func: Func, state: State, checks: Checks) -> bool:
+    """Whether the run is complete; it is not where only a test of each read can tell what is wanted."""
+    kernel, sites = _compile(func, checks)
+    for flag in state.written.values():
+        flag[...] = False
     names = [b.name for b in func.buffers()]
     flags = [b.name for b in func.outputs + func.temps]
     args = [state.arrays[n] for n in names] + [state.written[n] for n in flags]
     failed = kernel(*args, *(state.scalars[s.name] for s in func.scalars))
+    if failed and sites[failed - 1] == _INCOMPLETE:
+        return False
     if failed:
         raise ExecutionError(sites[failed - 1])
+    return True
 
 
 @lru_cache(maxsize=32)
-def _compile(func: Func) -> tuple[Callable[..., int], tuple[str, ...]]:
+def _compile(func: Func, checks: Checks) -> tuple[Callable[..., int], tuple[str, ...]]:
     import numba
 
-    writer = SourceWriter(func)
+    writer = SourceWriter(func, checks)
     namespace: dict[str, Any] = {"np": np, "math": math}
     exec(compile(writer.source, f"<reference of {func.name}>", "exec"), namespace)
     return numba.njit(error_model="numpy", nogil=True)(namespace["kernel"]), tuple(writer.sites)
@@ -84,8 +117,7 @@ def _compile(func: Func) -> tuple[Callable[..., int], tuple[str, ...]]:
 class SourceWriter:
     """`source` defines `kernel(*buffers, *flags, *scalars) -> int`: 0, or 1 + the number of the failed site."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    def __init__(self, func: Func, checks: Checks) -> None:
         self.sites: list[str] = []
         self._lines: list[str] = []
         self._depth = 1
@@ -96,8 +128,14 @@ class SourceWriter:
         scalars = {s.name: f"s{n}" for n, s in enumerate(func.scalars)}
         self._scalars = scalars
         self._loops = dict(scalars)
+        self._ranges: dict[str, Expr] = {}
+        self._bindings: dict[str, Expr] = {}
+        self._complete: frozenset[str] = frozenset()
         params = [*self._buffers.values(), *self._flags.values(), *scalars.values()]
-        self._stmt(func.body)
+        for nest in func.body.stmts if isinstance(func.body, Seq) else (func.body,):
+            if checks is Checks.BEFORE_NESTS:
+                self._test_complete(nest)
+            self._stmt(elements_inside(nest))
         self._line("return 0")
         self.source = f"def kernel({', '.join(params)}):\n" + "\n".join(self._lines) + "\n"
 
@@ -122,6 +160,14 @@ class SourceWriter:
 
     # --- statements --------------------------------------------------------------------------------------
 
+    def _test_complete(self, nest: Stmt) -> None:
+        """Test the flags of what `nest` reads and does not write."""
+        inside = query.blocks_under(nest)
+        read = frozenset[str]().union(*(query.reads(b) for b in inside)) & self._flags.keys()
+        self._complete = read - {b.store.buffer for b in inside}
+        for name in sorted(self._complete):
+            self._fail_if(f"not {self._flags[name]}.all()", _INCOMPLETE)
+
     def _stmt(self, stmt: Stmt) -> None:
         if isinstance(stmt, Seq):
             for child in stmt.stmts:
@@ -129,6 +175,7 @@ class SourceWriter:
         elif isinstance(stmt, For):
             name = f"i{len(self._loops)}_{self._count}"
             self._loops[stmt.var] = name
+            self._ranges[stmt.var] = stmt.extent
             self._line(f"for {name} in range({self._expr(stmt.extent, self._loops)}):")
             self._depth += 1
             self._stmt(stmt.body)
@@ -148,8 +195,10 @@ class SourceWriter:
 
     def _block(self, block: Block) -> None:
         env = dict(self._scalars)
+        self._bindings = {}
         for variable, binding in zip(block.iters, block.bindings, strict=True):
             env[variable.name] = self._let(self._expr(binding, self._loops))
+            self._bindings[variable.name] = binding
         if block.init is not None:
             zero, guards = initialisation(block)
             conditions = [f"{self._expr(e, self._loops)} == 0" for e in zero]
@@ -159,30 +208,32 @@ class SourceWriter:
 
     def _init(self, block: Block, env: Mapping[str, str]) -> None:
         assert block.init is not None
-        at = self._element(block.name, block.store.buffer, block.store.indices, env)
-        self._store(block.store.buffer, at, self._expr(block.init, env))
+        at = self._element(block.store.buffer, block.store.indices, env)
+        self._line(f"{self._buffers[block.store.buffer]}[{at}] = {self._expr(block.init, env)}")
+        self._line(f"{self._flags[block.store.buffer]}[{at}] = True")
 
     def _update(self, block: Block, env: Mapping[str, str]) -> None:
         value = self._expr(block.store.value, env)
         name = block.store.buffer
-        at = self._element(block.name, name, block.store.indices, env)
+        at = self._element(name, block.store.indices, env)
         if block.reducer is not None:
-            before = self._let(self._read(name, at))
+            # What has an init has been started by it.
+            before = self._let(f"{self._buffers[name]}[{at}]" if block.init is not None else self._read(name, at))
             value = self._arithmetic(REDUCTION[block.reducer], block.store.value.dtype, before, value)
-        self._store(name, at, value)
-
-    def _store(self, name: str, at: str, value: str) -> None:
         self._line(f"{self._buffers[name]}[{at}] = {value}")
-        self._line(f"{self._flags[name]}[{at}] = True")
+        if block.init is None:
+            self._line(f"{self._flags[name]}[{at}] = True")
 
-    def _element(self, _user: str, name: str, indices: tuple[Expr, ...], env: Mapping[str, str]) -> str:
+    def _element(self, name: str, indices: tuple[Expr, ...], env: Mapping[str, str]) -> str:
         at = [self._expr(i, env) for i in indices]
-        for dimension, (i, size) in enumerate(zip(at, self._shapes[name], strict=True)):
-            self._fail_if(f"{i} < 0 or {i} >= {size}", f"dimension {dimension} of `{name}` is indexed outside {size}")
+        for d, (i, size) in enumerate(zip(at, self._shapes[name], strict=True)):
+            inside = Binary(BinOp.AND, Binary(BinOp.GE, indices[d], ZERO), Binary(BinOp.LT, indices[d], const(size)))
+            if prove(simplify(substitute(inside, self._bindings)), self._ranges) is not True:
+                self._fail_if(f"{i} < 0 or {i} >= {size}", f"dimension {d} of `{name}` is indexed outside {size}")
         return ", ".join(at) if at else "()"
 
     def _read(self, name: str, at: str) -> str:
-        if name in self._flags:
+        if name in self._flags and name not in self._complete:
             self._fail_if(f"not {self._flags[name]}[{at}]", f"an element of `{name}` is read before it is written")
         return f"{self._buffers[name]}[{at}]"
 
@@ -194,7 +245,7 @@ class SourceWriter:
         if isinstance(e, Var):
             return env[e.name]
         if isinstance(e, Load):
-            return self._let(self._read(e.buffer, self._element("", e.buffer, e.indices, env)))
+            return self._let(self._read(e.buffer, self._element(e.buffer, e.indices, env)))
         if isinstance(e, Binary):
             if e.op.is_logical:
                 return self._logical(e, env)
@@ -247,6 +298,27 @@ class SourceWriter:
         if e.type.is_float:
             args = [self._let(f"np.float64({a})") for a in args]
         return self._let(_typed(e.type, _FUNCTIONS[e.func].format(*args)))
+
+
+def elements_inside(stmt: Stmt) -> Stmt:
+    """A perfect nest with its last loop over elements moved inside the reduction loops; anything else as it is."""
+    nest: list[For] = []
+    body = stmt
+    while isinstance(body, For):
+        nest.append(body)
+        body = body.body
+    blocks = body.stmts if isinstance(body, Seq) else (body,)
+    if not all(isinstance(b, Block) and b.store.buffer not in query.reads(b) for b in blocks):
+        return stmt
+    reducing: set[str] = set()
+    for b in blocks:
+        assert isinstance(b, Block)
+        pairs = zip(b.iters, b.bindings, strict=True)
+        reducing = reducing.union(*(free_vars(e) for it, e in pairs if it.kind is IterKind.REDUCE))
+    moved = [loop for loop in nest if loop.var not in reducing][-1:]
+    for loop in reversed([loop for loop in nest if loop not in moved] + moved):
+        body = replace(loop, body=body)
+    return body
 
 
 def _literal(e: Const) -> str:

@@ -10,7 +10,7 @@ from nests import F32, ZERO, block, both, buf, c, conv, dense, func, ld, loops, 
 from metasched.backend import reference as module
 from metasched.backend.reference import Precision, reference, reference_with_bound
 from metasched.backend.reference_interpreter import interpret
-from metasched.backend.reference_numba import run_numba
+from metasched.backend.reference_numba import elements_inside, run_numba
 from metasched.backend.reference_state import ExecutionError, new_state, outputs
 from metasched.errors import KernelError
 from metasched.ir.dtypes import DType
@@ -314,3 +314,36 @@ def test_a_bound_of_max_ignores_the_infinite_start() -> None:
     f = func("f", [buf("X", 8)], [buf("Y")], [], serial(peak))
     ((expected, bound),) = reference_with_bound(f)(-np.arange(1, 9, dtype=np.float32))
     assert (expected, bound) == (-1, 8)
+
+
+def partly_written(last: int) -> Func:
+    """Writes 6 of 8 elements of T, and reads those up to `last`."""
+    fill = block("fill", {"i": (6, v("x"))}, Store("T", (v("i"),), ld("X", v("i")) + 1.0))
+    use = block("use", {"i": (last, v("y"))}, Store("Y", (v("i"),), ld("T", v("i"))))
+    return func("f", [buf("X", 8)], [buf("Y", last)], [buf("T", 8)], loops([("x", 6)], fill), loops([("y", last)], use))
+
+
+def test_elements_that_nobody_reads_need_not_be_written() -> None:
+    np.testing.assert_array_equal(both_ways(partly_written(6), [np.arange(8, dtype=np.float32)]), np.arange(1, 7))
+
+
+def test_a_read_of_what_an_earlier_nest_left_out_is_an_error() -> None:
+    f = partly_written(7)
+    with pytest.raises(ExecutionError, match="read before it is written"):
+        run_numba(f, new_state(f, {"X": np.zeros(8, np.float32)}, {}))
+
+
+def test_the_loop_over_elements_moves_inside_and_the_reductions_keep_their_order() -> None:
+    f = conv(3, 3, 2, 2)
+    order = []
+    stmt = elements_inside(f.body.stmts[1])  # type: ignore[attr-defined]
+    while isinstance(stmt, For):
+        order.append(stmt.var)
+        stmt = stmt.body
+    assert order == ["h_conv", "w_conv", "r_conv", "s_conv", "ch_conv", "o_conv"]
+
+
+def test_rounding_follows_the_order_of_the_program() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((4, 50), np.float32), rng.standard_normal((50, 4), np.float32)
+    both_ways(dense(4, 4, 50), [a, b])
