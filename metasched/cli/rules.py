@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from metasched.cli.arguments import UsageError, add_json
 from metasched.cli.command import Command, Console
 from metasched.cli.render import table
-
-GROUP = "metasched.rules"
+from metasched.space.registry import GROUP, installed
+from metasched.space.rule import Rule
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    points = [point for _, point in sorted(installed().items())]
     if args.action == "show":
         return _show(args, console, points)
     if args.json:
@@ -50,28 +50,33 @@ def _show(args: Namespace, console: Console, points: Iterable[EntryPoint]) -> in
         return 0
     target = point.load()
     console.print(f"{point.name}  ({_origin(point)}, {point.value})\n")
-    console.print(inspect.getdoc(target) or "It has no documentation.")
-    source = definition(target)
-    if source:
-        console.print(f"\n{source}")
+    console.print(description(target))
     return 0
 
 
 def summary(target: object) -> str:
-    """The first sentence of an object's documentation."""
-    text = inspect.getdoc(target) or ""
-    return text.split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    """A rule's first sentence, or the rules of a preset in order."""
+    if isinstance(target, Rule):
+        return target.doc.split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    if isinstance(target, tuple | list):
+        return "preset: " + ", ".join(item.name for item in target if isinstance(item, Rule))
+    return "not a rule"
 
 
-def definition(target: object) -> str:
-    """An object's source; '' for one that is not a function or a class."""
-    target = inspect.unwrap(target) if callable(target) else target
-    if not (inspect.isfunction(target) or inspect.isclass(target)):
-        return ""
+def description(target: object) -> str:
+    """A rule's documentation, settings and source; a preset's rules, a line each."""
+    if isinstance(target, tuple | list):
+        return table([[item.name, summary(item)] for item in target if isinstance(item, Rule)])
+    if not isinstance(target, Rule):
+        return "not a rule"
+    parts = [target.doc]
+    if target.parameters:
+        parts.append("Settings:\n" + "\n".join(f"    {name}={value!r}" for name, value in target.parameters.items()))
     try:
-        return inspect.getsource(target).rstrip()
-    except OSError:  # its file is gone, or it was typed into a prompt
-        return ""
+        parts.append(inspect.getsource(target.fn).rstrip())
+    except OSError:
+        parts.append("(its source is not there)")
+    return "\n\n".join(parts)
 
 
 def _origin(point: EntryPoint) -> str:

@@ -1,0 +1,54 @@
+"""How fast a search thinks: candidates a second on one core, over whole generations.
+
+Counted are the distinct legal rows that were scored. The time is that of everything a generation does with them: draw,
+mutate, cross over, repair, mask, de-duplicate, features, predict; the model's training is timed beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from benchmarks.registry import Options, Result
+from benchmarks.tuning import open_space
+from metasched.cost.model import CostModel
+from metasched.search.evolution import Evolution
+from metasched.search.phases import Phase, Phases
+from metasched.search.space_protocol import Candidate, Observation
+
+
+def run(options: Options) -> Iterator[Result]:
+    rounds = 2 if options.quick else 10
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    space = open_space("dense_relu", options.threads)
+    phases = Phases()
+    strategy = Evolution(space.arms, CostModel(seed=0, threads=1), seed=0, phases=phases)
+    rng = np.random.default_rng(0)
+    strategy.observe(made_up(rng, strategy.propose(64)))
+    strategy.propose(8)  # whatever is compiled or cached at first
+    rates = []
+    for _ in range(rounds):
+        before, trained = strategy.scored, phases.seconds()[Phase.MODEL.value]
+        start = time.perf_counter()
+        proposed = strategy.propose(8)
+        whole = time.perf_counter() - start
+        training = phases.seconds()[Phase.MODEL.value] - trained
+        rates.append((strategy.scored - before) / (whole - training))
+        strategy.observe(made_up(rng, proposed))
+    yield {
+        "case": "dense_relu, generations of the evolutionary search",
+        "candidates_per_s": float(np.median(rates)),
+        "lowest": min(rates),
+        "rounds": rounds,
+        "arms": len(space.arms),
+        "scored": strategy.scored,
+        "training_s_per_round": phases.seconds()[Phase.MODEL.value] / (rounds + 1),
+    }
+
+
+def made_up(rng: np.random.Generator, candidates: Sequence[Candidate]) -> list[Observation]:
+    """Times for the model to learn: scoring costs the same whatever they are."""
+    return [Observation(candidate, float(rng.lognormal(-6.0, 0.5))) for candidate in candidates]
