@@ -9,7 +9,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
 from metasched.schedule.primitives.compute_inline import compute_inline
-from metasched.schedule.rewrite.guards import iteration_guards
+from metasched.schedule.rewrite.guards import iteration_guards, region_guards
 from metasched.schedule.rewrite.needed import needed_spans
 from metasched.schedule.rewrite.nest import nest
 from metasched.schedule.rewrite.parts import (
@@ -61,7 +61,10 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     kept = frozenset(x.var for x in query.loops_above_loop(ctx.func, loop)) | {loop}
     require_producers_stay(ctx, OP, producer, kept)
     spans = needed_spans(ctx, OP, producer, consumers, target)
-    guards = iteration_guards(OP, producer, query.loops_above(ctx.func, block))
+    above = query.loops_above(ctx.func, block)
+    outside = tuple(x for x in above if x.var in kept)
+    own = above[len(outside) :]
+    guards = iteration_guards(OP, producer, own) + region_guards(OP, producer, own, outside)
     take_out(ctx, producer)
     target = ctx.loop(OP, loop)
     position = _position(consumers, target)

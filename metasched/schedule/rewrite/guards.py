@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from metasched.errors import ScheduleError
-from metasched.ir.affine import ZERO, NotAffine, free_vars, linear, simplify
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar, Var
-from metasched.schedule.rewrite.nest import simplify_sides
+from metasched.ir import query
+from metasched.ir.affine import ZERO, NotAffine, free_vars, linear, region, simplify
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar
+from metasched.schedule.rewrite.nest import iter_value, simplify_sides
+from metasched.schedule.rewrite.parts import spatial
 
 
-def iteration_guards(op: str, block: Block, loops: tuple[For, ...]) -> list[Expr]:
-    """The block's guards that are about its meaning, over its iteration variables.
+def iteration_guards(op: str, block: Block, own: tuple[For, ...]) -> list[Expr]:
+    """The guards that stay with a block that leaves its loops `own`, over `iter_value`s and the loops outside these.
 
-    Most guards are about its loops: they keep an imperfect tile inside its iteration domain, or inside the tile
-    around it, and go with the loops. Those over several iteration variables (rfactor makes them) stay.
-    Raises ScheduleError for one that is neither.
+    Most guards are about its loops: they keep an imperfect tile inside the iteration domain, or inside the tile
+    around it, and go with the loops. Those over several iteration variables (rfactor makes them), and those about
+    loops outside, stay. Raises ScheduleError for one that is neither.
     """
-    names = frozenset(loop.var for loop in loops)
+    names = frozenset(loop.var for loop in own)
     kept = []
     for guard in block.guards:
         over_iters = _lifted(block, guard, names)
@@ -32,8 +34,33 @@ def iteration_guards(op: str, block: Block, loops: tuple[For, ...]) -> list[Expr
     return kept
 
 
+def region_guards(op: str, block: Block, own: tuple[For, ...], outside: tuple[For, ...]) -> list[Expr]:
+    """Conditions that a block which leaves its loops `own` computes no more, per iteration of the loops `outside`.
+
+    What it reads may be computed under the loops outside as well, and just what it needed until now.
+    """
+    around = frozenset(loop.var for loop in outside)
+    out: list[Expr] = []
+    for name, binding in spatial(block):
+        try:
+            lo, extent = region(binding, query.ranges(own))
+        except NotAffine as error:
+            raise ScheduleError(
+                op,
+                f"what `{block.name}` computes is not known: {error}",
+                (block.name,),
+                "move it before fusing its loops",
+            ) from None
+        if free_vars(lo) & around:
+            value = iter_value(name)
+            out += [Binary(BinOp.GE, value - lo, ZERO), Binary(BinOp.LT, value - lo, extent)]
+    return out
+
+
 def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
     """A comparison over loops as one over iteration variables; None when there is none."""
+    if not free_vars(guard) & loops:
+        return guard
     if not (isinstance(guard, Binary) and guard.op.is_comparison):
         return None
     try:
@@ -45,7 +72,7 @@ def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
                 continue
             factor = _ratio(own, terms)
             if factor is not None:
-                out = out + factor * (Var(it.name) - base)
+                out = out + factor * (iter_value(it.name) - base)
                 terms = {atom: c for atom, c in terms.items() if atom not in own}
     except NotAffine:
         return None
@@ -68,15 +95,11 @@ def _within_one_binding(block: Block, guard: Expr, loops: frozenset[str]) -> boo
 
 def _is_domain(block: Block, guard: Expr) -> bool:
     """Whether a guard over iteration variables only says that one of them is in its domain."""
-    names = {it.name for it in block.iters} & free_vars(guard)
-    if len(names) != 1:
-        return False
-    it = next(v for v in block.iters if v.name in names)
-    return guard in (_below(it), simplify_sides(Binary(BinOp.GE, Var(it.name), ZERO)))
+    return any(guard in (_below(it), simplify_sides(Binary(BinOp.GE, iter_value(it.name), ZERO))) for it in block.iters)
 
 
 def _below(it: IterVar) -> Expr:
-    return simplify_sides(Binary(BinOp.LT, Var(it.name) - it.extent, ZERO))
+    return simplify_sides(Binary(BinOp.LT, iter_value(it.name) - it.extent, ZERO))
 
 
 def normal_form(e: Expr) -> Expr:

@@ -39,6 +39,11 @@ class Span:
 OFFSET = Var("<offset>")
 
 
+def iter_value(name: str) -> Var:
+    """What stands for the value of an iteration variable in a guard, where it could be taken for a loop's."""
+    return Var(f"<{name}>")
+
+
 def whole(it: IterVar) -> Span:
     """The whole domain of an iteration variable."""
     return Span(ZERO, it.extent, True)
@@ -55,8 +60,8 @@ def loop_name(ctx: Context, iter_name: str, block: str, bare: bool) -> str:
 def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence[Expr] = ()) -> Stmt:
     """`block` in serial loops of its own, one for each iteration variable, in order, reductions innermost.
 
-    `spans` restricts iteration variables; the others run over their domains. `guards` are conditions over the
-    iteration variables that hold in addition. The block's old bindings and guards do not count.
+    `spans` restricts iteration variables; the others run over their domains. `guards` are conditions that hold in
+    addition, over `iter_value`s and the loops around. The block's old bindings and guards do not count.
     """
     order = sorted(block.iters, key=lambda it: it.kind is IterKind.REDUCE)
     lows = {it.name: simplify(spans.get(it.name, whole(it)).lo) for it in order}
@@ -68,7 +73,8 @@ def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence
         lo = lows[it.name]
         bindings[it.name] = var if lo == ZERO else Binary(BinOp.ADD, lo, var)
         conditions += _conditions(it, span, bindings[it.name], var)
-    conditions += [substitute(g, bindings) for g in guards]
+    values: dict[str, Expr] = {iter_value(name).name: binding for name, binding in bindings.items()}
+    conditions += [simplify_sides(substitute(g, values)) for g in guards]
     stmt: Stmt = replace(
         block,
         bindings=tuple(bindings[it.name] for it in block.iters),

@@ -12,83 +12,33 @@ import pytest
 from metasched.backend.reference import reference
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import simplify, substitute
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Func, LoopKind, Node, Stmt, Var, lift
+from metasched.ir.affine import const, simplify, substitute
+from metasched.ir.nodes import Block, Expr, Func, Node, Var, lift
 from metasched.ir.printer import print_func
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
 from metasched.schedule.context import Context
+from metasched.schedule.primitives.split import split as split_primitive
+from metasched.schedule.primitives.vectorize import vectorize
 from metasched.schedule.rewrite.parts import tidy
 
 
 def start(text: str, **params: int) -> Context:
     """A context on the program of that text."""
-    return Context(parse_program(text, **params).func)
+    func = parse_program(text, **params).func
+    return Context(func, query.names(func))
 
 
-def split(ctx: Context, var: str, *inner: int | str, always: bool = False) -> list[str]:
-    """Split a loop by inner factors, with a guard unless they divide (or `always`); a name is a free tile variable."""
-    loop = query.find_loop(ctx.func, var)
-    factors: list[Expr] = []
-    for f in inner:
-        if isinstance(f, str):
-            ctx.free.add(f)
-        factors.append(Var(f) if isinstance(f, str) else lift(f))
-    product = factors[0]
-    for f in factors[1:]:
-        product = product * f
-    names = [ctx.fresh(f"{var}_{n}") for n in range(len(factors) + 1)]
-    extents = [simplify(Binary(BinOp.CEILDIV, loop.extent, product)), *factors]
-    value: Expr = Var(names[0])
-    for name, extent in zip(names[1:], extents[1:], strict=True):
-        value = value * extent + Var(name)
-    value = simplify(value)
-    guard = Binary(BinOp.LT, value, loop.extent)
-    perfect = simplify(extents[0] * product) == simplify(loop.extent)
-
-    def rebind(b: Block) -> Block:
-        b = query.substitute_block(b, {var: value}, lambda e: e.map(simplify) if e.dtype.is_bool else simplify(e))
-        return b if perfect and not always else replace(b, guards=(*b.guards, guard))
-
-    body = query.map_blocks(loop.body, rebind)
-    for name, extent in reversed(list(zip(names, extents, strict=True))):
-        body = For(name, extent, body)
-    ctx.func = query.replace_stmt(ctx.func, loop, body)
-    return names
+def split(ctx: Context, var: str, *inner: int | str) -> tuple[str, ...]:
+    """Split a loop by inner factors; one that is a name is a free tile variable."""
+    ctx.free |= {f for f in inner if isinstance(f, str)}
+    factors = [Var(f) if isinstance(f, str) else const(f) for f in inner]
+    return split_primitive(ctx, var, (None, *factors))
 
 
-def fuse(ctx: Context, a: str, b: str) -> str:
-    """Fuse two directly nested loops."""
-    outer, inner = query.find_loop(ctx.func, a), query.find_loop(ctx.func, b)
-    assert outer.body is inner
-    name = ctx.fresh(f"{a}_{b}")
-    values = {a: Var(name) // inner.extent, b: Var(name) % inner.extent}
-
-    def rebind(block: Block) -> Block:
-        return query.substitute_block(block, values, lambda e: e.map(simplify) if e.dtype.is_bool else simplify(e))
-
-    extent = simplify(outer.extent * inner.extent)
-    ctx.func = query.replace_stmt(ctx.func, outer, For(name, extent, query.map_blocks(inner.body, rebind)))
-    return name
-
-
-def reorder(ctx: Context, *order: str) -> None:
-    """Put the loops of one perfect nest into this order."""
-    loops = [x for x in query.loops(ctx.func) if x.var in order]
-    body: Stmt = loops[-1].body
-    top = loops[0]
-    assert [x.var for x in loops] == [x.var for x in loops if x.var in order]
-    rest = {x.var: x for x in loops}
-    for var in reversed(order):
-        body = replace(rest[var], body=body)
-    ctx.func = query.replace_stmt(ctx.func, top, body)
-
-
-def kind(ctx: Context, var: str, what: LoopKind, lanes: int | None = None) -> None:
-    """Set the kind of a loop."""
-    loop = query.find_loop(ctx.func, var)
-    new = replace(loop, kind=what, lanes=None if lanes is None else lift(lanes))
-    ctx.func = query.replace_stmt(ctx.func, loop, new)
+def vector(ctx: Context, var: str) -> None:
+    """Make a loop a vector loop."""
+    vectorize(ctx, var, lanes=const(4))
 
 
 def at_values(func: Func, values: dict[str, int]) -> Func:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
-from structural import at_values, body, fuse, kind, refused, reorder, same, split, start
+from structural import at_values, body, refused, same, split, start, vector
 
 from metasched.ir.evaluate import evaluate
-from metasched.ir.nodes import LoopKind
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.fuse import fuse
+from metasched.schedule.primitives.parallel import parallel
+from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.rfactor import rfactor
 
@@ -90,7 +92,7 @@ def test_under_a_fused_loop() -> None:
     split(ctx, "j_relu", 4)
     reorder(ctx, "i_relu_0", "j_relu_0", "i_relu_1", "j_relu_1")
     fused = fuse(ctx, "i_relu_0", "j_relu_0")
-    kind(ctx, fused, LoopKind.PARALLEL)
+    parallel(ctx, fused)
     compute_at(ctx, "dense", fused)
     same(before, ctx.func)
     assert "with i = (i_relu_0_j_relu_0 // 3)*4 + i_dense" in body(ctx.func)
@@ -110,8 +112,8 @@ def test_a_guard_that_belongs_to_the_block_moves_with_it() -> None:
 def test_with_free_tile_sizes_it_is_what_it_is_with_numbers() -> None:
     def steps(t: int | str, s: int | str) -> object:
         ctx = start(STENCIL)
-        split(ctx, "i_sum3", t, always=True)
-        split(ctx, "i_sum3_1", s, always=True)
+        split(ctx, "i_sum3", t)
+        split(ctx, "i_sum3_1", s)
         compute_at(ctx, "double", "i_sum3_1_0")
         return ctx
 
@@ -151,7 +153,7 @@ def test_its_own_loop() -> None:
 
 def test_a_vector_loop() -> None:
     ctx = start(DENSE_RELU)
-    kind(ctx, "i_relu", LoopKind.VECTORIZED, 4)
+    vector(ctx, "i_relu")
     with refused("loop `i_relu` is vectorized"):
         compute_at(ctx, "dense", "j_relu")
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from programs import DENSE_RELU, ROWS
-from structural import body, fuse, kind, refused, reorder, same, split, start
+from structural import body, refused, same, split, start, vector
 
-from metasched.ir.nodes import LoopKind
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.fuse import fuse
+from metasched.schedule.primitives.reorder import reorder
 
 
 def test_before_the_reduction_loop() -> None:
@@ -32,7 +33,7 @@ def test_copies_the_loops_it_needs() -> None:
     split(ctx, "i", 4)
     split(ctx, "k", 4)
     reorder(ctx, "i_0", "k_0", "i_1", "k_1", "j")
-    kind(ctx, "j", LoopKind.VECTORIZED, 4)
+    vector(ctx, "j")
     decompose_reduction(ctx, "dense", "k_0")
     same(before, ctx.func)
     assert (

@@ -2,24 +2,26 @@ from __future__ import annotations
 
 import pytest
 from programs import DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
-from structural import at_values, body, fuse, kind, refused, reorder, same, split, start
+from structural import at_values, body, refused, same, split, start, vector
 
 from metasched.ir.evaluate import evaluate
-from metasched.ir.nodes import LoopKind
 from metasched.ir.query import find_block, loops_above
 from metasched.schedule.context import Context
 from metasched.schedule.primitives.cache_write import cache_write
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.fuse import fuse
+from metasched.schedule.primitives.parallel import parallel
+from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.rewrite.completed import completed_spans
 
 
-def tiled(*, always: bool = False, ti: int | str = 4, tj: int | str = 2) -> Context:
+def tiled(*, ti: int | str = 4, tj: int | str = 2) -> Context:
     ctx = start(DENSE_RELU)
-    split(ctx, "i", ti, always=always)
-    split(ctx, "j", tj, always=always)
-    split(ctx, "k", 3, always=always)
+    split(ctx, "i", ti)
+    split(ctx, "j", tj)
+    split(ctx, "k", 3)
     reorder(ctx, "i_0", "j_0", "k_0", "i_1", "k_1", "j_1")
     return ctx
 
@@ -72,7 +74,7 @@ def test_under_a_fused_loop_and_over_one() -> None:
     reorder(ctx, "i_0", "j_0", "k_0", "k_1", "i_1", "j_1")
     fused = fuse(ctx, "i_0", "j_0")
     fuse(ctx, "i_1", "j_1")
-    kind(ctx, fused, LoopKind.PARALLEL)
+    parallel(ctx, fused)
     reverse_compute_at(ctx, "relu", fused)
     same(before, ctx.func)
 
@@ -107,9 +109,9 @@ def test_a_reduction_over_whole_rows() -> None:
 
 @pytest.mark.parametrize(("t", "s"), [(4, 2), (5, 3), (11, 11), (1, 1), (3, 2)])
 def test_with_free_tile_sizes_it_is_what_it_is_with_numbers(t: int, s: int) -> None:
-    symbolic, concrete = tiled(always=True, ti="t", tj="s"), tiled(always=True, ti=t, tj=s)
+    symbolic, concrete = tiled(ti="t", tj="s"), tiled(ti=t, tj=s)
     for ctx in (symbolic, concrete):
-        split(ctx, "i_1", "s" if ctx is symbolic else s, always=True)
+        split(ctx, "i_1", "s" if ctx is symbolic else s)
         reverse_compute_at(ctx, "relu", "j_0")
     values = {"t": t, "s": s}
     assert at_values(symbolic.func, values) == at_values(concrete.func, {})
@@ -198,7 +200,7 @@ def test_what_else_it_reads_comes_later() -> None:
 
 def test_a_vector_loop() -> None:
     ctx = start(RELU_PAD_MATMUL)
-    kind(ctx, "k", LoopKind.VECTORIZED, 4)
+    vector(ctx, "k")
     with refused("loop `k` is vectorized"):
         reverse_compute_at(ctx, "pad", "k")
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
-from structural import at_values, body, fuse, kind, refused, reorder, same, split, start
+from structural import at_values, body, refused, same, split, start
 
-from metasched.ir.nodes import LoopKind
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.fuse import fuse
+from metasched.schedule.primitives.parallel import parallel
+from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.rfactor import rfactor
 
@@ -36,7 +38,7 @@ def test_the_inner_part_in_any_place(axis: int) -> None:
     k0, k1 = split(ctx, "k", 4)
     reorder(ctx, k1, "i", k0, "j")
     rfactor(ctx, k1, axis)
-    kind(ctx, k1, LoopKind.PARALLEL)
+    parallel(ctx, k1)
     same(before, ctx.func)
     shape = ["11", "9"]
     shape.insert(axis, "4")
