@@ -210,8 +210,8 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
 
 
 def test_other_schemes_plug_in() -> None:
-    opened = open_database("memory://x", backends=Backends({"memory": f"{__name__}:_open_memory"}))
-    assert opened.url == "memory://x"
+    with open_database("memory://x", backends=Backends({"memory": f"{__name__}:_open_memory"})) as opened:
+        assert opened.url == "memory://x"
 
 
 def _open_memory(url: str, missing: Missing) -> backend.SQLiteDatabase:
