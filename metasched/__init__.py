@@ -1,0 +1,44 @@
+"""metasched: a small language for search spaces of tensor programs, and the search that finds the fast one."""
+
+from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
+from metasched.api import compile as compile
+from metasched.api import guess as guess
+from metasched.api import parse_trace as parse_trace
+from metasched.api import space as space
+from metasched.api import tune as tune
+from metasched.backend.kernel import Kernel as Kernel
+from metasched.backend.kernel import Origin as Origin
+from metasched.backend.reference import reference as reference
+from metasched.backend.target import Target as Target
+from metasched.errors import BuildError as BuildError
+from metasched.errors import KernelError as KernelError
+from metasched.errors import LanguageError as LanguageError
+from metasched.errors import MetaschedError as MetaschedError
+from metasched.errors import NondeterministicModule as NondeterministicModule
+from metasched.errors import NoRecord as NoRecord
+from metasched.errors import ScheduleError as ScheduleError
+from metasched.ir.nodes import LoopKind as LoopKind
+from metasched.ir.program import Program as Program
+from metasched.lang import load_program as load_program
+from metasched.lang import parse_program as parse_program
+from metasched.lang.build import *  # noqa: F403
+from metasched.schedule.analysis import BlockInfo as BlockInfo
+from metasched.schedule.handlers import Policy as Policy
+from metasched.schedule.module import module as module
+from metasched.schedule.module import rerun as rerun
+from metasched.schedule.schedule import Schedule as Schedule
+from metasched.schedule.trace import Trace as Trace
+from metasched.schedule.values import BlockRV as BlockRV
+from metasched.schedule.values import Int as Int
+from metasched.schedule.values import LoopRV as LoopRV
+from metasched.schedule.values import ceildiv as ceildiv
+from metasched.search.progress import Progress as Progress
+from metasched.space.rule import Rule as Rule
+from metasched.space.rule import RuleError as RuleError
+from metasched.space.rule import Skip as Skip
+from metasched.space.rule import rule as rule
+from metasched.space.rule import skip as skip
+from metasched.space.sketch import Sketch as Sketch
+from metasched.space.space import Space as Space
+
+__version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""The rule library: a file a rule, written with metasched's public API only. Installs as `metasched.rules`."""
+"""The rule library: one file a rule, written with the public API of metasched only."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, bounds, free_vars, prove, simplify
-from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func
+from metasched.ir.affine import NotAffine, bounds, free_vars, prove, simplify, substitute
+from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func, Var
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Context:
             if not cond:
                 raise error
             return
-        known = prove(simplify(cond), {})
+        known = prove(simplify(substitute(cond, {name: Var(name) + 1 for name in self.free})), {})
         if known is True:
             return
         if known is False or not self.free or not free_vars(cond) <= self.free:

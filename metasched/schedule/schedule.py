@@ -20,6 +20,7 @@ from metasched.ir.nodes import Expr, Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import Free, Handler, Record, Repair, Site
@@ -120,6 +121,10 @@ class Schedule:
     def block_names(self) -> tuple[str, ...]:
         """The program's blocks now, in program order."""
         return tuple(b.name for b in query.blocks(self.func))
+
+    def describe(self, block: BlockRV) -> BlockInfo:
+        """Facts about a block as it is now; looking leaves no line in the trace."""
+        return describe_block(self.func, self.name_of(block))
 
     # --- what rules tell each other
 

@@ -1,0 +1,1 @@
+"""Search spaces: rules, their composition, sketches, and populations of candidates."""

@@ -59,8 +59,7 @@ def _extents(ctx: Context, loop: For, factors: tuple[Expr | None, ...]) -> list[
     given: Expr = ONE
     for factor in factors:
         if factor is not None:
-            at_least_one = ScheduleError(OP, "a factor is less than 1", (loop.var,), "every factor is at least 1")
-            ctx.require(factor >= 1, at_least_one)
+            _require_positive(ctx, loop, factor)
             given = simplify(given * factor)
     if sum(factor is None for factor in factors) > 1:
         raise ScheduleError(OP, "more than one factor is None", (loop.var,), "leave only one open")
@@ -74,6 +73,13 @@ def _extents(ctx: Context, loop: For, factors: tuple[Expr | None, ...]) -> list[
             ),
         )
     return out
+
+
+def _require_positive(ctx: Context, loop: For, factor: Expr) -> None:
+    """A quotient rounded up is positive by construction: its parts were checked where they came from."""
+    if not (isinstance(factor, Binary) and factor.op is BinOp.CEILDIV):
+        error = ScheduleError(OP, "a factor is less than 1", (loop.var,), "every factor is at least 1")
+        ctx.require(factor >= 1, error)
 
 
 def _is_covering(extents: list[Expr], whole: Expr) -> bool:

@@ -1,0 +1,189 @@
+"""The public face: the names that scripts rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from metasched.backend.kernel import Kernel, Origin
+from metasched.backend.compiled import build
+from metasched.backend.reference import reference
+from metasched.backend.target import Target
+from metasched.database.base import Missing, open_database
+from metasched.database.record import Record, TaskKey, code_version
+from metasched.errors import MetaschedError, NoRecord
+from metasched.ir.program import Program
+from metasched.lang import load_program, parse_program
+from metasched.measure.inputs import Inputs
+from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.schedule.handlers import Policy
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Trace
+from metasched.search.arms import SpaceArms
+from metasched.search.phases import Phases
+from metasched.search.progress import ProgressCallback
+from metasched.search.strategies import StrategyName, make_strategy, opener
+from metasched.search.tune import Job, Tools
+from metasched.search.tune import tune as run_tuning
+from metasched.space.generate import FromModule, Generator, SpaceSource
+from metasched.space.registry import RuleSpec, resolve
+from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
+
+DEFAULT_DATABASE = "sqlite:///metasched.db"
+Module = Callable[[Schedule], object]
+
+
+def parse_trace(text: str) -> Trace:
+    """A trace from its text. Raises LanguageError with line, column and what was expected."""
+    return Trace.parse(text)
+
+
+def space(
+    program: Program,
+    rules: RuleSpec = None,
+    *,
+    module: Module | None = None,
+    max_sketches: int = DEFAULT_MAX_SKETCHES,
+    seed: int = 0,
+) -> Space:
+    """The search space that rules (by default the preset `cpu`) or a module make of a program.
+
+    Sketches are made when they are looked at. Raises RuleError for a rule that is not there.
+    """
+    return Space(program, _source(rules, module), max_sketches=max_sketches, seed=seed)
+
+
+def _source(rules: RuleSpec, module: Module | None) -> SpaceSource:
+    if module is not None and rules is not None:
+        raise MetaschedError("`rules` and `space` both say what to search; give one of them")
+    return Generator(resolve(rules)) if module is None else FromModule(module)
+
+
+def tune(
+    program: Program,
+    trials: int = 64,
+    db: str = DEFAULT_DATABASE,
+    rules: RuleSpec = None,
+    space: Module | None = None,
+    seed: int = 0,
+    *,
+    strategy: str = StrategyName.EVOLUTIONARY.value,
+    target: Target | None = None,
+    inputs: Inputs | None = None,
+    progress: ProgressCallback | None = None,
+) -> Kernel:
+    """Search for a fast schedule by measuring candidates, and return the best kernel.
+
+    Args:
+        program: what to compute.
+        trials: measurements to have in the database in the end, failures and earlier runs included, for this program,
+            target and version; so the same call again is instant, and a larger number goes on.
+        db: where they are kept, by URL.
+        rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
+        space: instead of rules, a module `f(sch)` for this program.
+        seed: with the recorded times, decides every candidate.
+        strategy: "evolutionary" or "random".
+        target: the CPU to compile for and measure on; by default this one.
+        inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
+            (generator, shape, dtype); by default signed random numbers.
+        progress: called after each measurement.
+
+    Ctrl-C ends the search and returns the best so far. Raises NoRecord when no candidate was valid; its message
+    counts the reasons.
+    """
+    where = target if target is not None else Target.detect()
+    source = _source(rules, space)
+    job = Job(program, str(where), where.threads, trials, seed)
+    name = StrategyName(strategy)
+
+    def open_runner() -> LocalRunner:
+        runner = LocalRunner(RunnerSettings(threads=where.threads), inputs)
+        runner.prepare(program)
+        return runner
+
+    tools = Tools(
+        open_space=lambda: SpaceArms(Space(program, source, seed=seed), where),
+        open_runner=open_runner,
+        open_strategy=opener(name, seed),
+    )
+    with open_database(db) as database:
+        report = run_tuning(job, database, tools, progress)
+    if report.best is None:
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in report.failures.items()) or "nothing was measured"
+        raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
+    return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
+
+
+def compile(  # noqa: A001
+    program: Program,
+    *,
+    trace: Trace | None = None,
+    db: str | None = None,
+    rules: RuleSpec = None,
+    target: Target | None = None,
+    policy: Policy = Policy.STRICT,
+) -> Kernel:
+    """A kernel without measuring: of a trace, of the best one in a database, or the best guess.
+
+    Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
+    this program, target and version.
+    """
+    if trace is not None and db is not None:
+        raise MetaschedError("`trace` and `db` both say where the schedule comes from; give one of them")
+    where = target if target is not None else Target.detect()
+    if trace is not None:
+        return _kernel(program, trace, where, None, Origin.TRACE, policy)
+    if db is not None:
+        record = _best_record(program, db, where)
+        return _kernel(program, Trace.parse(record.trace), where, record, Origin.MEASURED)
+    return _kernel(program, guess(program, rules=rules, target=where), where, None, Origin.GUESS)
+
+
+def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = None, seed: int = 0) -> Trace:
+    """The trace that the untrained cost model, a roofline estimate, likes best. Measures nothing."""
+    where = target if target is not None else Target.detect()
+    arms = SpaceArms(Space(program, _source(rules, None), seed=seed), where)
+    strategy = make_strategy(StrategyName.EVOLUTIONARY, arms.arms, seed, Phases())
+    found = strategy.propose(1)
+    if not found:
+        raise NoRecord(f"the space of {program.key} is empty")
+    return Trace.parse(arms.trace(found[0]))
+
+
+def _best_record(program: Program, db: str, target: Target) -> Record:
+    key = TaskKey(program.structural_hash(), str(target), target.threads, code_version())
+    with open_database(db, Missing.REFUSE) as database:
+        record = database.best(key)
+    if record is None:
+        raise NoRecord(
+            f"{db} has no valid measurement of {program.key} for {target.name} with {target.threads} threads and "
+            f"this version\n  hint: metasched tune measures it"
+        )
+    return record
+
+
+def _kernel(
+    program: Program, trace: Trace, target: Target, report: Any, origin: Origin, policy: Policy = Policy.STRICT
+) -> Kernel:
+    schedule = trace.apply_to(program, policy)
+    compiled = build(schedule.func, target)
+    return Kernel(compiled, program=program, trace=schedule.trace, report=report, origin=origin)
+
+
+__all__ = [
+    "Kernel",
+    "Policy",
+    "Program",
+    "Schedule",
+    "Space",
+    "Target",
+    "Trace",
+    "compile",
+    "guess",
+    "load_program",
+    "parse_program",
+    "parse_trace",
+    "reference",
+    "space",
+    "tune",
+]

@@ -1,0 +1,146 @@
+"""What a rule may ask of a block: plain facts about the program as it is now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.ir import query
+from metasched.ir.affine import as_int, free_vars
+from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, IterKind, LoopKind, Select, Var
+
+
+@dataclass(frozen=True)
+class IterInfo:
+    """An iteration variable: `extent` is None when it depends on tile sizes; `loops` are the loops it is bound to."""
+
+    name: str
+    reduces: bool
+    extent: int | None
+    loops: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReadInfo:
+    """A read: the buffer, and which iteration variables each of its indices uses."""
+
+    buffer: str
+    uses: tuple[frozenset[str], ...]
+
+    @property
+    def iters(self) -> frozenset[str]:
+        return frozenset().union(*self.uses)
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """A block as rules see it.
+
+    Attributes:
+        iters: iteration variables, spatial and reduction.
+        reads: every read of its right-hand side, the accumulator excluded.
+        reduces: it is a reduction.
+        initialises: it is a reduction whose initial value is not a block of its own.
+        output: it writes an output of the program.
+        conditional: its right-hand side has a condition, such as padding.
+        calls: names of the math functions it uses.
+        divides: it divides or takes a remainder.
+        elementwise: it reduces nothing, and every read uses each iteration variable at most once, bare.
+        trivial: each loop around it is bound to one iteration variable, and each variable to one loop.
+        loops: the loops around it, outermost first; `kinds` says how each runs.
+        readers, sources: the blocks that read its buffer, and that write what it reads.
+    """
+
+    name: str
+    iters: tuple[IterInfo, ...]
+    reads: tuple[ReadInfo, ...]
+    reduces: bool
+    initialises: bool
+    output: bool
+    conditional: bool
+    calls: tuple[str, ...]
+    divides: bool
+    elementwise: bool
+    trivial: bool
+    loops: tuple[str, ...]
+    kinds: tuple[LoopKind, ...]
+    readers: tuple[str, ...]
+    sources: tuple[str, ...]
+    children: tuple[int, ...]
+
+    @property
+    def spatial(self) -> tuple[IterInfo, ...]:
+        return tuple(it for it in self.iters if not it.reduces)
+
+    @property
+    def reduction(self) -> tuple[IterInfo, ...]:
+        return tuple(it for it in self.iters if it.reduces)
+
+    def size(self, iters: tuple[IterInfo, ...]) -> int | None:
+        """The product of extents; None when one depends on tile sizes."""
+        product = 1
+        for it in iters:
+            if it.extent is None:
+                return None
+            product *= it.extent
+        return product
+
+    @property
+    def instances(self) -> int | None:
+        """How often the block runs in all."""
+        return self.size(self.iters)
+
+    def iter_of(self, loop: str) -> tuple[IterInfo, ...]:
+        """The iteration variables that a loop drives."""
+        return tuple(it for it in self.iters if loop in it.loops)
+
+
+def describe_block(func: Func, name: str) -> BlockInfo:
+    """Facts about a block. Cost: linear in the program. Raises KeyError when it is gone."""
+    block = query.find_block(func, name)
+    nest = query.loops_above(func, name)
+    iters = tuple(
+        IterInfo(it.name, it.kind is IterKind.REDUCE, as_int(it.extent), _loops(binding, nest))
+        for it, binding in zip(block.iters, block.bindings, strict=True)
+    )
+    nodes = list(block.store.value.walk())
+    return BlockInfo(
+        name=name,
+        iters=iters,
+        reads=_reads(block),
+        reduces=block.reducer is not None,
+        initialises=block.init is not None,
+        output=any(b.name == block.store.buffer for b in func.outputs),
+        conditional=any(isinstance(n, Select) for n in nodes),
+        calls=tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call))),
+        divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
+        elementwise=_is_elementwise(block),
+        trivial=all(isinstance(b, Var) for b in block.bindings) and len(nest) == len(block.bindings),
+        loops=tuple(loop.var for loop in nest),
+        kinds=tuple(loop.kind for loop in nest),
+        readers=tuple(b.name for b in query.consumers(func, name)),
+        sources=tuple(b.name for b in query.producers(func, name)),
+        children=tuple(len(query.blocks_under(loop)) for loop in nest),
+    )
+
+
+def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:
+    used = free_vars(binding)
+    return tuple(loop.var for loop in nest if loop.var in used)
+
+
+def _reads(block: Block) -> tuple[ReadInfo, ...]:
+    names = {it.name for it in block.iters}
+    return tuple(
+        ReadInfo(load.buffer, tuple(free_vars(i) & names for i in load.indices))
+        for load in query.loads(block.store.value)
+    )
+
+
+def _is_elementwise(block: Block) -> bool:
+    if block.reducer is not None:
+        return False
+    for load in query.loads(block.store.value):
+        seen = [i.name for i in load.indices if isinstance(i, Var)]
+        if any(free_vars(i) for i in load.indices if not isinstance(i, Var)) or len(set(seen)) != len(seen):
+            return False
+    return True

@@ -1,0 +1,78 @@
+"""A `Space` as the search sees it: an arm for each variant of each sketch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from metasched.backend.target import Target
+from metasched.cost.features import FeatureProgram, Features
+from metasched.schedule.trace import Trace
+from metasched.search.space_protocol import Candidate, Mask, Rows
+from metasched.space.sketch import Sketch
+from metasched.space.space import Space
+
+# How many places of its producers are searched for each sketch, and how many arms in all.
+VARIANTS = 6
+MAX_ARMS = 48
+
+
+class SketchArm:
+    """A sketch, with its features on a target; these are analysed when they are first wanted."""
+
+    def __init__(self, sketch: Sketch, target: Target) -> None:
+        self.sketch = sketch
+        self._target = target
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.sketch.columns
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return self.sketch.groups
+
+    @cached_property
+    def feature_program(self) -> FeatureProgram:
+        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target)
+
+    def sample(self, rng: np.random.Generator, count: int) -> Rows:
+        return self.sketch.sample(rng, count)
+
+    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
+        return self.sketch.mutate(rng, rows)
+
+    def repair(self, rows: Rows) -> Rows:
+        return self.sketch.repair(rows)
+
+    def mask(self, rows: Rows) -> Mask:
+        return self.sketch.mask(rows)
+
+    def features(self, rows: Rows) -> Features:
+        return self.feature_program(rows)
+
+
+class SpaceArms:
+    """`SearchSpace` over a `Space`."""
+
+    def __init__(self, space: Space, target: Target) -> None:
+        self._arms = [
+            SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, VARIANTS)
+        ][:MAX_ARMS]
+
+    @property
+    def arms(self) -> Sequence[SketchArm]:
+        return self._arms
+
+    def trace(self, candidate: Candidate) -> str:
+        return str(self._arms[candidate.arm].sketch.trace_of(candidate.row))
+
+    def locate(self, trace: str) -> Candidate | None:
+        parsed = Trace.parse(trace)
+        for n, arm in enumerate(self._arms):
+            row = arm.sketch.row_of(parsed)
+            if row is not None:
+                return Candidate(n, row)
+        return None

@@ -1,0 +1,230 @@
+"""A program's search space: its sketches, made lazily."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from metasched.errors import NondeterministicModule
+from metasched.ir.program import Program
+from metasched.lang.instructions import Decision
+from metasched.schedule.handlers import FREE, Forced, Free, Handler, Policy, Record, Site
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Trace
+from metasched.space.generate import Outcome, SpaceSource, explain
+from metasched.space.sketch import Sketch
+
+Prefix = dict[str, Decision]
+LOCATION = "sample_compute_location"
+DEFAULT_MAX_SKETCHES = 256
+# How often `Space.mutate` moves to another sketch.
+STRUCTURAL_SHARE = 0.1
+
+
+@dataclass
+class _LeaveFree:
+    def decide(self, site: Site) -> Decision | Free:
+        return FREE
+
+
+@dataclass
+class _Drawn:
+    """Structure from the prior, with `fixed` decisions first; numbers left free."""
+
+    fixed: Prefix
+    prior: Handler
+    met: list[tuple[Site, Decision]] = field(default_factory=list)
+
+    def decide(self, site: Site) -> Decision | Free:
+        if not site.dist.structural:
+            return FREE
+        decision = self.fixed.get(site.address)
+        if decision is None:
+            drawn = self.prior.decide(site)
+            assert not isinstance(drawn, Free)
+            decision = drawn
+        self.met.append((site, decision))
+        return decision
+
+
+@dataclass(frozen=True)
+class _Run:
+    sketch: Sketch
+    met: tuple[tuple[Site, Decision], ...]
+    outcomes: tuple[Outcome, ...]
+
+
+class Space:
+    """The sketches of a program under rules or a module.
+
+    A *sketch* fixes the `choose`s; its *variants* fix the compute locations too. Both are enumerated lazily, in
+    the order of the options, by running the module again under a forced prefix of choices. Beyond `max_sketches`
+    they are sampled from the prior instead, `complete` is false, and `explain` names the `choose` that multiplies.
+
+    Raises NondeterministicModule when a module takes other steps under the same choices.
+    """
+
+    def __init__(
+        self, program: Program, source: SpaceSource, *, max_sketches: int = DEFAULT_MAX_SKETCHES, seed: int = 0
+    ) -> None:
+        self.program = program
+        self.source = source
+        self.max_sketches = max_sketches
+        self.seed = seed
+        self._found: list[_Run] = []
+        self._stack: list[Prefix] = [{}]
+        self._variants: dict[int, list[Sketch]] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every sketch was enumerated; forces enumeration."""
+        self._force()
+        return not self._stack
+
+    def __len__(self) -> int:
+        self._force()
+        return len(self._found)
+
+    def __getitem__(self, n: int) -> Sketch:
+        if n < 0:
+            self._force()
+        while len(self._found) <= n and self._next():
+            pass
+        return self._found[n].sketch
+
+    def __iter__(self) -> Iterator[Sketch]:
+        n = 0
+        while n < len(self._found) or self._next():
+            yield self._found[n].sketch
+            n += 1
+
+    def _force(self) -> None:
+        while self._next():
+            pass
+
+    def _next(self) -> bool:
+        """Enumerate one more sketch."""
+        if not self._stack or len(self._found) >= self.max_sketches:
+            return False
+        if len(self._found) + len(self._stack) > self.max_sketches:
+            return self._sample()
+        prefix = self._stack.pop()
+        run = self._run(Forced(prefix, _LeaveFree()), prefix)
+        self._found.append(run)
+        chooses = [(site, taken) for site, taken in run.met if site.op != LOCATION]
+        self._stack.extend(reversed(_branches(chooses, len(prefix))))
+        return True
+
+    def _sample(self) -> bool:
+        """One more sketch from the prior; none after many draws that were known."""
+        known = {run.sketch.trace for run in self._found}
+        for attempt in range(16):
+            handler = _Drawn({}, Record(self.seed + 1 + len(self._found) * 16 + attempt))
+            run = self._run(handler, {})
+            if run.sketch.trace not in known:
+                self._found.append(run)
+                return True
+        return False
+
+    def _run(self, handler: Forced | _Drawn, prefix: Prefix) -> _Run:
+        schedule = Schedule(self.program, handler=handler)
+        outcomes = self.source.run(schedule)
+        met = {site.address for site, _ in handler.met}
+        missing = [address for address in prefix if address not in met]
+        if missing:
+            raise NondeterministicModule(
+                f'run again with the same choices, the module never came to "{missing[0]}" of {self.program.key}.\n'
+                "  hint: a module may depend on the program and on its random variables, on nothing else"
+            )
+        return _Run(Sketch.of(schedule), tuple(handler.met), outcomes)
+
+    # --- variants
+
+    def variants(self, n: int, limit: int) -> tuple[Sketch, ...]:
+        """Up to `limit` variants of sketch `n`, which differ in where blocks are computed.
+
+        All of them in order when there are no more than `limit`, else the first, and a sample of the others.
+        """
+        sketch = self[n]
+        run = self._found[n]
+        places = [(site, taken) for site, taken in run.met if site.op == LOCATION]
+        if not places:
+            return (sketch,)
+        cached = self._variants.setdefault(n, [sketch])
+        fixed = {site.address: taken for site, taken in run.met if site.op != LOCATION}
+        if len(cached) == 1:
+            for prefix in self._variant_prefixes(fixed, places, limit):
+                made = self._run(Forced(prefix, _LeaveFree()), {}).sketch
+                if all(made.trace != other.trace for other in cached):
+                    cached.append(made)
+        return tuple(cached[:limit])
+
+    def _variant_prefixes(self, fixed: Prefix, places: list[tuple[Site, Decision]], limit: int) -> list[Prefix]:
+        """One block moved at a time, as all combinations would be too many to measure."""
+        moves = [
+            {**fixed, site.address: option}
+            for site, taken in places
+            for option in site.dist.options()
+            if option != taken
+        ]
+        if len(moves) < limit:
+            return moves
+        rng = np.random.default_rng(self.seed)
+        kept = sorted(rng.choice(len(moves), size=limit - 1, replace=False).tolist())
+        return [moves[k] for k in kept]
+
+    # --- what it is
+
+    def explain(self) -> str:
+        """Per block, which rule applied, or why not; and whether the sketches are all there are."""
+        self._force()
+        lines = [f"{self.program.key}: {len(self._found)} sketches" + ("" if self.complete else ", of more")]
+        lines.append(explain([run.outcomes for run in self._found]))
+        lines.extend(self._multiplier())
+        return "\n".join(line for line in lines if line)
+
+    def _multiplier(self) -> list[str]:
+        options: dict[str, int] = {}
+        for run in self._found:
+            for site, _ in run.met:
+                if site.op != LOCATION:
+                    options[site.address] = max(options.get(site.address, 0), len(site.dist.options()))
+        lines = [f'choice "{address}": {count} options' for address, count in options.items()]
+        if self._stack and options:
+            widest = max(options, key=lambda a: options[a])
+            lines.append(
+                f'the sketches were sampled, as there are more than {self.max_sketches}; "{widest}" multiplies most'
+            )
+        return lines
+
+    def show(self) -> None:
+        """Print every sketch."""
+        for n, sketch in enumerate(self):
+            sys.stdout.write(f"# sketch {n}\n{sketch}\n")
+
+    def mutate(self, rng: np.random.Generator, trace: Trace) -> Trace:
+        """Another trace of this space: a numeric variable moved, or with a small probability a structural one.
+
+        Raises ScheduleError when the trace is of no program of this space.
+        """
+        if rng.random() < STRUCTURAL_SHARE and len(self) > 1:
+            sketch = self[int(rng.integers(len(self)))]
+            kept = {a: d for a, d in trace.decisions.items() if any(v.address == a for v in sketch.variables)}
+            row = sketch.repair(sketch.sample(rng, 1))
+            merged = sketch.decisions(row[0]) | kept
+            full = sketch.trace.with_decisions(dict(merged))
+            return full.apply_to(self.program, Policy.REPAIR).trace
+        return trace.mutate(rng, self.program)
+
+
+def _branches(met: list[tuple[Site, Decision]], decided: int) -> list[Prefix]:
+    """The prefixes that differ first at a choice beyond those already decided."""
+    out: list[Prefix] = []
+    for position in range(decided, len(met)):
+        head = {site.address: taken for site, taken in met[:position]}
+        site, taken = met[position]
+        out.extend({**head, site.address: option} for option in site.dist.options() if option != taken)
+    return out

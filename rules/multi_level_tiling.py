@@ -1,0 +1,93 @@
+"""Multi-level tiling, with fusion of the consumer or a write cache."""
+
+from __future__ import annotations
+
+import metasched as ms
+from metasched.rules.facts import Factored, Tiled
+
+UNFUSED = "none"
+
+
+@ms.rule
+def multi_level_tiling(
+    sch: ms.Schedule,
+    block: ms.BlockRV,
+    *,
+    levels: str = "SSRSRS",
+    innermost: int = 64,
+    fuse_after: tuple[int, ...] = (1, 2),
+) -> ms.Skip | None:
+    """Tile a reduction that reads its data again and again, so that tiles stay in registers and caches.
+
+    `levels` gives the tile levels from the outside in, S for the spatial loops and R for the reduction loops (the
+    structure of Ansor, Zheng et al. 2020, section 4.1). Structural choice: the single element-wise consumer
+    computed under the first or second spatial level; without one, a write cache copied out there; or neither.
+    """
+    info = sch.describe(block)
+    reason = _unfit(sch, block, info)
+    if reason is not None:
+        return ms.skip(reason)
+    fusion = sch.choose("fusion", [*_names(sch, info, fuse_after), UNFUSED])
+    tiles = _tile(sch, block, info, levels, innermost)
+    sch.note(block, Tiled(tuple(tiles[0])))
+    if fusion != UNFUSED:
+        _fuse(sch, block, info, tiles, levels, fusion)
+    return None
+
+
+def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+    if not info.reduces or not info.initialises:
+        return "it is not a reduction"
+    if sch.facts(block, Factored) is not None:
+        return "its reduction is factored"
+    if not info.trivial:
+        return "it is scheduled already"
+    spatial = {it.name for it in info.spatial if it.extent != 1}
+    if not any(spatial - read.iters for read in info.reads):
+        return "it reads every element once for each result, so tiles reuse nothing"
+    return None
+
+
+def _consumer(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
+    """The only reader, when it is element-wise over the same elements."""
+    if info.output or len(info.readers) != 1:
+        return None
+    reader = sch.describe(sch.get_block(info.readers[0]))
+    return reader.name if reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial) else None
+
+
+def _names(sch: ms.Schedule, info: ms.BlockInfo, after: tuple[int, ...]) -> list[str]:
+    kind = "consumer" if _consumer(sch, info) is not None else "cache"
+    return [f"{kind} at level {level}" for level in after]
+
+
+def _tile(
+    sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, levels: str, innermost: int
+) -> list[list[ms.LoopRV]]:
+    """Split and reorder; the loops of each level."""
+    tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
+    for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
+        places = [n for n, level in enumerate(levels) if (level == "R") == it.reduces]
+        if len(places) == 1:
+            parts = [loop]
+        else:
+            parts = sch.split(loop, sch.sample_tile(loop, parts=len(places), innermost=innermost))
+        for place, part in zip(places, parts, strict=True):
+            tiles[place].append(part)
+    sch.reorder(*(loop for level in tiles for loop in level))
+    return tiles
+
+
+def _fuse(
+    sch: ms.Schedule,
+    block: ms.BlockRV,
+    info: ms.BlockInfo,
+    tiles: list[list[ms.LoopRV]],
+    levels: str,
+    fusion: str,
+) -> None:
+    number = int(fusion.rsplit(" ", 1)[-1])
+    level = [n for n, kind in enumerate(levels) if kind == "S"][number - 1]
+    consumer = _consumer(sch, info)
+    moved = sch.get_block(consumer) if consumer is not None else sch.cache_write(block, scope="local")
+    sch.reverse_compute_at(moved, tiles[level][-1])
