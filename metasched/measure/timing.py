@@ -21,8 +21,8 @@ class TimingPlan:
     """How a candidate is timed; every duration in seconds.
 
     Samples last about `sample_s`; `repeats` of them are taken, fewer (but `min_repeats` at least) when `budget_s` is
-    spent. With a best time known, a candidate whose calls so far all took `hopeless` times as long is not called
-    again, and one that is still `race_ratio` times slower in the best of `race_after` samples is dropped there.
+    spent. With a best time known, a candidate whose calls so far all took `hopeless` times as long, and longer than
+    `long_call_s` (a single short call tells more of waking threads than of the kernel), is not called again, and one that is still `race_ratio` times slower in the best of `race_after` samples is dropped there.
     """
 
     sample_s: float = 2e-3
@@ -32,6 +32,7 @@ class TimingPlan:
     race_after: int = 2
     race_ratio: float = 1.3
     hopeless: float = 3.0
+    long_call_s: float = 5e-3
 
     def __post_init__(self) -> None:
         if not (self.sample_s > 0 and self.budget_s > 0 and self.race_ratio > 1 and self.hopeless > 1):
@@ -61,7 +62,7 @@ def take_samples(
     its threads, and where even the fastest of them is hopeless, it is the only sample.
     """
     single = max(min(first), _CALL_S)
-    if best_s is not None and single > plan.hopeless * best_s:
+    if best_s is not None and single > max(plan.hopeless * best_s, plan.long_call_s):
         return Samples((single,), raced=True)
     calls, spent = _calls_per_sample(run, single, plan.sample_s)
     times: list[float] = []

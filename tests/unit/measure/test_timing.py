@@ -57,6 +57,12 @@ def test_a_hopeless_candidate_is_not_called_again() -> None:
     assert kernel.runs == []
 
 
+def test_a_single_short_call_condemns_nobody() -> None:
+    samples = FakeKernel(1e-6, noise=[2e3, 1e3]).timed(best_s=1e-6)
+    assert not samples.raced
+    assert samples.median == pytest.approx(1e-6)
+
+
 def test_one_interruption_does_not_condemn_a_fast_candidate() -> None:
     samples = FakeKernel(1e-3, noise=[50.0]).timed(best_s=1e-3)
     assert not samples.raced
