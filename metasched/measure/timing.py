@@ -22,7 +22,8 @@ class TimingPlan:
 
     Samples last about `sample_s`; `repeats` of them are taken, fewer (but `min_repeats` at least) when `budget_s` is
     spent. With a best time known, a candidate whose calls so far all took `hopeless` times as long, and longer than
-    `long_call_s` (a single short call tells more of waking threads than of the kernel), is not called again, and one that is still `race_ratio` times slower in the best of `race_after` samples is dropped there.
+    `long_call_s` (a single short call tells more of waking threads than of the kernel), is not called again, and
+    one that is still `race_ratio` times slower in the best of `race_after` samples is dropped there.
     """
 
     sample_s: float = 2e-3
