@@ -152,7 +152,7 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
 
 def _best_record(program: Program, db: str, target: Target) -> Record:
     key = TaskKey(program.structural_hash(), str(target), target.threads, code_version())
-    with open_database(db, Missing.REFUSE) as database:
+    with open_database(db, Missing.RAISE) as database:
         record = database.best(key)
     if record is None:
         raise NoRecord(
