@@ -44,8 +44,8 @@ def propose(draw: Callable[[st.SearchStrategy[object]], object], ctx: Context) -
     """A step that may be legal."""
     pick = lambda options: draw(st.sampled_from(list(options)))  # noqa: E731
     op = pick((*LOOP_STEPS, *BLOCK_STEPS))
-    loop = pick(query.loops(ctx.func))
-    block = pick(query.blocks(ctx.func)).name
+    loop = query.find_loop(ctx.func, pick(x.var for x in query.loops(ctx.func)))
+    block = pick(b.name for b in query.blocks(ctx.func))
     near = query.producers if op == "reverse_compute_at" else query.consumers
     around = [x.var for b in near(ctx.func, block) for x in query.loops_above(ctx.func, b.name)]
     reduced = [v for b in query.blocks(ctx.func) for _, e in reduction(b) for v in sorted(free_vars(e))]
