@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from lir_runner import F32, c, ld, loop, program, run, v, vector, write
 
 from metasched.errors import BuildError
 from metasched.ir.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Scalar, Select, Unary, UnOp
-
-from lir_runner import F32, c, ld, loop, program, run, v, vector, write
 
 INTEGERS = [DType.I8, DType.U8, DType.I16, DType.I32, DType.I64]
 FLOATS = [DType.F32, DType.F64]
