@@ -1,0 +1,97 @@
+"""Real candidates through real workers: times for the right ones, reasons for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from metasched.backend.target import Target
+from metasched.errors import KernelError
+from metasched.ir.program import Program
+from metasched.lang import parse_program
+from metasched.measure.records import CheckError, Measurement, WorkerBug
+from metasched.measure.runner import LocalRunner, RunnerSettings
+
+THREADS = 2
+TARGET = str(Target.detect(THREADS))
+PROGRAM = parse_program(
+    """
+program dense_relu[N=33, M=50, K=40](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    relu:  D[i, j] = max(C[i, j], 0)
+"""
+)
+HEADER = """trace 1 of dense_relu[N=33, M=50, K=40]:
+    dense = get_block("dense")
+    i, j, k = get_loops(dense)
+"""
+PLAIN = HEADER
+TILED = (
+    HEADER
+    + """    i0, i1 = split(i, [None, 7])
+    j0, j1 = split(j, [None, 32])
+    reorder(i0, j0, k, i1, j1)
+    relu = get_block("relu")
+    parallel(i0)
+    reverse_compute_at(relu, j0)
+    vectorize(j1, lanes=16)
+    unroll(i1)
+"""
+)
+ILLEGAL = HEADER + "    parallel(k)\n"
+HUGE_UNROLL = (
+    HEADER
+    + """    unroll(k)
+    unroll(j)
+    unroll(i)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LocalRunner]:
+    with LocalRunner(RunnerSettings(threads=THREADS, builders=1)) as made:
+        yield made
+
+
+def measure(runner: LocalRunner, *traces: str, program: Program = PROGRAM) -> list[Measurement]:
+    return list(runner.measure(program, traces, TARGET))
+
+
+def test_right_candidates_are_timed_and_wrong_ones_have_reasons(runner: LocalRunner) -> None:
+    plain, illegal, huge, tiled = measure(runner, PLAIN, ILLEGAL, HUGE_UNROLL, TILED)
+    for good in (plain, tiled):
+        assert good.failure is None
+        assert all(0 < t < 1 for t in good.times)
+        names = ["replay", "lower", "emit", "compile", "reference", "load", "check", "run"]
+        assert [name for name, _ in good.phases] == names
+    assert illegal.failure is not None
+    assert illegal.failure.reason.startswith("parallel: ")
+    assert huge.failure is not None
+    assert "\n" not in huge.failure.reason
+
+
+def test_a_program_that_cannot_be_checked_says_what_to_give(runner: LocalRunner) -> None:
+    program = parse_program("program p[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = log(A[i] - 2)\n")
+    with pytest.raises(CheckError, match="inputs="):
+        measure(runner, "trace 1 of p[N=64]:\n", program=program)
+
+
+def test_the_range_of_an_input_makes_it_checkable() -> None:
+    program = parse_program("program p[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = log(A[i] - 2)\n")
+    with LocalRunner(RunnerSettings(threads=1, builders=1), inputs={"A": (3.0, 4.0)}) as runner:
+        (measured,) = runner.measure(program, ["trace 1 of p[N=64]:\n"], TARGET)
+    assert measured.failure is None, measured.failure
+
+
+def test_inputs_that_do_not_fit_are_told_by_name() -> None:
+    with LocalRunner(RunnerSettings(threads=1, builders=1), inputs={"Q": (3.0, 4.0)}) as runner:
+        future = runner.submit(PROGRAM, PLAIN, TARGET)
+        with pytest.raises(KernelError, match="no argument `Q`"):
+            future.result()
+
+
+def test_a_trace_that_is_no_trace_is_not_a_candidates_failure(runner: LocalRunner) -> None:
+    with pytest.raises(WorkerBug, match="LanguageError"):
+        measure(runner, "this is no trace")
