@@ -52,13 +52,14 @@ STATEMENT_NAMES = (
     *("flops", "iterations", "arithmetic", "divisions", "special", "choices", "waste"),
     *("live_guards", "vector_guards", "unrolled_guards"),
     *("reduces", "inner_reduction", "reduction"),
-    *("lanes", "vector_extent", "useful_lanes", "inside_vector", "contiguous", "broadcast", "strided", "store_step"),
+    *("lanes", "vector_extent", "useful_lanes", "masked", "inside_vector"),
+    *("contiguous", "broadcast", "strided", "store_step"),
     *("copies", "code_bytes", "tile_operations", "accumulators", "register_pressure", "held"),
     *("loads_per_operation", "broadcasts_per_operation"),
     *("tasks", "tasks_per_thread", "imbalance", "speedup", "task_instances"),
     *("l1_intensity", "l1_inside", "l2_intensity", "l2_inside", "l3_intensity", "l3_inside"),
     *("depth", "shared_loops", "innermost", "store_in_registers", "stored_elements"),
-    *("operation_cycles", "port_cycles", "latency_cycles", "core_cycles"),
+    *("operation_cycles", "port_cycles", "latency_cycles", "overhead_cycles", "core_cycles"),
     *("l2_cycles", "l3_cycles", "memory_cycles", "cycles"),
 )
 SECOND_NAMES = (
@@ -74,7 +75,15 @@ WHOLE_NAMES = (
 )
 RAW = frozenset(
     {
-        *("waste", "useful_lanes", "register_pressure", "held", "loads_per_operation", "broadcasts_per_operation"),
+        *(
+            "waste",
+            "useful_lanes",
+            "masked",
+            "register_pressure",
+            "held",
+            "loads_per_operation",
+            "broadcasts_per_operation",
+        ),
         *("imbalance", "reduces", "store_in_registers", "efficiency", "serial_share"),
     }
 )

@@ -29,7 +29,12 @@ class Machine(Protocol):
 
 @dataclass(frozen=True)
 class Core:
-    """Per cycle: vector operations, loads, stores, and bytes from each cache. Latencies in cycles."""
+    """Per cycle: vector operations, loads, stores, and bytes from each cache. Latencies and overheads in cycles.
+
+    `transfer` is what an accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose
+    lanes are not all at work, `branch_overhead` a condition in unrolled code; `window` is how many instructions the
+    core sees ahead.
+    """
 
     operations: float = 2.0
     loads: float = 2.0
@@ -39,7 +44,11 @@ class Core:
     l2_bytes: float = 40.0
     l3_bytes: float = 12.0
     memory_bytes: float = 5.0
-    loop_overhead: float = 1.5
+    loop_overhead: float = 2.5
+    mask_overhead: float = 3.0
+    branch_overhead: float = 1.5
+    transfer: float = 2.0
+    window: float = 200.0
     parallel_launch: float = 5000.0
     task_overhead: float = 100.0
     instruction_bytes: float = 8.0

@@ -36,7 +36,8 @@ class Vector:
     """How a statement uses vectors.
 
     `steps` counts vectors of `lanes` along the vectorised loop and `strips` the machine's vectors that they take;
-    `useful` is the share of lanes at work, `inside` the product of the loops inside it.
+    `useful` is the share of lanes at work, `masked` that of vectors with a mask (a tail that is no power of two),
+    `inside` the product of the loops inside it.
     """
 
     lanes: Array
@@ -44,6 +45,7 @@ class Vector:
     steps: Array
     strips: Array
     useful: Array
+    masked: Array
     inside: Array
 
 
@@ -126,14 +128,16 @@ class View:
         depth = self.statement.vector
         one = self.full(1.0)
         if depth is None:
-            return Vector(one, one, one, one, one, one)
+            return Vector(one, one, one, one, one, self.full(0.0), one)
         slot = self.statement.loops[depth].lanes
         lanes = self.full(float(slot is None)) + (0.0 if slot is None else self.sizes[slot])
         extent = self.extents[depth]
         steps = np.ceil(extent / lanes)
         strips = steps * np.ceil(lanes * (8 * self.statement.store.element_bytes / self.machine.vector_bits))
+        tail = extent - np.floor(extent / lanes) * lanes
+        masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
         inside = np.multiply.reduce(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
-        return Vector(lanes, extent, steps, strips, extent / (steps * lanes), inside)
+        return Vector(lanes, extent, steps, strips, extent / (steps * lanes), masked / steps, inside)
 
     def _vector_steps(self) -> list[Array]:
         """For each access, elements between neighbouring lanes; 0 is a broadcast, 1 contiguous."""
@@ -288,6 +292,7 @@ def vectors(view: View) -> Columns:
         "lanes": view.vector.lanes,
         "vector_extent": view.vector.extent,
         "useful_lanes": view.vector.useful,
+        "masked": view.vector.masked,
         "inside_vector": view.vector.inside,
         "contiguous": contiguous,
         "broadcast": broadcast,
@@ -345,36 +350,67 @@ def reduction(view: View) -> Columns:
     return {"reduces": view.full(view.statement.reduces), "inner_reduction": view.tile.runs, "reduction": total}
 
 
-def cycles(view: View, speedup: Array) -> Columns:
-    """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
+def instance_cycles(view: View, conditions: Columns) -> Columns:
+    """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
     tile, statement = view.tile, view.statement
-    operations = statement.operations.instructions / CORE.operations
-    plain_loads = view.full(0.0)
+    held = tile.held > 0
+    loose = view.full(float(statement.reduces))  # an accumulator in memory is loaded every time
     for n in view.reads():
-        plain_loads = plain_loads + np.where(view.steps[n] > 1, view.vector.lanes, 1.0)
-    loads = np.where(tile.held > 0, tile.loads / tile.operations, plain_loads + float(statement.reduces))
-    store = np.where(view.steps[0] > 1, view.vector.lanes, 1.0)
-    stores = np.where(tile.held > 0, tile.accumulators / (tile.operations * tile.runs), store)
-    ports = np.maximum(loads / CORE.loads, stores / CORE.stores)
-    latency = view.full(0.0)
-    if statement.reduces:
-        chain = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
-        latency = chain / tile.accumulators
-    overhead = CORE.loop_overhead / view.copies
-    crowded = np.maximum(code_bytes(view) / CORE.code_bytes - 1.0, 0.0)
-    per_instance = np.maximum(np.maximum(operations, ports), latency) + overhead + 0.5 * np.minimum(crowded, 4.0)
+        loose = loose + np.where(view.steps[n] > 1, view.vector.lanes, 1.0)
+    loads = np.where(held, tile.loads / tile.operations, loose)
+    stores = np.where(held, 0.0, np.where(view.steps[0] > 1, view.vector.lanes, 1.0))
+    # Accumulators are loaded and stored once for every run of the innermost reduction loop.
+    transfers = tile.held * (tile.accumulators * CORE.transfer / (tile.operations * tile.runs))
+    masked = np.maximum(view.vector.masked, conditions["vector_guards"]) * CORE.mask_overhead
+    branches = conditions["unrolled_guards"] * CORE.branch_overhead
+    return {
+        "operations": view.full(statement.operations.instructions / CORE.operations),
+        "ports": np.maximum(loads / CORE.loads, stores / CORE.stores),
+        "latency": _chain(view),
+        "overhead": transfers + masked + branches + CORE.loop_overhead / view.copies + _crowding(view),
+    }
+
+
+def _chain(view: View) -> Array:
+    """Cycles an instance waits for the one before in its accumulator.
+
+    Accumulators of a tile are independent chains, and so are the tiles that the core can see at once.
+    """
+    tile = view.tile
+    if not view.statement.reduces:
+        return view.full(0.0)
+    step = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
+    instructions = view.statement.operations.instructions + len(view.statement.accesses) - 1.0
+    in_flight = CORE.window / (tile.runs * tile.operations * instructions)
+    outside = view.instances / (tile.runs * tile.operations)
+    waiting: Array = step / (tile.accumulators * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
+    return waiting
+
+
+def _crowding(view: View) -> Array:
+    """Code that does not fit the instruction caches."""
+    crowding: Array = 0.5 * np.clip(code_bytes(view) / CORE.code_bytes - 1.0, 0.0, 4.0)
+    return crowding
+
+
+def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
+    """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
+    each = instance_cycles(view, conditions)
+    bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     moved = [_total(by_access) for by_access in view.traffic]
     share = 1.0 / speedup
-    core = view.instances * per_instance * share
+    work = view.instances * share
+    core = work * (bound + each["overhead"])
     l2 = moved[0] / CORE.l2_bytes * share
     l3 = moved[1] / CORE.l3_bytes * share
     memory = moved[2] / CORE.memory_bytes * np.maximum(share, 0.25)
     parts = core + l2 + l3 + memory
     worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
     return {
-        "operation_cycles": view.instances * operations * share,
-        "port_cycles": view.instances * ports * share,
-        "latency_cycles": view.instances * latency * share,
+        "operation_cycles": work * each["operations"],
+        "port_cycles": work * each["ports"],
+        "latency_cycles": work * each["latency"],
+        "overhead_cycles": work * each["overhead"],
         "core_cycles": core,
         "l2_cycles": l2,
         "l3_cycles": l3,
@@ -415,15 +451,15 @@ def shape(view: View) -> Columns:
 
 def describe(view: View) -> Columns:
     """All groups of a statement, in order."""
-    spread = parallelism(view)
+    spread, conditions = parallelism(view), guards(view)
     return {
         **arithmetic(view),
-        **guards(view),
+        **conditions,
         **reduction(view),
         **vectors(view),
         **registers(view),
         **spread,
         **locality(view),
         **shape(view),
-        **cycles(view, spread["speedup"]),
+        **cycles(view, spread["speedup"], conditions),
     }
