@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Self, TypeVar, dataclass_transform
 
 from metasched.ir.dtypes import INDEX, DType
@@ -32,7 +33,8 @@ class Node:
     _hash: int
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in _field_names(type(self)))
+        getter = _GETTERS.get(type(self)) or _getter(type(self))
+        return getter(self)
 
     def __hash__(self) -> int:
         try:
@@ -94,6 +96,19 @@ class Node:
 
 
 _NAMES: dict[type, tuple[str, ...]] = {}
+
+
+# All fields of a node as a tuple: this is what traversal, equality and hashing spend their time in.
+_GETTERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+
+
+def _getter(cls: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = _field_names(cls)
+    if len(names) > 1:
+        _GETTERS[cls] = attrgetter(*names)
+    else:
+        _GETTERS[cls] = lambda self: tuple(getattr(self, name) for name in names)
+    return _GETTERS[cls]
 
 
 def _field_names(cls: type) -> tuple[str, ...]:
