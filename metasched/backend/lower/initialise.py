@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.backend.lower.nest import Assign, Loop, Many, Names, Nest, Path, When, around, assigns, many
-from metasched.backend.lower.strips import substitute_loop
+from metasched.backend.lower.strips import substitute_loops
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Var
 
@@ -34,13 +34,10 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     needed = assign.spatial.union(*(free_vars(g) for g in guards))
     assert assign.init is not None
     body: Nest = replace(assign, value=assign.init, guards=guards, reducer=None, init=None, starts=assign.block)
-    kept: list[Loop] = []
-    for loop in path:
-        if loop.var in needed:
-            var = names.fresh(f"{loop.var}_init")
-            body = substitute_loop(body, loop.var, Var(var))
-            kept.append(replace(loop, var=var))
-    return around(kept, body)
+    clones = [replace(loop, var=names.fresh(f"{loop.var}_init")) for loop in path if loop.var in needed]
+    old = [loop.var for loop in path if loop.var in needed]
+    body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
+    return around(clones, body)
 
 
 def _cleared_of(stmt: Nest, blocks: set[str]) -> Nest:

@@ -33,7 +33,7 @@ from metasched.backend.lower.nest import (
 )
 from metasched.backend.lower.registers import Machine
 from metasched.backend.lower.storage import Budget, Storage, in_registers, shrink
-from metasched.backend.lower.strips import substitute_loop
+from metasched.backend.lower.strips import substitute_loops
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Load, LoopKind, Var
 
@@ -113,12 +113,9 @@ class Promotion:
         loops = [loop for loop in inner if loop.var in tile]
         gone = {loop.var for loop in inner} - tile | update.reduction - update.spatial
         body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
-        clones = []
-        for loop in loops:
-            var = self._names.fresh(f"{loop.var}_tile")
-            body = substitute_loop(body, loop.var, Var(var))
-            clones.append(replace(loop, var=var))
-        return around(clones, body)
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile")) for loop in loops]
+        renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
+        return around(clones, substitute_loops(body, renamed))
 
 
 def _alone(loop: Loop, update: Assign) -> bool:

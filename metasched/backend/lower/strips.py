@@ -5,6 +5,7 @@ So what is inside works on one vector at a time, and its accumulators and interm
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.backend.lower.nest import Assign, Loop, Names, Nest, assigns, loops, map_assigns, map_children
@@ -54,18 +55,19 @@ def _split(loop: Loop, names: Names) -> Loop:
     strip = names.fresh(f"{loop.var}_strip")
     position = Binary(BinOp.ADD, Binary(BinOp.MUL, Var(strip), const(loop.lanes)), Var(loop.var))
     tail = (Binary(BinOp.LT, position, const(loop.extent)),) if loop.extent % loop.lanes else ()
-    body = substitute_loop(loop.body, loop.var, position, tail)
+    body = substitute_loops(loop.body, {loop.var: position}, tail)
     inner = replace(loop, extent=loop.lanes, unroll=True, body=body)
     return Loop(strip, loop.steps, inner, LoopKind.SERIAL, 1, loop.unroll, loop.limit)
 
 
-def substitute_loop(body: Nest, var: str, value: Expr, guards: tuple[Expr, ...] = ()) -> Nest:
-    """`body` with a loop variable replaced, and `guards` added to every assignment."""
-    values = {var: value}
-    names = free_vars(value)
+def substitute_loops(body: Nest, values: Mapping[str, Expr], guards: tuple[Expr, ...] = ()) -> Nest:
+    """`body` with loop variables replaced, and `guards` added to every assignment."""
+    if not values and not guards:
+        return body
+    used = {var: free_vars(value) for var, value in values.items()}
 
     def rename(found: frozenset[str]) -> frozenset[str]:
-        return (found - {var}) | names if var in found else found
+        return frozenset[str]().union(*(used.get(var, {var}) for var in found))
 
     def rewrite(a: Assign) -> Nest:
         return replace(
