@@ -38,6 +38,14 @@ from metasched.ir.source import (
     negate,
 )
 
+__all__ = [
+    "param", "let", "scalar", "placeholder", "compute", "program",
+    "sum", "prod", "max", "min", "where", "cast", "call",
+    "abs", "ceil", "cos", "erf", "exp", "exp2", "expm1", "floor", "log", "log1p", "log2", "pow", "rsqrt", "sigmoid",
+    "sin", "sqrt", "tanh",
+    "Tensor", "Value",
+]  # fmt: skip
+
 _FILE = "<python>"
 
 

@@ -70,10 +70,6 @@ class Evidences:
     # A reason is there but its buffer is itself wrong, so that asking for more would be noise.
     unknown: bool = False
 
-    @property
-    def counting(self) -> tuple[Evidence, ...]:
-        return self.firm or self.guarded
-
 
 def evidence_from_uses(axis: str, uses: tuple[BareUse, ...], shapes: Mapping[str, tuple[int, ...] | None]) -> Evidences:
     """What the reads of a stage say about the extent of `axis`; `shapes` has the buffers known so far."""
@@ -90,8 +86,3 @@ def evidence_from_uses(axis: str, uses: tuple[BareUse, ...], shapes: Mapping[str
         evidence = Evidence(shape[use.dim], f"`{use.text}`", use.at)
         (guarded if use.guarded else firm).append(evidence)
     return Evidences(tuple(firm), tuple(guarded), unknown)
-
-
-def settled_by_uses(axis: str, stage: Stage) -> bool:
-    """Whether the reads of `stage` alone settle the extent of `axis`."""
-    return any(use.axis == axis for use in bare_uses(stage.value))

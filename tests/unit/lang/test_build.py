@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.errors import LanguageError
+from metasched.ir.functions import FUNCTIONS
 from metasched.lang import build as ms
 from metasched.lang import parse_program
 
@@ -130,6 +131,10 @@ def test_mistakes_show_the_text() -> None:
         ms.program("p", [x], [y])
     assert "<python>:2:14: `X[i + 1]` leaves `X`" in str(caught.value)
     assert "    Y[i] = X[i + 1]\n" in str(caught.value)
+
+
+def test_every_math_function_is_offered() -> None:
+    assert set(FUNCTIONS) <= set(ms.__all__)
 
 
 def test_wrong_use() -> None:

@@ -10,6 +10,7 @@ from metasched.errors import LanguageError
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Block, Call, Cast, Const, Expr, For, IterKind, Load, Reducer, Scalar, Select, Seq, Stmt
 from metasched.ir.program import Program
+from metasched.ir.validate import validate
 from metasched.lang import parse_program
 
 CONV = """
@@ -102,6 +103,18 @@ def test_reductions_start_from_what_changes_nothing(reducer: str, dtype: str, in
     block = blocks(program)["s"]
     assert block.init == Const(init, DType(dtype))
     assert block.store.indices == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CONV,
+        "program p(A: f32[4]) -> (B: f32[4], s: f32[]):\n  B[i] = A[3 - i]\n  s[] = sum[i](B[i] if i < 3 else 1)\n",
+        "program p(A: f32[1, 7]) -> B: f32[7]:\n  t: T[i, j] = A[i, j] * 2\n  B[j] = max[i](T[i, j])\n",
+    ],
+)
+def test_what_comes_out_is_well_formed(text: str) -> None:
+    validate(parse_program(text).func)
 
 
 # --- extents ---------------------------------------------------------------------------------------------
