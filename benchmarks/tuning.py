@@ -6,6 +6,7 @@ import tempfile
 
 import metasched as ms
 from benchmarks.workloads import WORKLOADS
+from metasched.search.arms import SpaceArms
 
 
 def program(workload: str) -> ms.Program:
@@ -27,3 +28,8 @@ def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kern
 
 def tuned_trace(workload: str, trials: int, seed: int, threads: int) -> str:
     return str(tuned_kernel(workload, trials, seed, threads).trace)
+
+
+def open_space(workload: str, threads: int) -> SpaceArms:
+    """Its space as a search sees it."""
+    return SpaceArms(ms.space(program(workload)), ms.Target.detect(threads=threads))

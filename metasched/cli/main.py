@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -12,8 +14,9 @@ from metasched.errors import MetaschedError
 
 COMMANDS: tuple[Command, ...] = (tune.COMMAND, replay.COMMAND, show.COMMAND, rules.COMMAND, db.COMMAND)
 
-# Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 130 interrupted.
+# Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 128 + n as if by signal n.
 WRONG_INPUT = 2
+CLOSED_PIPE = 141
 INTERRUPTED = 130
 
 
@@ -40,9 +43,12 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         console.note(f"metasched {args.command}: {error}")
         return WRONG_INPUT
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        # The message names the file.
-        console.note(f"metasched {args.command}: {error}")
+        console.note(f"metasched {args.command}: {error.filename}: {error.strerror}")
         return WRONG_INPUT
+    except BrokenPipeError:
+        # Whoever read the output has seen enough (`| head`). Python must not flush into the pipe at exit again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
     except KeyboardInterrupt:
         console.note("interrupted")
         return INTERRUPTED

@@ -1,0 +1,127 @@
+"""The command line from outside: tune, look, replay, and what a person sees when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """\
+program tiny[N=24, K=16](A: f32[N, K], B: f32[K, N]) -> D: f32[N, N]:
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    relu: D[i, j] = max(C[i, j], 0)
+"""
+DB = ("--db", "sqlite:///t.db")
+
+
+def metasched(folder: Path, *arguments: str, status: int = 0) -> str:
+    """What a command prints on standard output, or on standard error where it is expected to fail."""
+    done = subprocess.run(
+        [sys.executable, "-m", "metasched", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a program, tuned for six trials."""
+    path = tmp_path_factory.mktemp("cli")
+    (path / "tiny.ms").write_text(PROGRAM)
+    lines = [
+        json.loads(line) for line in metasched(path, "tune", "tiny.ms", "--trials", "6", *DB, "--json").splitlines()
+    ]
+    assert [line["event"] for line in lines] == ["progress"] * 6 + ["result"]
+    result = lines[-1]
+    assert result["trials"] == 6
+    assert result["best_ms"] > 0
+    (path / "best.trace").write_text(result["trace"])
+    return path
+
+
+def test_the_same_call_again_measures_nothing(folder: Path) -> None:
+    text = metasched(folder, "tune", "tiny.ms", "--trials", "6", *DB)
+    assert "trace 1 of tiny[N=24, K=16]" in text
+    assert "metasched replay tiny.ms --db sqlite:///t.db" in text
+    stats = json.loads(metasched(folder, "db", "stats", *DB, "--json"))
+    assert stats["records"] == 6
+    assert stats["program"] == "tiny"
+
+
+def test_replay_checks_and_times(folder: Path) -> None:
+    data = json.loads(metasched(folder, "replay", "tiny.ms", *DB, "--check", "--time", "--json"))
+    assert data["checked"]
+    assert data["failure"] is None
+    assert data["ms"] > 0
+    text = metasched(folder, "replay", "tiny.ms", "--trace", "best.trace", "--check")
+    assert "results agree with the reference" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("--program", "program tiny["),
+        ("--space", "multi_level_tiling"),
+        ("--schedule", "func tiny("),
+        ("--loops", "kernel tiny("),
+        ("--llvm", "define"),
+        ("--asm", ".globl"),
+    ],
+)
+def test_show(folder: Path, what: str, expected: str) -> None:
+    assert expected in metasched(folder, "show", "tiny.ms", what)
+
+
+def test_show_a_trace(folder: Path) -> None:
+    assert "func tiny(" in metasched(folder, "show", "tiny.ms", "--trace", "best.trace")
+
+
+def test_parameters_make_another_task(folder: Path) -> None:
+    message = metasched(folder, "replay", "tiny.ms", "-D", "N=32", *DB, status=2)
+    assert "no valid measurement of tiny[N=32, K=16]" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("show", "missing.ms"), "missing.ms: No such file"),
+        (("show", "tiny.ms", "-D", "Q=1"), "has no parameter `Q`"),
+        (("show", "tiny.ms", "-D", "N"), "NAME=INTEGER"),
+        (("show", "tiny.ms::other"), "there is no program `other`"),
+        (("tune", "tiny.ms", "--rules", "nonsense"), "no rule or preset `nonsense`"),
+        (("replay", "tiny.ms", "--db", "sqlite:///none.db"), "there is no database"),
+        (("replay", "tiny.ms", "--trace", "tiny.ms"), "trace"),
+        (("show", "tiny.ms", "--trace", "best.trace", "--db", "sqlite:///t.db"), "give one of them"),
+    ],
+)
+def test_mistakes_are_messages(folder: Path, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in metasched(folder, *arguments, status=2)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    (tmp_path / "tiny.ms").write_text(PROGRAM)
+    command = [sys.executable, "-m", "metasched", "tune", "tiny.ms", "--trials", "5000", *DB, "--json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(3):
+        assert json.loads(process.stdout.readline())["event"] == "progress"
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert time.monotonic() - started < 60
+    result = json.loads(out.splitlines()[-1])
+    assert result["event"] == "result"
+    assert json.loads(metasched(tmp_path, "db", "stats", *DB, "--json"))["records"] >= 3
