@@ -20,16 +20,21 @@ def multi_level_tiling(
     """Tile a reduction that reads its data again and again, so that tiles stay in registers and caches.
 
     `levels` gives the tile levels from the outside in, S for the spatial loops and R for the reduction loops (the
-    structure of Ansor, Zheng et al. 2020, section 4.1). Structural choice: the single element-wise consumer
-    computed under the first or second spatial level; without one, a write cache copied out there; or neither.
+    structure of Ansor, Zheng et al. 2020, section 4.1). Structural choices: the single element-wise consumer
+    computed under the first or second spatial level; without one, a write cache copied out there; or neither. And
+    whether the operand that vectors run along is copied, tile by tile, to where it lies densely, under the first
+    reduction level.
     """
     info = sch.describe(block)
     reason = _unfit(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     fusion = sch.choose("fusion", [*_names(sch, info, fuse_after), UNFUSED])
+    packed = sch.choose("read_cache", [*_vector_operands(info), UNFUSED])
     tiles = _tile(sch, block, info, levels, innermost)
     sch.note(block, Tiled(tuple(tiles[0])))
+    if packed != UNFUSED:
+        _cache(sch, block, packed, tiles[levels.index("R")][-1])
     if fusion != UNFUSED:
         _fuse(sch, block, info, tiles, levels, fusion)
     return None
@@ -59,6 +64,22 @@ def _consumer(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
 def _names(sch: ms.Schedule, info: ms.BlockInfo, after: tuple[int, ...]) -> list[str]:
     kind = "consumer" if _consumer(sch, info) is not None else "cache"
     return [f"{kind} at level {level}" for level in after]
+
+
+def _vector_operands(info: ms.BlockInfo) -> list[str]:
+    """Buffers that are read along the last dimension of the result, and again for other elements of it."""
+    spatial = [it.name for it in info.spatial if it.extent != 1]
+    return list(
+        dict.fromkeys(
+            read.buffer
+            for read in info.reads
+            if spatial and read.uses and spatial[-1] in read.uses[-1] and set(spatial) - read.iters
+        )
+    )
+
+
+def _cache(sch: ms.Schedule, block: ms.BlockRV, buffer: str, loop: ms.LoopRV) -> None:
+    sch.compute_at(sch.cache_read(block, buffer, scope="local"), loop)
 
 
 def _tile(
