@@ -16,7 +16,9 @@ import threading
 from enum import Enum
 from typing import Any
 
+from metasched.backend.codegen import LoadedCode, compile_text
 from metasched.backend.emit import runtime
+from metasched.backend.target import Target
 from metasched.errors import KernelError
 
 _MOST_WORKERS = 1024
@@ -47,13 +49,25 @@ class ThreadState:
         self._slots = (ctypes.c_int64 * (runtime.FIRST_WORKER + _MOST_WORKERS))()
         self._lock = threading.Lock()
         self._layer: Layer | None = None
-        self._keep: list[Any] = []
+        self._openmp: Any = None
+        self._launcher: LoadedCode | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
     @property
     def address(self) -> int:
+        """Where the table is; kernels can be run once they know it."""
+        with self._lock:
+            if self._launcher is None:
+                self._launcher = self._load_launcher()
         return ctypes.addressof(self._slots)
+
+    def _load_launcher(self) -> LoadedCode:
+        code = LoadedCode(compile_text(runtime.LAUNCHER, Target.detect(threads=1)))
+        ctypes.c_void_p.from_address(code.address(runtime.STATE)).value = ctypes.addressof(self._slots)
+        self._slots[runtime.LAUNCH] = code.address(runtime.LAUNCH_FUNCTION)
+        self._slots[runtime.ALLOWED] = code.address(runtime.ALLOWED_FUNCTION)
+        return code
 
     @property
     def is_ready(self) -> bool:
@@ -88,9 +102,8 @@ class ThreadState:
         slots[runtime.THREAD_IDENT] = _address(ctypes.pythonapi.PyThread_get_thread_ident)
         slots[runtime.EXCLUSIVE] = int(layer is Layer.WORKQUEUE)
         if layer is Layer.OMP:
-            openmp = ctypes.CDLL(library.__file__)
-            self._keep.append(openmp)
-            slots[runtime.IN_PARALLEL] = _address(openmp.omp_in_parallel)
+            self._openmp = ctypes.CDLL(library.__file__)
+            slots[runtime.IN_PARALLEL] = _address(self._openmp.omp_in_parallel)
         self._layer = layer
 
     def _find_workers(self) -> None:

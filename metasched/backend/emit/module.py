@@ -80,8 +80,6 @@ class _ModuleEmitter:
         self._body()
         self._entry()
         parallel = self._regions > 0
-        if parallel:
-            self._functions.append(runtime.LAUNCH)
         text = "\n".join(
             [
                 runtime.GLOBALS,
@@ -166,7 +164,9 @@ class _ModuleEmitter:
         some = text.fresh(f"icmp sgt i64 {extent.text}, 0")
 
         def start() -> None:
-            threads = text.fresh(f"call i64 @thread_count(i64 {self._threads})")
+            state = text.fresh(f"load ptr, ptr @{runtime.STATE}")
+            allowed = self._runtime_function(text, state, runtime.ALLOWED)
+            threads = text.fresh(f"call i64 {allowed}(i64 {self._threads})")
             fewer = text.fresh(f"icmp slt i64 {extent.text}, {threads}")
             chunks = text.fresh(f"select i1 {fewer}, i64 {extent.text}, i64 {threads}")
             values = [f"ptr {_pointer(a)}" for a in self._memory]
@@ -178,9 +178,14 @@ class _ModuleEmitter:
             for n, value in enumerate(values):
                 place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
                 text.line(f"store {value}, ptr {place}, align 8")
-            text.line(f"call void @launch(ptr @task.{number}, ptr {context}, i64 {chunks})")
+            launch = self._runtime_function(text, state, runtime.LAUNCH)
+            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {chunks})")
 
         caller.branch(Value(some, DType.BOOL), caller.written(loop.body), start)
+
+    def _runtime_function(self, text: FunctionText, state: str, slot: int) -> str:
+        place = text.fresh(f"getelementptr i64, ptr {state}, i64 {slot}")
+        return text.fresh(f"load ptr, ptr {place}")
 
     def _region(self, number: int, loop: lir.Loop, captured: list[str]) -> None:
         scope = self._scope()

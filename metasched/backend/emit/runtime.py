@@ -1,4 +1,6 @@
-"""The part of every module that does not depend on the kernel: launching a parallel loop, and workspaces.
+"""What does not depend on the kernel: launching a parallel loop, and workspaces.
+
+The launcher is a module of its own, compiled once per process; kernels find it in the process's state.
 
 A parallel loop is divided into chunks, one a thread. A layer calls the task back with a run of chunks: their number
 is `dimensions[0]`, and the first is the address in `args[0]`, which starts at null and steps by one byte a chunk.
@@ -12,7 +14,19 @@ from __future__ import annotations
 from enum import IntEnum
 
 # Slots of eight bytes in the process's state.
-PARALLEL_FOR, THREAD_COUNT, IN_PARALLEL, THREAD_IDENT, EXCLUSIVE, BUSY, FORKED, WORKERS, FIRST_WORKER = range(9)
+(
+    LAUNCH,
+    ALLOWED,
+    PARALLEL_FOR,
+    THREAD_COUNT,
+    IN_PARALLEL,
+    THREAD_IDENT,
+    EXCLUSIVE,
+    BUSY,
+    FORKED,
+    WORKERS,
+    FIRST_WORKER,
+) = range(11)
 
 STATE = "metasched_state"
 SLOT = "metasched_slot"
@@ -31,6 +45,9 @@ GLOBALS = f"""\
 @{SLOT} = global ptr null
 """
 
+LAUNCH_FUNCTION = "metasched_launch"
+ALLOWED_FUNCTION = "metasched_allowed"
+
 METADATA = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
 
 
@@ -38,8 +55,10 @@ def _slot(n: int) -> str:
     return f"getelementptr i64, ptr %state, i64 {n}"
 
 
-LAUNCH = f"""\
-define internal void @launch(ptr %task, ptr %context, i64 %chunks) noinline nounwind {{
+LAUNCHER = f"""\
+@{STATE} = global ptr null
+
+define void @{LAUNCH_FUNCTION}(ptr %task, ptr %context, i64 %chunks) nounwind {{
 entry:
   %args = alloca ptr
   %dimensions = alloca [2 x i64]
@@ -108,7 +127,7 @@ done:
   ret void
 }}
 
-define internal i64 @thread_count(i64 %most) noinline nounwind {{
+define i64 @{ALLOWED_FUNCTION}(i64 %most) nounwind {{
 entry:
   %state = load ptr, ptr @{STATE}
   %count.at = {_slot(THREAD_COUNT)}
