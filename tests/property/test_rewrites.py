@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "schedule"))
 
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
+from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TRANSPOSED
 from structural import at_values, same, start
 
 from metasched.errors import ScheduleError
@@ -32,6 +32,7 @@ PROGRAMS = [
     (CONV, {"H": 4}),
     (ROWS, {}),
     (STENCIL, {}),
+    (TRANSPOSED, {}),
 ]
 LOOP_STEPS = ("split", "split", "split", "fuse", "reorder")
 BLOCK_STEPS = (

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, prove, simplify
+from metasched.ir.affine import ZERO, prove
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, LoopKind, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
@@ -115,60 +113,64 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
 
 
 def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Span]:
-    """The values of the consumer's iteration variables in one iteration of the loops of `path`."""
-    found: dict[str, list[Span]] = {}
+    """The values of the consumer's iteration variables in one iteration of the loops of `path`.
+
+    They are those that one source completes there, so that each is taken once; the others must have completed them.
+    """
+    found: list[tuple[bool, dict[str, Span]]] = []
     for source in _sources(ctx, consumer):
         shared = common_loops(path, query.loops_above(ctx.func, source.name))
-        if not shared:
-            continue
-        completed = completed_spans(ctx, OP, source, shared)
-        for load in query.loads(consumer.store.value):
-            if load.buffer == source.store.buffer:
-                for index, span in zip(load.indices, completed, strict=True):
-                    if span is not None:
-                        found.setdefault(_iter_of(consumer, source, index, path[-1]), []).append(span)
-    return {name: _smallest(consumer, name, spans, path) for name, spans in found.items()}
-
-
-def _iter_of(consumer: Block, source: Block, index: Expr, loop: For) -> str:
-    """The iteration variable that reads a dimension of which only part is complete."""
-    by_name = {it.name: it for it in consumer.iters}
-    if not isinstance(index, Var):
-        raise ScheduleError(
-            OP,
-            f"`{consumer.name}` reads elements of `{source.store.buffer}` that other iterations of loop `{loop.var}` "
-            "complete",
-            (consumer.name, source.name, loop.var),
-            "choose a loop further out; or compute_at, which computes again what several iterations need",
-        )
-    it = by_name[index.name]
-    if it.kind is IterKind.REDUCE:
-        raise ScheduleError(
-            OP,
-            f"`{consumer.name}` reduces over `{it.name}`, of which an iteration of loop `{loop.var}` completes a part",
-            (consumer.name, source.name, loop.var),
-            "choose a loop further out; rfactor the reduction first to have partial results",
-        )
-    return it.name
-
-
-def _smallest(consumer: Block, name: str, spans: list[Span], path: tuple[For, ...]) -> Span:
-    """The span that all the others contain."""
+        if shared:
+            completed = completed_spans(ctx, OP, source, shared)
+            found.append((len(shared) == len(path), _by_iter(consumer, source, completed, path[-1])))
     ranges = query.ranges(path)
-    for span in spans:
-        if all(_contains(other, span, ranges) for other in spans):
-            guards = tuple(dict.fromkeys(g for s in spans if s.lo == span.lo for g in s.guards))
-            return replace(span, guards=guards)
+    for innermost, spans in found:
+        if innermost and all(_contains(other, spans, ranges) for _, other in found):
+            return spans
     raise ScheduleError(
         OP,
-        f"what `{consumer.name}` reads is complete for different values of `{name}`",
+        f"what `{consumer.name}` reads is complete for different elements in loop `{path[-1].var}`",
         (consumer.name, path[-1].var),
         "choose a loop further out",
     )
 
 
-def _contains(outer: Span, inner: Span, ranges: dict[str, Expr]) -> bool:
-    if simplify(outer.lo) == simplify(inner.lo) and simplify(outer.extent) == simplify(inner.extent):
+def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
+    """The completed region, by the iteration variable that reads each dimension that is not whole."""
+    by_name = {it.name: it for it in consumer.iters}
+    reads = [x.indices for x in query.loads(consumer.store.value) if x.buffer == source.store.buffer]
+    out: dict[str, Span] = {}
+    for dimension, span in enumerate(completed):
+        if span is None:
+            continue
+        indices = {load[dimension] for load in reads}
+        index = next(iter(indices))
+        if len(indices) > 1 or not isinstance(index, Var) or index.name in out:
+            raise ScheduleError(
+                OP,
+                f"`{consumer.name}` reads elements of `{source.store.buffer}` that other iterations of loop "
+                f"`{loop.var}` complete",
+                (consumer.name, source.name, loop.var),
+                "choose a loop further out; or compute_at, which computes again what several iterations need",
+            )
+        if by_name[index.name].kind is IterKind.REDUCE:
+            raise ScheduleError(
+                OP,
+                f"`{consumer.name}` reduces over `{index.name}`, of which an iteration of loop `{loop.var}` completes "
+                "a part",
+                (consumer.name, source.name, loop.var),
+                "choose a loop further out; rfactor the reduction first to have partial results",
+            )
+        out[index.name] = span
+    return out
+
+
+def _contains(outer: dict[str, Span], inner: dict[str, Span], ranges: dict[str, Expr]) -> bool:
+    return all(name in inner and _covers(span, inner[name], ranges) for name, span in outer.items())
+
+
+def _covers(outer: Span, inner: Span, ranges: dict[str, Expr]) -> bool:
+    if outer == inner:
         return True
     if outer.guards:
         return False

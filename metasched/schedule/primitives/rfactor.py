@@ -40,8 +40,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
         axis: where the new dimension goes in the buffer of partial results.
 
     Requires:
-        Exactly one reduction runs over the loop, with nothing but its reduction, and it has its `init`. Readers of its
-        result are not under its reduction loops.
+        A reduction runs over the loop, with nothing but its reduction, and it has its `init`.
 
     Rewrite:
         for k_0, k_1 in grid(4, 16):                 for k_0, k_1 in grid(4, 16):
@@ -72,19 +71,10 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
 
 
 def _reduction_over(ctx: Context, loop: For) -> Block:
-    """The one block whose reduction runs over the loop."""
-    found = [b for b in query.blocks_under(loop) if loop.var in _used(reduction(b))]
-    if len(found) != 1:
-        who = " and ".join(f"`{b.name}`" for b in found[:2])
-        raise ScheduleError(
-            OP,
-            f"several reductions run over loop `{loop.var}`: {who}"
-            if found
-            else f"no reduction runs over `{loop.var}`",
-            (loop.var, *(b.name for b in found[:2])),
-            "choose a loop of one reduction",
-        )
-    block = found[0]
+    """The block whose reduction runs over the loop: no other one does, as blocks that move get loops of their own."""
+    block = next((b for b in query.blocks_under(loop) if loop.var in _used(reduction(b))), None)
+    if block is None:
+        raise ScheduleError(OP, f"no reduction runs over loop `{loop.var}`", (loop.var,), "choose a reduction loop")
     mixed = [x for x in _reduction_loops(block) if x in _used(spatial(block))]
     if mixed:
         raise ScheduleError(
@@ -110,19 +100,9 @@ def _reduction_loops(block: Block) -> list[str]:
 
 
 def _shared_with_readers(ctx: Context, block: Block, above: tuple[For, ...]) -> tuple[For, ...]:
-    """The loops of the block that readers of its result are under: there it must be complete."""
+    """The loops of the block that readers of its result are under. It is complete there, so none is a reduction's."""
     paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, block.store.buffer)]
-    shared = max((common_loops(above, path) for path in paths), key=len, default=())
-    used = frozenset(_reduction_loops(block))
-    inside = [x.var for x in shared if x.var in used]
-    if inside:
-        raise ScheduleError(
-            OP,
-            f"a reader of `{block.store.buffer}` is under the reduction loop `{inside[0]}`",
-            (block.name, inside[0]),
-            "move the reader out first",
-        )
-    return shared
+    return max((common_loops(above, path) for path in paths), key=len, default=())
 
 
 class _Factored:

@@ -76,7 +76,8 @@ def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...])
         written = {name: linear(simplify(b), q.names) for name, b in bindings.items()}
     except NotAffine:
         raise q.refuse("a write index is not linear in the loops") from None
-    _require_one_digit_each(q, [terms for _, terms in written.values()])
+    _require_outer_loops_count(q, [terms for _, terms in written.values()])
+    _require_independent(q, [terms for _, terms in written.values() if _is_partial(q, terms)])
     guards = _guards(q)
     spans: dict[str, Span | None] = {}
     for it in block.iters:
@@ -103,28 +104,24 @@ def _require_reduced(q: _Question) -> None:
 # --- digits ----------------------------------------------------------------------------------------------
 
 
-def _require_one_digit_each(q: _Question, terms: Iterable[Terms]) -> None:
-    """Every loop takes all its values in one digit, or in quotients and remainders that are independent."""
-    digits = [digit for t in terms for digit in t]
-    groups: list[tuple[set[str], list[Expr]]] = []
-    for digit in digits:
-        names = set(free_vars(digit) & q.names)
-        mine = [digit]
-        apart = []
-        for other_names, other in groups:
-            if names & other_names:
-                names |= other_names
-                mine += other
-            else:
-                apart.append((other_names, other))
-        groups = [*apart, (names, mine)]
-    seen = {name for names, _ in groups for name in names}
+def _is_partial(q: _Question, terms: Terms) -> bool:
+    """Whether an index depends on the loops outside."""
+    return any(free_vars(digit) & q.names - q.inner_names for digit in terms)
+
+
+def _require_outer_loops_count(q: _Question, terms: Iterable[Terms]) -> None:
+    """Every outer loop makes a difference to what is written."""
+    seen = {name for t in terms for digit in t for name in free_vars(digit)}
     for loop in q.outer:
         if loop.var not in seen:
             error = q.refuse(f"every iteration of loop `{loop.var}` computes the same elements")
             q.ctx.require(Binary(BinOp.EQ, loop.extent, ONE), error)
+
+
+def _require_independent(q: _Question, terms: Iterable[Terms]) -> None:
+    """Every loop takes all its values in one digit, or in quotients and remainders that are independent."""
     inner = set(q.inner_names)
-    for names, members in groups:
+    for names, members in _connected(q, [digit for t in terms for digit in t]):
         together = ", ".join(f"`{n}`" for n in sorted(names))
         if names & inner and names - inner:
             raise q.refuse(f"the loops {together} are mixed by a fusion")
@@ -134,6 +131,21 @@ def _require_one_digit_each(q: _Question, terms: Iterable[Terms]) -> None:
         loops = _product(q.extents[n] for n in sorted(names))
         error = q.refuse(f"the values of {together} are not independent")
         q.ctx.require(Binary(BinOp.EQ, simplify(values), simplify(loops)), error)
+
+
+def _connected(q: _Question, digits: list[Expr]) -> list[tuple[set[str], list[Expr]]]:
+    """Digits grouped by the loops that they share."""
+    groups: list[tuple[set[str], list[Expr]]] = []
+    for digit in digits:
+        names, members, apart = set(free_vars(digit) & q.names), [digit], []
+        for other_names, other in groups:
+            if names & other_names:
+                names |= other_names
+                members += other
+            else:
+                apart.append((other_names, other))
+        groups = [*apart, (names, members)]
+    return groups
 
 
 def _product(factors: Iterable[Expr]) -> Expr:
@@ -192,11 +204,11 @@ def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Gu
     """The values of one write index in one iteration of the outer loops."""
     inner = {d: c for d, c in terms.items() if free_vars(d) & q.inner_names}
     outer = {d: c for d, c in terms.items() if d not in inner}
+    if not outer:
+        return None  # The block covers its domain, so in the end all of this dimension.
     mine = [g for g in guards if _within(g.terms, terms) and not _is_domain(g, base, terms, domain)]
     extent = _stack(q, ONE, {}, inner, mine)
     _stack(q, extent, inner, outer, mine)
-    if not outer:
-        return None
     lo = base
     for digit, coefficient in outer.items():
         lo = lo + digit * coefficient

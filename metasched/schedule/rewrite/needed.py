@@ -18,16 +18,16 @@ def needed_spans(ctx: Context, op: str, producer: Block, consumers: list[Block],
     The extents are free of loop variables. A region whose place does not follow the loops outside is clipped to
     the domain here; the others are kept inside it by guards.
     """
+    loops = frozenset(x.var for x in query.loops(ctx.func))
     per_load: list[list[Region | None]] = []
     for consumer in consumers:
         inner = _ranges_below(ctx, consumer, loop)
         values = {it.name: b for it, b in zip(consumer.iters, consumer.bindings, strict=True)}
         per_load += [
-            [_region(op, producer, load, substitute(e, values), inner) for e in load.indices]
+            [_region(op, producer, load, substitute(e, values), inner, loops) for e in load.indices]
             for load in query.loads(consumer.store.value)
             if load.buffer == producer.store.buffer
         ]
-    loops = frozenset(x.var for x in query.loops(ctx.func))
     domain = {it.name: it for it in producer.iters}
     spans = {}
     for d, index in enumerate(producer.store.indices):
@@ -42,12 +42,15 @@ def _ranges_below(ctx: Context, block: Block, loop: For) -> dict[str, Expr]:
     return query.ranges(above[at + 1 :])
 
 
-def _region(op: str, producer: Block, load: Load, index: Expr, inner: dict[str, Expr]) -> Region | None:
-    """Where an index goes while the inner loops run; None when data decides."""
+def _region(
+    op: str, producer: Block, load: Load, index: Expr, inner: dict[str, Expr], loops: frozenset[str]
+) -> Region | None:
+    """Where an index goes while the inner loops run; None when data decides, or the loops outside how far."""
     if query.loads(index):
         return None
     try:
-        return region(index, inner)
+        lo, extent = region(index, inner)
+        return None if free_vars(extent) & loops else (lo, extent)
     except NotAffine as error:
         raise ScheduleError(
             op,

@@ -40,3 +40,11 @@ program two[N=6](A: f32[N]) -> C: f32[N]:
     second: Y[i] = A[i] * 2
     both:   C[i] = X[i] + Y[i]
 """
+
+TRANSPOSED = """
+program transposed[N=5](A: f32[N, N]) -> C: f32[N, N]:
+    plus:  X[i, j] = A[i, j] + 1
+    twice: Y[i, j] = X[j, i] * 2
+    three: Z[i, j] = X[i, j] * 3
+    all:   C[i, j] = X[i, j] + Y[i, j] - Z[j, i]
+"""

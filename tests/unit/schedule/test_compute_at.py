@@ -125,6 +125,19 @@ def test_with_free_tile_sizes_it_is_what_it_is_with_numbers() -> None:
         assert all(evaluate(c.cond, values) for c in symbolic.constraints)
 
 
+def test_a_region_whose_size_the_loops_outside_decide_is_whole() -> None:
+    text = """
+program p[N=4](A: f32[N*N]) -> C: f32[N, N]:
+    a: X[i] = A[i] + 1
+    c: C[i, j] = X[i*j]
+"""
+    ctx = start(text)
+    before = ctx.func
+    compute_at(ctx, "a", "i_c")
+    same(before, ctx.func)
+    assert "for i_a in 16:" in body(ctx.func)
+
+
 def test_root_and_inline() -> None:
     ctx = start(STENCIL)
     before = ctx.func

@@ -172,6 +172,50 @@ program p[N=4, M=3](A: f32[N], B: f32[N, M]) -> C: f32[N, M]:
         completed_spans(ctx, "reverse_compute_at", find_block(ctx.func, "b"), loops_above(ctx.func, "b")[:2])
 
 
+def test_fused_loops_that_a_split_cuts_anywhere() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    split(ctx, "i", 2)
+    fused = fuse(ctx, "i_1", "k")
+    split(ctx, fused, 4)
+    with refused(
+        "what `relu` completes in an iteration of loop `i_0` is not a block of consecutive elements: "
+        "the values of `i_1_k_0`, `i_1_k_1` are not independent"
+    ):
+        reverse_compute_at(ctx, "pad", "i_0")
+
+
+def test_the_order_inside_does_not_matter_where_a_dimension_is_whole() -> None:
+    ctx = start(RELU_PAD_MATMUL)
+    before = ctx.func
+    split(ctx, "k", 4)
+    reorder(ctx, "i", "k_1", "k_0")
+    reverse_compute_at(ctx, "pad", "i")
+    same(before, ctx.func)
+
+
+def test_transposed_reads() -> None:
+    text = """
+program p[N=4](A: f32[N, N]) -> C: f32[N, N]:
+    a: X[i, j] = A[i, j] + 1
+    c: C[i, j] = X[i, j] + X[j, i]
+"""
+    with refused("`c` reads elements of `X` that other iterations of loop `i` complete"):
+        reverse_compute_at(start(text), "c", "i")
+
+
+def test_two_sources_that_complete_different_elements() -> None:
+    text = """
+program p[N=4](A: f32[N, N]) -> C: f32[N, N]:
+    a: X[i, j] = A[i, j] + 1
+    b: Y[i, j] = X[i, j] * 2
+    c: C[i, j] = X[i, j] + Y[j, i]
+"""
+    ctx = start(text)
+    reverse_compute_at(ctx, "b", "i")
+    with refused("what `c` reads is complete for different elements in loop `i`"):
+        reverse_compute_at(ctx, "c", "i")
+
+
 def test_neighbouring_elements() -> None:
     with refused("`sum3` reads elements of `B` that other iterations of loop `i` complete"):
         reverse_compute_at(start(STENCIL), "sum3", "i")

@@ -110,7 +110,7 @@ def test_with_free_tile_sizes_it_is_what_it_is_with_numbers() -> None:
 
 
 def test_a_spatial_loop() -> None:
-    with refused("no reduction runs over `i`"):
+    with refused("no reduction runs over loop `i`"):
         rfactor(start(DENSE_RELU), "i")
 
 
