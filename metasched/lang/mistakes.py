@@ -31,6 +31,8 @@ _NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
 # Tokens that stand for many texts: which one it was says nothing about the mistake.
 _OPEN_CLASS = frozenset({"NAME", "INT", "FLOAT", "STRING"})
 _SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//")
+# Brackets; comments and texts are matched whole, so that brackets inside them do not count.
+_BRACKETS = re.compile(r"""[()\[\]]|#[^\n]*|"([^"\\\n]|\\.)*\"""")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LAST_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*$")
 
@@ -43,7 +45,7 @@ def explain(error: UnexpectedInput, text: str, grammar: Lark) -> Diagnostic:
     # Every character belongs to some terminal, so that the lexer itself never gives up.
     assert isinstance(error, UnexpectedToken)
     opening = _open_bracket(error)
-    if opening is not None and (error.token.line or 1) > (opening.line or 1):
+    if opening is not None and (error.token.line or 1) > (opening.line or 1) and not _closed(opening, text):
         return unclosed(opening)
     found = _Found.of(error.token, text)
     message = f"expected {_expected(error, grammar)}, found {found.words}"
@@ -96,6 +98,16 @@ def _open_bracket(error: UnexpectedToken) -> Token | None:
         elif isinstance(item, Token) and item.type in ("RPAR", "RSQB"):
             brackets.pop()
     return brackets[-1] if brackets else None
+
+
+def _closed(opening: Token, text: str) -> bool:
+    """Whether the rest of the text closes a bracket."""
+    depth = 0
+    for bracket in _BRACKETS.finditer(text, opening.start_pos or 0):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(bracket.group(), 0)
+        if depth == 0 and bracket.group() in ")]":
+            return True
+    return False
 
 
 # --- what was expected -----------------------------------------------------------------------------------
