@@ -41,7 +41,7 @@ def cache_read(ctx: Context, block: BlockName, buffer: Text, scope: Text = "glob
         The block reads the buffer, and no loop of the block computes it.
 
     Rewrite:
-        for i, k in grid(8, 8):                      for i_1, k_1 in grid(8, 8):
+        for i, k in grid(8, 8):                      for i_row_A_read, k_row_A_read in grid(8, 8):
             row: C[i] += A[i, k]              ->         row.A.read: A_local[i, k] = A[i, k]
                                                      for i, k in grid(8, 8):
                                                          row: C[i] += A_local[i, k]

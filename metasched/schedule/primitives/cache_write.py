@@ -42,7 +42,7 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
     Rewrite:
         for i, k in grid(8, 8):                      for i, k in grid(8, 8):
             row: C[i] += A[i, k]              ->         row: C_local[i] += A[i, k]
-                                                     for i_1 in 8:
+                                                     for i_row_C_write in 8:
                                                          row.C.write: C[i] = C_local[i]
     """
     writer = ctx.block(OP, block)

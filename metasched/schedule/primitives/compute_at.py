@@ -42,11 +42,11 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
         complete before the first of them there. The loop is not around the block already, and not in a vector loop.
 
     Rewrite:
-        for i in 64:                                 for i_0 in 8:
-            double: B[i] = A[i] * 2                      for i in 10:
-        for i_0, i_1 in grid(8, 8):           ->             double: B[i] = A[i] * 2  with i = i_0*8 + i  if i < 64
+        for i in 66:                                 for i_0 in 8:
+            double: B[i] = A[i] * 2                      for i_double in 10:
+        for i_0, i_1 in grid(8, 8):           ->             double: B[i] = A[i] * 2  with i = i_0*8 + i_double
             sum: C[i] = B[i] + B[i + 2]                  for i_1 in 8:
-                                                             sum: C[i] = B[i] + B[i + 2]
+                                                             sum: C[i] = B[i] + B[i + 2]  with i = i_0*8 + i_1
     """
     if loop == ROOT:
         ctx.block(OP, block)

@@ -47,8 +47,8 @@ def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
         for i_0, k, i_1 in grid(8, 64, 8):           for i_0 in 8:
             sum: C[i] += A[i, k]                         for k, i_1 in grid(64, 8):
         for i in 64:                          ->             sum: C[i] += A[i, k]  with i = i_0*8 + i_1
-            relu: D[i] = max(C[i], 0)                    for i in 8:
-                                                             relu: D[i] = max(C[i], 0)  with i = i_0*8 + i
+            relu: D[i] = max(C[i], 0)                    for i_relu in 8:
+                                                             relu: D[i] = max(C[i], 0)  with i = i_0*8 + i_relu
     """
     if loop == ROOT:
         ctx.block(OP, block)
