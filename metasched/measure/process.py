@@ -41,6 +41,8 @@ class WorkerSettings:
     parent: int
     threads: int
     memory_bytes: int
+    requests_fd: int
+    answers_fd: int
 
     @staticmethod
     def parse(text: str) -> WorkerSettings:
@@ -90,7 +92,16 @@ class Place:
     folder: Path
 
 
-Spawn = Callable[[Callable[[], subprocess.Popen[bytes]]], subprocess.Popen[bytes]]
+@dataclass(frozen=True)
+class Started:
+    """A process, and our ends of the pipes to it."""
+
+    process: subprocess.Popen[bytes]
+    requests: int
+    answers: int
+
+
+Spawn = Callable[[Callable[[], Started]], Started]
 
 
 class WorkerProcess:
@@ -107,7 +118,7 @@ class WorkerProcess:
         self._limits = limits
         self._stderr = place.folder / f"{place.name}.stderr"
         self._spawn = spawn
-        self._process: subprocess.Popen[bytes] | None = None
+        self._started: Started | None = None
         self._decoder = Decoder()
         self._ready = False
         self._served = 0
@@ -119,21 +130,21 @@ class WorkerProcess:
     @property
     def pid(self) -> int | None:
         """The process in place now, if there is one."""
-        return self._process.pid if self._process is not None else None
+        return self._started.process.pid if self._started is not None else None
 
     def usage(self) -> WorkerUsage:
         return WorkerUsage(self.name, self._starts, self._requests, self._peak)
 
     def start(self) -> None:
         """Start a process unless one is there; it gets ready by itself."""
-        if self._process is None and not self._closed.is_set():
+        if self._started is None and not self._closed.is_set():
             self._decoder = Decoder()
             self._ready = False
             self._served = 0
             self._starts += 1
-            self._process = self._spawn(self._launch)
+            self._started = self._spawn(self._launch)
             if self._closed.is_set():  # in the meantime
-                self._process.kill()
+                self._started.process.kill()
 
     def await_ready(self) -> None:
         """Have a process that is idle and ready; raises `WorkerBug` when one does not start."""
@@ -167,57 +178,64 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process, whatever it is doing."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            pipe.close()
+        started, self._started = self._started, None
+        if started is not None:
+            started.process.kill()
+            started.process.wait()
+            os.close(started.requests)
+            os.close(started.answers)
 
     def close(self) -> None:
         """End the process for good. May be called while another thread waits for an answer."""
         self._closed.set()
-        process = self._process
-        if process is not None:
-            process.kill()
+        started = self._started
+        if started is not None:
+            started.process.kill()
 
-    def _launch(self) -> subprocess.Popen[bytes]:
-        settings = WorkerSettings(self._place.role.value, os.getpid(), self._place.threads, self._limits.memory_bytes)
+    def _launch(self) -> Started:
+        # Pipes of its own: what prints while the interpreter starts must not get between the frames.
+        requests, ours_requests = os.pipe()
+        ours_answers, answers = os.pipe()
+        settings = WorkerSettings(
+            self._place.role.value,
+            os.getpid(),
+            self._place.threads,
+            self._limits.memory_bytes,
+            requests,
+            answers,
+        )
         with self._stderr.open("wb") as stderr:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", self._place.module, json.dumps(asdict(settings))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
                 stderr=stderr,
-                bufsize=0,
+                pass_fds=(requests, answers),
                 env=_environment(self._place.threads),
                 # A group of its own, so that Ctrl-C in the terminal reaches the parent only.
                 process_group=0,
             )
-        assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        return process
+        os.close(requests)
+        os.close(answers)
+        os.set_blocking(ours_requests, False)
+        return Started(process, ours_requests, ours_answers)
 
     def _send(self, data: bytes, deadline: float) -> None:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
+        started = self._started
+        assert started is not None
         view = memoryview(data)
         while view:
-            _, writable, _ = select.select([], [process.stdin], [], _TICK_S)
+            _, writable, _ = select.select([], [started.requests], [], _TICK_S)
             try:
                 if writable:
-                    view = view[os.write(process.stdin.fileno(), view) :]
+                    view = view[os.write(started.requests, view) :]
             except BrokenPipeError:
                 raise self._died() from None
             self._watch(deadline)
 
     def _receive(self, deadline: float) -> Message:
-        process = self._process
-        assert process is not None
-        assert process.stdout is not None
+        started = self._started
+        assert started is not None
         while True:
             try:
                 message = self._decoder.next()
@@ -227,12 +245,14 @@ class WorkerProcess:
             if message is not None:
                 self._observe()
                 return message
-            readable, _, _ = select.select([process.stdout], [], [], _TICK_S)
+            readable, _, _ = select.select([started.answers], [], [], _TICK_S)
             if readable:
-                data = os.read(process.stdout.fileno(), 1 << 20)
+                data = os.read(started.answers, 1 << 20)
                 if not data:
                     raise self._died()
                 self._decoder.feed(data)
+            elif started.process.poll() is not None:  # another process may still hold its end of the pipe
+                raise self._died()
             else:
                 self._watch(deadline)
 
@@ -248,19 +268,18 @@ class WorkerProcess:
 
     def _observe(self) -> int:
         """The bytes of memory the process holds now; 0 when it is gone."""
-        process = self._process
-        if process is None:
+        if self._started is None:
             return 0
         try:
-            held = int(psutil.Process(process.pid).memory_info().rss)
+            held = int(psutil.Process(self._started.process.pid).memory_info().rss)
         except psutil.Error:  # it has just ended, which its pipe will tell
             return 0
         self._peak = max(self._peak, held)
         return held
 
     def _died(self) -> WorkerLost:
-        process = self._process
-        assert process is not None
+        assert self._started is not None
+        process = self._started.process
         # Its pipe is closed, so it is ending; one that is not, has closed its pipe and is past talking to.
         try:
             code = process.wait(timeout=2.0)

@@ -1,7 +1,7 @@
 """A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`.
 
-It talks over the pipes that were its standard input and output; whatever else prints goes to standard error. It
-ends with its parent, however that ends.
+It talks over two pipes of its own, so that whatever prints gets in nobody's way. It ends with its parent, however
+that ends.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ _ORPHAN_CHECK_S = 1.0
 class Channel:
     """The pipes to the parent. A thread reads them, so that the parent's end is noticed during a request, too."""
 
-    def __init__(self, parent: int) -> None:
-        self._in = os.dup(0)
-        self._out = os.dup(1)
-        # From here on, nothing that prints can get between two frames.
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
-        self._parent = parent
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._in = settings.requests_fd
+        self._out = settings.answers_fd
+        self._parent = settings.parent
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="parent", daemon=True).start()
 
@@ -150,7 +147,8 @@ def die_with(parent: int) -> None:
     """Have the kernel end this process when its parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if sys.platform == "linux":  # elsewhere, the end of the pipe has to do
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before this was said
         os._exit(0)
 
@@ -159,7 +157,7 @@ def main(worker_type: type[Worker] = Worker) -> None:
     """Serve one parent, which passed the settings on the command line."""
     settings = WorkerSettings.parse(sys.argv[1])
     die_with(settings.parent)
-    worker_type(settings).serve(Channel(settings.parent))
+    worker_type(settings).serve(Channel(settings))
 
 
 if __name__ == "__main__":
