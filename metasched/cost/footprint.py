@@ -36,13 +36,13 @@ class Ranges:
         for loop, info in enumerate(statement.loops):
             self.extents[loop] = sizes[info.extent]
         self.steps = self.extents - 1.0
-        self._reaches: dict[Index, Array] = {}
+        self._reaches: dict[int, Array] = {}  # by identity: indices live as long as their statement
 
     def reach(self, index: Index) -> Array:
         """Largest minus smallest value of `index` under each level."""
-        found = self._reaches.get(index)
+        found = self._reaches.get(id(index))
         if found is None:
-            found = self._reaches[index] = self._reach(index)
+            found = self._reaches[id(index)] = self._reach(index)
         return found
 
     def _reach(self, index: Index) -> Array:
@@ -92,7 +92,7 @@ class Ranges:
 
     def live(self, guard: Guard) -> Array:
         """1 where interval arithmetic does not show that the guard always holds, else 0."""
-        highest = np.array(np.broadcast_to(self.sizes[guard.value.constant], (self.rows,)))
+        highest: Array = np.full(self.rows, self.sizes[guard.value.constant], np.float32)
         for term in guard.value.terms:
             coefficient = np.maximum(self.sizes[term.coefficient], 0.0)
             if isinstance(term.atom, LoopAtom):
@@ -123,7 +123,7 @@ class Footprint:
 def footprint(access: Access, ranges: Ranges) -> Footprint:
     """What `access` touches under each level of its statement."""
     rows = ranges.rows
-    shape = [np.broadcast_to(ranges.sizes[slot], (rows,)) for slot in access.shape]
+    shape = [ranges.sizes[slot] for slot in access.shape]
     spans = [np.minimum(ranges.reach(dim) + 1.0, extent) for dim, extent in zip(access.dims, shape, strict=True)]
     if access.alloc is not None:
         shape = [span[access.alloc] for span in spans]

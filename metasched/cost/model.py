@@ -40,8 +40,9 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Calibration:
-    """Expected throughput = 2 ** (offset + slope * log2(efficiency)), at most 1.
+    """Expected throughput = 2 ** (offset + slope * log2(efficiency)).
 
+    It may exceed 1: a search looks for what is better than anything seen, and trees cannot extrapolate.
     Fitted by least squares on the valid measurements, with a prior of slope 1 worth `PRIOR` of them, so that two
     noisy points do not turn the roofline upside down.
     """
@@ -50,7 +51,7 @@ class Calibration:
     slope: float = 1.0
 
     def __call__(self, features: Features) -> Array:
-        expected: Array = np.minimum(np.exp2(self.offset + self.slope * _log_efficiency(features)), 1.0)
+        expected: Array = np.exp2(self.offset + self.slope * _log_efficiency(features))
         return expected
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
@@ -104,7 +105,7 @@ class Statement:
     def store(self) -> Access:
         return self.accesses[0]
 
-    @property
+    @cached_property
     def vector(self) -> int | None:
         """The depth of the vectorised loop."""
         for depth in reversed(range(len(self.loops))):

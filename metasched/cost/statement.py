@@ -75,6 +75,7 @@ class View:
         self.sizes = sizes
         self.rows = rows
         self.machine = machine
+        self._full: dict[float, Array] = {}
         self.ranges = Ranges(statement, sizes, rows)
         self.extents = self.ranges.extents
         self.depth = self.ranges.depth
@@ -99,7 +100,12 @@ class View:
         self.tile = self._tile()
 
     def full(self, value: float) -> Array:
-        return np.full(self.rows, value, np.float32)
+        """A constant for every row; shared, so it cannot be written."""
+        found = self._full.get(value)
+        if found is None:
+            found = self._full[value] = np.full(self.rows, value, np.float32)
+            found.setflags(write=False)
+        return found
 
     def reads(self) -> list[int]:
         return list(range(1, len(self.statement.accesses)))
@@ -224,7 +230,7 @@ class View:
         return np.maximum(picked, 1.0)
 
     def _tile(self) -> Tile:
-        level, runs = np.zeros(self.rows, dtype=np.int64), self.full(1.0)
+        level, runs = np.zeros(self.rows, np.int64), np.ones(self.rows, np.float32)
         for loop, info in enumerate(self.statement.loops):
             if info.reduces:
                 iterates = self.extents[loop] > 1

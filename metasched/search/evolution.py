@@ -31,7 +31,7 @@ class EvolutionConfig:
     `explore` is the share of a batch picked at random.
     """
 
-    population: int = 1024
+    population: int = 2048
     generations: int = 4
     elite: int = 32
     fresh: int = 32
