@@ -15,6 +15,7 @@ def multi_level_tiling(
     *,
     levels: str = "SSRSRS",
     innermost: int = 64,
+    innermost_reduction: int = 256,
     fuse_after: tuple[int, ...] = (1, 2),
 ) -> ms.Skip | None:
     """Tile a reduction that reads its data again and again, so that tiles stay in registers and caches.
@@ -31,7 +32,7 @@ def multi_level_tiling(
         return ms.skip(reason)
     fusion = sch.choose("fusion", [*_names(sch, info, fuse_after), UNFUSED])
     packed = sch.choose("read_cache", [*_vector_operands(info), UNFUSED])
-    tiles = _tile(sch, block, info, levels, innermost)
+    tiles = _tile(sch, block, info, levels, innermost, innermost_reduction)
     sch.note(block, Tiled(tuple(tiles[0])))
     if packed != UNFUSED:
         _cache(sch, block, packed, tiles[levels.index("R")][-1])
@@ -83,7 +84,7 @@ def _cache(sch: ms.Schedule, block: ms.BlockRV, buffer: str, loop: ms.LoopRV) ->
 
 
 def _tile(
-    sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, levels: str, innermost: int
+    sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, levels: str, innermost: int, innermost_reduction: int
 ) -> list[list[ms.LoopRV]]:
     """Split and reorder; the loops of each level."""
     tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
@@ -92,7 +93,8 @@ def _tile(
         if len(places) == 1:
             parts = [loop]
         else:
-            parts = sch.split(loop, sch.sample_tile(loop, parts=len(places), innermost=innermost))
+            largest = innermost_reduction if it.reduces else innermost
+            parts = sch.split(loop, sch.sample_tile(loop, parts=len(places), innermost=largest))
         for place, part in zip(places, parts, strict=True):
             tiles[place].append(part)
     sch.reorder(*(loop for level in tiles for loop in level))
