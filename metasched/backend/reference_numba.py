@@ -227,8 +227,11 @@ class SourceWriter:
     def _element(self, name: str, indices: tuple[Expr, ...], env: Mapping[str, str]) -> str:
         at = [self._expr(i, env) for i in indices]
         for d, (i, size) in enumerate(zip(at, self._shapes[name], strict=True)):
-            inside = Binary(BinOp.AND, Binary(BinOp.GE, indices[d], ZERO), Binary(BinOp.LT, indices[d], const(size)))
-            if prove(simplify(substitute(inside, self._bindings)), self._ranges) is not True:
+            inside: Expr = Binary(
+                BinOp.AND, Binary(BinOp.GE, indices[d], ZERO), Binary(BinOp.LT, indices[d], const(size))
+            )
+            inside = simplify(substitute(inside, self._bindings))
+            if not (free_vars(inside) <= self._ranges.keys() and prove(inside, self._ranges)):
                 self._fail_if(f"{i} < 0 or {i} >= {size}", f"dimension {d} of `{name}` is indexed outside {size}")
         return ", ".join(at) if at else "()"
 

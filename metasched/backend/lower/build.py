@@ -136,7 +136,7 @@ def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:
     kept: dict[Expr, None] = {}
     for guard in block.guards:
         for cond in conjuncts(simplify(substitute(guard, context.values))):
-            if prove(cond, context.ranges) is not True:
+            if _decide(cond, context.ranges) is not True:
                 kept[cond] = None
     return tuple(kept)
 
@@ -149,13 +149,18 @@ def _fold(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
         return simplify(e)
     folded = e.map(lambda child: _fold(child, ranges))
     if isinstance(folded, Binary) and folded.op.is_comparison:
-        decided = prove(folded, ranges)
+        decided = _decide(folded, ranges)
         return folded if decided is None else Const(decided, folded.dtype)
     if isinstance(folded, Binary) and folded.op.is_logical:
         return _logical(folded)
     if isinstance(folded, Select) and isinstance(folded.cond, Const):
         return folded.then if folded.cond.value else folded.otherwise
     return folded
+
+
+def _decide(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
+    """What the loops' ranges say of a condition. A scalar argument may have any value, and decides nothing."""
+    return prove(cond, ranges) if free_vars(cond) <= ranges.keys() else None
 
 
 def _logical(e: Binary) -> Expr:

@@ -30,6 +30,7 @@ from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
+from metasched.backend.reference import reference
 from metasched.backend.reference_interpreter import interpret
 from metasched.backend.reference_state import new_state, outputs
 from metasched.errors import BuildError
@@ -41,8 +42,10 @@ from metasched.ir.nodes import (
     Func,
     LoopKind,
     Reducer,
+    Scalar,
     Scope,
     Store,
+    Var,
     seq,
 )
 
@@ -514,3 +517,18 @@ def test_lanes_that_write_one_element_are_an_error() -> None:
     f = func("f", [buf("X", 3)], [buf("Y", 3, 8)], [buf("T", 3)], loops([("i", 3), ("j", 8, 4)], seq([once, use])))
     with pytest.raises(BuildError, match="vectorized loop writes one element"):
         lower(f, Machine())
+
+
+def test_a_scalar_argument_may_be_negative() -> None:
+    limit = Var("limit", DType.I64)
+    value = select(both(v("a") < limit, limit >= 0), ld("X", v("a")), Const(7.0, F32))
+    b = block("b", {"a": (6, v("i"))}, Store("Y", (v("a"),), value))
+    f = func("f", [buf("X", 6)], [buf("Y", 6)], [], loops([("i", 6, 4)], b))
+    f = replace(f, scalars=(Scalar("limit", DType.I64),), order=("X", "limit"))
+    kernel = lower(f, Machine())
+    assert kernel.order == ("X", "limit", "Y")
+    x = np.arange(6, dtype=np.float32)
+    for n in (-1, 0, 4):
+        ran = run_lir(kernel, [x], {"limit": n})
+        np.testing.assert_array_equal(ran.data["Y"], np.where(np.arange(6) < n, x, 7))
+        np.testing.assert_array_equal(ran.data["Y"], reference(f)(x, n))
