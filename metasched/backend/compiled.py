@@ -149,7 +149,7 @@ class CompiledKernel:
         return assembly(self.binary.code)
 
     def prepare(self) -> None:
-        """Start the threads that a parallel kernel needs; raises KernelError in a forked child that cannot have them."""
+        """Start the threads that a parallel kernel needs; raises KernelError in a fork that cannot have them."""
         if self.binary.parallel and not threads.state.is_ready:
             threads.state.ready()
 

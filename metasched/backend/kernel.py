@@ -140,11 +140,8 @@ class Kernel:
         made = ", ".join(map(str, self._outputs))
         if len(self._outputs) != 1:
             made = f"({made})"
-        threads = self.target.threads
-        return (
-            f"<kernel {self.name}({given}) -> {made}, {self.target.name}, {threads} thread{'s' if threads != 1 else ''}, "
-            f"from {_ORIGINS[self.origin]}>"
-        )
+        threads = f"{self.target.threads} thread" + ("s" if self.target.threads != 1 else "")
+        return f"<kernel {self.name}({given}) -> {made}, {self.target.name}, {threads}, from {_ORIGINS[self.origin]}>"
 
     def _repr_html_(self) -> str:
         trace = "" if self.trace is None else f"<pre>{html.escape(str(self.trace))}</pre>"

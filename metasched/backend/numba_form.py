@@ -7,13 +7,14 @@ cache the caller. The caller's compiled library holds on to the kernel's code, s
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
+from numba.core.types.containers import BaseTuple
 from numba.extending import intrinsic
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
@@ -66,7 +67,8 @@ def _invoker(kernel: CompiledKernel) -> Any:
         given = signature.args[0]
         values = cgutils.unpack_tuple(builder, args[0])
         status = cgutils.alloca_once_value(builder, ir.Constant(ir.IntType(32), 0))
-        operands, extents = [], []
+        operands: list[Any] = []
+        extents: list[tuple[Any, Any] | None] = []
         for p, type_, value in zip(parameters, given, values, strict=True):
             if p.shape is None:
                 operands.append(context.cast(builder, value, type_, _type_of(p)))
@@ -97,12 +99,16 @@ def _interval(builder: Any, data: Any, p: Parameter) -> tuple[Any, Any]:
     return start, builder.add(start, ir.Constant(cgutils.intp_t, size))
 
 
-def _flag_overlaps(builder: Any, parameters: tuple[Parameter, ...], intervals: list[Any], status: Any) -> None:
+def _flag_overlaps(
+    builder: Any, parameters: tuple[Parameter, ...], intervals: Sequence[tuple[Any, Any] | None], status: Any
+) -> None:
     for n, output in enumerate(parameters):
         for m, interval in enumerate(intervals):
             if not output.is_output or m == n or interval is None or (parameters[m].is_output and m > n):
                 continue
-            start, stop = intervals[n]
+            own = intervals[n]
+            assert own is not None
+            start, stop = own
             meets = builder.and_(
                 builder.icmp_unsigned("<", interval[0], stop), builder.icmp_unsigned("<", start, interval[1])
             )
@@ -131,13 +137,14 @@ def _allocator(outputs: tuple[Parameter, ...]) -> Any:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def allocate(_context: Any) -> Any:
-        return types.Tuple(kinds)(), codegen
+        return BaseTuple.from_types(kinds)(), codegen
 
     def codegen(context: Any, builder: Any, signature: Any, _args: Any) -> Any:
         values = []
         for p, kind in zip(outputs, kinds, strict=True):
             shape = [ir.Constant(cgutils.intp_t, extent) for extent in p.shape or ()]
-            values.append(arrayobj._empty_nd_impl(context, builder, kind, shape)._getvalue())
+            array = arrayobj._empty_nd_impl(context, builder, kind, shape)  # noqa: SLF001 -- what `numpy.empty` lowers to
+            values.append(array._getvalue())  # noqa: SLF001
         return context.make_tuple(builder, signature.return_type, values)
 
     return allocate

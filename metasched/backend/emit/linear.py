@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from metasched.ir.nodes import INDEX, Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
+from metasched.ir.dtypes import INDEX
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
 
 Range = tuple[int | None, int | None]  # inclusive; None is unbounded
 UNKNOWN: Range = (None, None)
