@@ -109,6 +109,7 @@ class _Run:
         self.seconds = {record.trace: record.seconds for record in self.records}
         self.best_s = min((s for s in self.seconds.values() if s is not None), default=None)
         self.measured = 0
+        self.first_s = 0.0
         self.exhausted = False
         self.interrupted = False
 
@@ -228,7 +229,11 @@ class _Run:
             return
         elapsed = time.perf_counter() - self.started
         total = self.job.trials
-        left = elapsed / self.measured * (total - len(self.records)) if self.measured else None
+        # Starting workers and computing the expected result come once, before the first measurement.
+        if self.measured == 1:
+            self.first_s = elapsed
+        each = (elapsed - self.first_s) / (self.measured - 1) if self.measured > 1 else None
+        left = None if each is None else each * (total - len(self.records))
         gflops = None if self.best_s is None else self.job.program.flops / self.best_s / 1e9
         self.progress(
             Progress(
