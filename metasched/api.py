@@ -109,7 +109,9 @@ def tune(
     with open_database(db) as database:
         report = run_tuning(job, database, tools, progress)
     if report.best is None:
-        reasons = ", ".join(f"{reason} ({count})" for reason, count in report.failures.items()) or "nothing was measured"
+        reasons = (
+            ", ".join(f"{reason} ({count})" for reason, count in report.failures.items()) or "nothing was measured"
+        )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
     return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
 

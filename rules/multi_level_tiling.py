@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import metasched as ms
 from metasched.rules.facts import Factored, Tiled
+
+import metasched as ms
 
 UNFUSED = "none"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import metasched as ms
 from metasched.rules.facts import Tiled
+
+import metasched as ms
 
 
 @ms.rule
@@ -11,7 +12,8 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17) ->
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
     Structural choice: how many loops are fused. A tiled block fuses the loops of its outermost level, another one all
-    but its innermost. Nests of fewer than `small` instances may also stay serial, as starting threads takes longer.
+    but its innermost, as far as they are nested directly. Nests of fewer than `small` instances may also stay
+    serial, as starting threads takes longer.
     """
     info = sch.describe(block)
     if not info.loops:
@@ -19,10 +21,11 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17) ->
     if any(kind is not ms.LoopKind.SERIAL for kind in info.kinds[:1]):
         return ms.skip("its outermost loop has been decided already")
     tiled = sch.facts(block, Tiled)
-    depth = len(tiled.outer) if tiled is not None else _depth(sch, block, info)
+    direct = sum(held == info.held[0] for held in info.held)
+    depth = min(direct, len(tiled.outer) if tiled is not None else _depth(info))
     if depth == 0:
         return ms.skip("its outermost loop is not data-parallel")
-    if tiled is None and info.children[0] > 1:
+    if tiled is None and info.held[0] > 1:
         return ms.skip("another block decides how its nest runs")
     options = _options(depth, info.instances, small)
     fused = sch.choose("parallel", options)
@@ -35,7 +38,7 @@ def _options(depth: int, instances: int | None, small: int) -> list[int]:
     return [depth, 0] if instances is not None and instances < small else [depth]
 
 
-def _depth(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> int:
+def _depth(info: ms.BlockInfo) -> int:
     """How many outermost loops, directly nested, only drive spatial iteration; the innermost is left for vectors."""
     depth = 0
     for loop in info.loops[:-1] or info.loops:

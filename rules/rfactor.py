@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import metasched as ms
 from metasched.rules.facts import Factored, Vectorized
+
+import metasched as ms
 
 NONE, INNER, OUTER = "none", "inner", "outer"
 
@@ -44,6 +45,5 @@ def _factor(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, how: str, l
     sch.note(partial, Factored())
     sch.note(block, Factored())
     if how == INNER:
-        *around, rest, lane = sch.get_loops(partial)
-        sch.vectorize(lane, lanes=sch.sample_categorical(list(lanes), name="lanes"))
+        sch.vectorize(sch.get_loops(partial)[-1], lanes=sch.sample_categorical(list(lanes), name="lanes"))
         sch.note(partial, Vectorized())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import metasched as ms
 from metasched.rules.facts import Vectorized
+
+import metasched as ms
 
 
 @ms.rule
-def vectorize(
-    sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)
-) -> ms.Skip | None:
+def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
     """Run the innermost loop, where it is data-parallel and the block is alone in it, in vector lanes.
 
     The width is a random variable.

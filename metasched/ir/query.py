@@ -11,12 +11,14 @@ from metasched.ir.nodes import Block, Expr, For, Func, Load, Node, Seq, Stmt, se
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
     """Every statement at or below, in program order, parents first."""
-    yield stmt
-    if isinstance(stmt, For):
-        yield from walk_stmts(stmt.body)
-    elif isinstance(stmt, Seq):
-        for child in stmt.stmts:
-            yield from walk_stmts(child)
+    stack = [stmt]
+    while stack:
+        found = stack.pop()
+        yield found
+        if isinstance(found, For):
+            stack.append(found.body)
+        elif isinstance(found, Seq):
+            stack.extend(reversed(found.stmts))
 
 
 def blocks_under(stmt: Stmt) -> list[Block]:
@@ -161,9 +163,8 @@ def names(func: Func) -> set[str]:
     return used
 
 
-def fresh(func: Func, name: str, taken: set[str] | frozenset[str] = frozenset()) -> str:
-    """`name`, or `name` with the first number that makes it unused in `func` and not in `taken`."""
-    used = names(func) | taken
+def fresh(used: set[str] | frozenset[str], name: str) -> str:
+    """`name`, or `name` with the first number that makes it unused."""
     if name not in used:
         return name
     number = 1

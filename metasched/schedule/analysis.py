@@ -46,7 +46,8 @@ class BlockInfo:
         divides: it divides or takes a remainder.
         elementwise: it reduces nothing, and every read uses each iteration variable at most once, bare.
         trivial: each loop around it is bound to one iteration variable, and each variable to one loop.
-        loops: the loops around it, outermost first; `kinds` says how each runs.
+        loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
+            that two loops of equal numbers are nested directly.
         readers, sources: the blocks that read its buffer, and that write what it reads.
     """
 
@@ -65,7 +66,7 @@ class BlockInfo:
     kinds: tuple[LoopKind, ...]
     readers: tuple[str, ...]
     sources: tuple[str, ...]
-    children: tuple[int, ...]
+    held: tuple[int, ...]
 
     @property
     def spatial(self) -> tuple[IterInfo, ...]:
@@ -119,7 +120,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         kinds=tuple(loop.kind for loop in nest),
         readers=tuple(b.name for b in query.consumers(func, name)),
         sources=tuple(b.name for b in query.producers(func, name)),
-        children=tuple(len(query.blocks_under(loop)) for loop in nest),
+        held=tuple(len(query.blocks_under(loop)) for loop in nest),
     )
 
 

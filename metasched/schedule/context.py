@@ -22,13 +22,18 @@ class Constraint:
 @dataclass
 class Context:
     """`func` is the program; primitives replace it. `taken` holds every name ever used, so names stay unique
-    along a whole trace. `free` holds the free tile variables, empty when all decisions are concrete.
+    along a whole trace; by default those of `func`. `free` holds the free tile variables, empty when all decisions
+    are concrete.
     """
 
     func: Func
     taken: set[str] = field(default_factory=set)
     free: set[str] = field(default_factory=set)
     constraints: list[Constraint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.taken:
+            self.taken = query.names(self.func)
 
     def require(self, cond: Expr | bool, error: ScheduleError) -> None:
         """Raise `error` unless `cond` holds; over free tile variables, keep it as a constraint.
@@ -64,7 +69,7 @@ class Context:
 
     def fresh(self, name: str) -> str:
         """An unused name, `name` itself if it never was used; it counts as used from now on."""
-        new = query.fresh(self.func, name, self.taken)
+        new = query.fresh(self.taken, name)
         self.taken.add(new)
         return new
 

@@ -73,7 +73,7 @@ class Schedule:
     def __init__(self, program: Program, seed: int = 0, handler: Handler | None = None) -> None:
         self.program = program
         self.handler: Handler = handler if handler is not None else Record(seed)
-        self._ctx = Context(program.func, query.names(program.func))
+        self._ctx = Context(program.func)
         self._env = _Env()
         self._instructions: list[Instruction] = []
         self._sites: list[SiteRecord] = []

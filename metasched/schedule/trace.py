@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,7 +44,7 @@ class Trace:
         """What each random variable took, by address; open ones are left out."""
         return {i.address: i.decision for i in self.instructions if i.address is not None and i.decision is not None}
 
-    def with_decisions(self, decisions: dict[str, Decision | None]) -> Trace:
+    def with_decisions(self, decisions: Mapping[str, Decision | None]) -> Trace:
         """The same instructions with other decisions, by address; None leaves one open."""
         unknown = decisions.keys() - {i.address for i in self.instructions}
         if unknown:

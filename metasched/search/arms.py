@@ -14,9 +14,9 @@ from metasched.search.space_protocol import Candidate, Mask, Rows
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
 
-# How many places of its producers are searched for each sketch, and how many arms in all.
-VARIANTS = 6
-MAX_ARMS = 48
+# How many arms there are in all, and for each sketch, while places of its producers last.
+MAX_ARMS = 24
+MAX_VARIANTS = 6
 
 
 class SketchArm:
@@ -58,9 +58,9 @@ class SpaceArms:
     """`SearchSpace` over a `Space`."""
 
     def __init__(self, space: Space, target: Target) -> None:
-        self._arms = [
-            SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, VARIANTS)
-        ][:MAX_ARMS]
+        self._arms = [SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, VARIANTS)][
+            :MAX_ARMS
+        ]
 
     @property
     def arms(self) -> Sequence[SketchArm]:

@@ -84,12 +84,12 @@ class Rule:
 def rule(fn: RuleFunction) -> Rule:
     """Make a function `(sch, block, *, parameters...)` a rule. Its docstring is its documentation.
 
-        @ms.rule
-        def vectorize_rows(sch, block, *, lanes: int = 16):
-            \"\"\"Vectorise the innermost loop.\"\"\"
-            if sch.describe(block).reduces:
-                return ms.skip("a reduction")
-            sch.vectorize(sch.get_loops(block)[-1], lanes=lanes)
+    @ms.rule
+    def vectorize_rows(sch, block, *, lanes: int = 16):
+        \"\"\"Vectorise the innermost loop.\"\"\"
+        if sch.describe(block).reduces:
+            return ms.skip("a reduction")
+        sch.vectorize(sch.get_loops(block)[-1], lanes=lanes)
     """
     if not fn.__doc__:
         raise RuleError(f"rule {getattr(fn, '__name__', fn)} has no docstring, which is its documentation")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -60,27 +60,15 @@ class Sketch:
     @classmethod
     def of(cls, schedule: Schedule) -> Sketch:
         """The sketch that a schedule run under the symbolic handler leaves."""
+        trace = schedule.trace.simplified()
+        kept = {i.address for i in trace.instructions}  # variables that nothing uses are no columns
         variables: list[Variable] = []
         first = 0
         for record in schedule.sites:
-            if not record.site.dist.structural:
+            if not record.site.dist.structural and record.site.address in kept:
                 variables.append(_variable(record, first))
                 first += len(variables[-1].columns)
-        context = schedule.context
-        return cls(
-            schedule.program, schedule.func, schedule.trace.simplified(), tuple(variables), tuple(context.constraints)
-        )._without_dropped()
-
-    def _without_dropped(self) -> Sketch:
-        """Variables that nothing uses are no columns."""
-        kept = {i.address for i in self.trace.instructions}
-        variables: list[Variable] = []
-        first = 0
-        for v in self.variables:
-            if v.address in kept:
-                variables.append(Variable(v.address, v.dist, v.columns, first))
-                first += len(v.columns)
-        return Sketch(self.program, self.func, self.trace, tuple(variables), self.constraints)
+        return cls(schedule.program, schedule.func, trace, tuple(variables), tuple(schedule.context.constraints))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -159,7 +147,7 @@ class Sketch:
 
     def trace_of(self, row: npt.NDArray[np.int64] | tuple[int, ...]) -> Trace:
         """The whole trace of a row. Cost: no replay, only text."""
-        return self.trace.with_decisions(cast(Any, self.decisions(row)))
+        return self.trace.with_decisions(self.decisions(row))
 
     def row_of(self, trace: Trace) -> tuple[int, ...] | None:
         """The row whose trace this is; None for a trace of another sketch."""
@@ -183,5 +171,5 @@ class Sketch:
 
 
 def _variable(record: SiteRecord, first: int) -> Variable:
-    dist = cast(NumericDistribution, record.site.dist)
+    dist = cast("NumericDistribution", record.site.dist)
     return Variable(record.site.address, dist, dist.column_names(record.outputs), first)

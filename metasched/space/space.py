@@ -50,6 +50,23 @@ class _Drawn:
         return decision
 
 
+@dataclass
+class _Kept:
+    """Structure as in `decisions` where it is still possible there, else the first option; numbers left free."""
+
+    decisions: Prefix
+    met: list[tuple[Site, Decision]] = field(default_factory=list)
+
+    def decide(self, site: Site) -> Decision | Free:
+        if not site.dist.structural:
+            return FREE
+        decision = self.decisions.get(site.address)
+        if decision is None or not site.dist.contains(decision):
+            decision = site.dist.options()[0]
+        self.met.append((site, decision))
+        return decision
+
+
 @dataclass(frozen=True)
 class _Run:
     sketch: Sketch
@@ -129,7 +146,7 @@ class Space:
                 return True
         return False
 
-    def _run(self, handler: Forced | _Drawn, prefix: Prefix) -> _Run:
+    def _run(self, handler: Forced | _Drawn | _Kept, prefix: Prefix) -> _Run:
         schedule = Schedule(self.program, handler=handler)
         outcomes = self.source.run(schedule)
         met = {site.address for site, _ in handler.met}
@@ -157,7 +174,7 @@ class Space:
         fixed = {site.address: taken for site, taken in run.met if site.op != LOCATION}
         if len(cached) == 1:
             for prefix in self._variant_prefixes(fixed, places, limit):
-                made = self._run(Forced(prefix, _LeaveFree()), {}).sketch
+                made = self._run(_Kept(prefix), {}).sketch
                 if all(made.trace != other.trace for other in cached):
                     cached.append(made)
         return tuple(cached[:limit])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from metasched.ir import query
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Block, IterKind
 from metasched.lang.instructions import Ref
 from metasched.schedule.context import Context, is_legal
 from metasched.schedule.distributions.choice import Choice
@@ -20,8 +22,10 @@ OP = "sample_compute_location"
 def sample_compute_location(ctx: Context, block: BlockName) -> Choice:
     """Where to compute a block, for compute_at: a loop of its readers, `root` (as it is), or `inline`.
 
-    A structural variable: its options are the loops of the first reader under which compute_at is legal, outermost
-    first; `root`; and `inline` where compute_inline is legal.
+    A structural variable. Its options are `root`; `inline` where compute_inline is legal; and, outermost first, the
+    loops of the first reader under which compute_at is legal, down to the innermost tile: below the reader's
+    outermost reduction loops a block would be computed again for each of the tile's rows, so spatial loops inside
+    a reduction loop are no options (as in MetaSchedule's `sample_compute_location`, Shao et al. 2022).
 
     Args:
         block: the producer.
@@ -31,10 +35,24 @@ def sample_compute_location(ctx: Context, block: BlockName) -> Choice:
     if is_legal(ctx, lambda trial: compute_inline(trial, block)):
         options.append(Ref(INLINE))
     readers = query.consumers(ctx.func, block)
-    loops = query.loops_above(ctx.func, readers[0].name) if readers else ()
-    options.extend(Ref(loop.var) for loop in loops if is_legal(ctx, partial(_attempt, block, loop.var)))
+    loops = _outer_loops(ctx, readers[0]) if readers else []
+    options.extend(Ref(loop) for loop in loops if is_legal(ctx, partial(_attempt, block, loop)))
     return Choice(tuple(options))
 
 
 def _attempt(block: str, loop: str, trial: Context) -> None:
     compute_at(trial, block, loop)
+
+
+def _outer_loops(ctx: Context, reader: Block) -> list[str]:
+    """The reader's loops, outermost first, up to the first spatial one inside a reduction loop."""
+    out: list[str] = []
+    reduces = False
+    for loop in query.loops_above(ctx.func, reader.name):
+        driven = [it for it, e in zip(reader.iters, reader.bindings, strict=True) if loop.var in free_vars(e)]
+        if any(it.kind is IterKind.REDUCE for it in driven):
+            reduces = True
+        elif reduces:
+            break
+        out.append(loop.var)
+    return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from metasched.ir import query
 from metasched.ir.affine import ZERO, nonnegative, simplify, substitute
 from metasched.ir.nodes import (
     Binary,
@@ -52,9 +51,8 @@ def whole(it: IterVar) -> Span:
 def loop_name(ctx: Context, iter_name: str, block: str, bare: bool) -> str:
     """An unused name for a new loop over an iteration variable; its own name only where the loop is it (`bare`)."""
     owner = block.replace(".", "_")
-    used = query.names(ctx.func) | ctx.taken
     wanted = [iter_name] * bare + [f"{iter_name}_{owner}", f"{iter_name}_of_{owner}"]
-    return ctx.fresh(next((name for name in wanted if name not in used), wanted[-1]))
+    return ctx.fresh(next((name for name in wanted if name not in ctx.taken), wanted[-1]))
 
 
 def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence[Expr] = ()) -> Stmt:
