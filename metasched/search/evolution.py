@@ -21,6 +21,9 @@ from metasched.search.population import crossover, distinct, draw, draw_parents,
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
 
+# Draws of each arm that a batch's random picks are taken from.
+EXPLORED = 64
+
 
 @dataclass(frozen=True)
 class EvolutionConfig:
@@ -28,7 +31,7 @@ class EvolutionConfig:
 
     `population` rows breed for `generations`; `elite` measured rows an arm join the first one, and at least
     `fresh` draws. A child is mutated with probability `mutate` and has two parents with probability `cross`.
-    `explore` is the share of a batch picked at random.
+    `explore` is the share of a batch picked at random among the fresh draws, the better ones more often.
     """
 
     population: int = 2048
@@ -89,19 +92,22 @@ class Evolution:
         drawn = self._first_population(rng, pool)
         for _ in range(self.config.generations):
             self._breed(rng, pool)
-        return self._select(rng, pool, drawn, count)
+        return self._select(pool, drawn, count)
 
     # --- a round
 
-    def _first_population(self, rng: np.random.Generator, pool: Pool) -> list[Rows]:
-        """Fills the pool with measured rows and fresh draws; returns the draws, of each arm."""
+    def _first_population(self, rng: np.random.Generator, pool: Pool) -> list[Candidate]:
+        """Fills the pool with measured rows and fresh draws; returns some of the draws."""
         share = max(self.config.fresh, self.config.population // len(self.arms))
-        drawn = []
+        drawn: list[Candidate] = []
         for n, arm in enumerate(self.arms):
             fresh = draw(rng, arm, share)
-            drawn.append(fresh)
-            start = np.concatenate([self.history.elite(n, self.config.elite), fresh])
-            self._score(pool, n, distinct(start, np.empty(0, np.uint64)))
+            elite = distinct(self.history.elite(n, self.config.elite), keys(fresh))
+            self._score(pool, n, np.concatenate([fresh, elite]))
+            if len(fresh):
+                picks = draw_parents(rng, pool.scores(n)[: len(fresh)], EXPLORED)
+                drawn += [Candidate(n, tuple(fresh[at].tolist())) for at in picks]
+        rng.shuffle(drawn)
         return drawn
 
     def _breed(self, rng: np.random.Generator, pool: Pool) -> None:
@@ -134,14 +140,13 @@ class Evolution:
 
     # --- the batch
 
-    def _select(self, rng: np.random.Generator, pool: Pool, drawn: Sequence[Rows], count: int) -> list[Candidate]:
+    def _select(self, pool: Pool, drawn: Sequence[Candidate], count: int) -> list[Candidate]:
         chosen = self._newcomers(pool, count // 2)
         random = round(count * self.config.explore) if len(self.history) else 0
         chosen += spread(pool, count - len(chosen) - random, chosen)
-        chosen += self._random(rng, drawn, count - len(chosen), set(chosen))
-        if len(chosen) < count:
-            chosen += spread(pool, count - len(chosen), chosen)
-        return chosen
+        new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in set(chosen)]
+        chosen += new[: min(random, count - len(chosen))]
+        return chosen + spread(pool, count - len(chosen), chosen)
 
     def _newcomers(self, pool: Pool, count: int) -> list[Candidate]:
         """The best row of each arm that was never measured, the most promising arms first."""
@@ -149,19 +154,3 @@ class Evolution:
         found = [entry for entry in best if entry is not None]
         found.sort(key=lambda entry: (-entry[0], entry[1].arm))
         return [candidate for _, candidate in found[:count]]
-
-    def _random(
-        self, rng: np.random.Generator, drawn: Sequence[Rows], count: int, taken: set[Candidate]
-    ) -> list[Candidate]:
-        chosen: list[Candidate] = []
-        filled = [n for n, rows in enumerate(drawn) if len(rows)]
-        for _ in range(8 * count if filled else 0):
-            if len(chosen) == count:
-                break
-            arm = filled[int(rng.integers(len(filled)))]
-            row = drawn[arm][int(rng.integers(len(drawn[arm])))]
-            candidate = Candidate(arm, tuple(int(v) for v in row))
-            if candidate not in taken and candidate not in self.history:
-                taken.add(candidate)
-                chosen.append(candidate)
-        return chosen

@@ -28,15 +28,22 @@ class History:
 
     def add(self, results: Sequence[Observation]) -> None:
         """Failures count as infinitely slow."""
+        fresh: dict[Candidate, float] = {}
         for result in results:
-            candidate = result.candidate
-            if candidate in self._seen:
-                continue
-            seconds = float("inf") if result.seconds is None else result.seconds
-            self._seen[candidate] = seconds
-            self._seconds.append(seconds)
-            row = np.array([candidate.row], dtype=np.int64).reshape(1, len(candidate.row))
-            self._features.append(self._arms[candidate.arm].features(row))
+            if result.candidate not in self._seen:
+                seconds = float("inf") if result.seconds is None else result.seconds
+                fresh.setdefault(result.candidate, seconds)
+        features = np.empty((len(fresh), len(NAMES)), np.float32)
+        for arm in {candidate.arm for candidate in fresh}:
+            at = [n for n, candidate in enumerate(fresh) if candidate.arm == arm]
+            rows = [candidate.row for candidate in fresh if candidate.arm == arm]
+            features[at] = self._arms[arm].features(self._as_rows(arm, rows))
+        self._features.append(features)
+        self._seconds += fresh.values()
+        self._seen |= fresh
+
+    def _as_rows(self, arm: int, rows: list[tuple[int, ...]]) -> Rows:
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self._arms[arm].columns))
 
     @property
     def features(self) -> Features:
@@ -55,11 +62,9 @@ class History:
 
     def rows(self, arm: int) -> Rows:
         """The measured rows of an arm."""
-        found = [candidate.row for candidate in self._seen if candidate.arm == arm]
-        return np.array(found, dtype=np.int64).reshape(len(found), len(self._arms[arm].columns))
+        return self._as_rows(arm, [candidate.row for candidate in self._seen if candidate.arm == arm])
 
     def elite(self, arm: int, count: int) -> Rows:
         """The `count` fastest rows of an arm, failures left out."""
         found = [(s, n, c.row) for n, (c, s) in enumerate(self._seen.items()) if c.arm == arm and np.isfinite(s)]
-        rows = [row for _, _, row in sorted(found)[:count]]
-        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self._arms[arm].columns))
+        return self._as_rows(arm, [row for _, _, row in sorted(found)[:count]])
