@@ -71,8 +71,10 @@ def _scheduled(program: Program, args: Namespace) -> Func:
 
     if args.trace:
         # The schedule is shown even where the backend could not compile it.
-        return api.parse_trace(Path(args.trace).read_text(encoding="utf-8")).apply_to(program).func
-    return kernel_of(program, None, args.db).trace.apply_to(program).func
+        trace = api.parse_trace(Path(args.trace).read_text(encoding="utf-8"))
+    else:
+        trace = kernel_of(program, None, args.db).trace
+    return trace.apply_to(program).func
 
 
 def _llvm(program: Program, args: Namespace) -> str:

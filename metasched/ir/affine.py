@@ -496,8 +496,13 @@ def prove(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
 
 def _decide(op: BinOp, difference: Interval) -> bool | None:
     """What `a - b` in an interval says of `a op b`."""
-    at_least = lambda bound: nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))  # noqa: E731
-    at_most = lambda bound: nonnegative(Binary(BinOp.SUB, const(bound), difference.hi))  # noqa: E731
+
+    def at_least(bound: int) -> bool:
+        return nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))
+
+    def at_most(bound: int) -> bool:
+        return nonnegative(Binary(BinOp.SUB, const(bound), difference.hi))
+
     if op is BinOp.LT:
         return True if at_most(-1) else (False if at_least(0) else None)
     if op is BinOp.LE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class DType(Enum):
         return self.bits // 8
 
     @cached_property
-    def numpy(self) -> np.dtype:  # type: ignore[type-arg]
+    def numpy(self) -> np.dtype[Any]:
         name = {"f": "float", "i": "int", "u": "uint"}.get(self.value[0], "")
         return np.dtype(np.bool_ if self.is_bool else f"{name}{self.bits}")
 

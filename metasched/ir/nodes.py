@@ -49,7 +49,7 @@ class Node:
             return True
         if type(self) is not type(other) or hash(self) != hash(other):
             return False
-        return self._values() == other._values()  # type: ignore[attr-defined]
+        return self._values() == other._values()
 
     def __getstate__(self) -> dict[str, Any]:
         # String hashes differ between processes, so a cached hash must not travel in a pickle.
@@ -171,7 +171,7 @@ class Expr(Node):
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        raise TypeError(f"the truth of `{self!r}` is not known while the program is being built; use select(cond, a, b)")
+        raise TypeError(f"the truth of `{self!r}` is not known while a program is being built; use select(cond, a, b)")
 
     def __add__(self, other: Expr | float) -> Expr:
         return Binary(BinOp.ADD, self, lift(other, self))
@@ -323,7 +323,7 @@ class Cast(Expr):
         return self.type
 
 
-def lift(value: Expr | float | bool, like: Expr | None = None) -> Expr:
+def lift(value: Expr | int | float | bool, like: Expr | None = None) -> Expr:
     """A Python number as a constant, in the type of `like` when that fits."""
     if isinstance(value, Expr):
         return value
