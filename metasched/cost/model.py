@@ -13,15 +13,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import lightgbm
 import numpy as np
 
 from metasched.cost.baseline import analytic_efficiency
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.errors import MetaschedError
+
+if TYPE_CHECKING:  # it takes half a second, and worker processes never train
+    import lightgbm
 
 TREES = 80
 FORMAT = 1
@@ -103,6 +105,8 @@ class CostModel:
             features: float32 of shape (n, F).
             throughput: shape (n,), in [0, 1]: best time of the task over this time, 0 for a failure.
         """
+        import lightgbm
+
         if features.shape != (len(throughput), len(NAMES)):
             raise ValueError(f"features of shape {features.shape} do not go with {len(throughput)} throughputs")
         if len(throughput) == 0:
@@ -178,5 +182,7 @@ class CostModel:
         model = cls(int(state["seed"]), threads)
         model._calibration = Calibration(**state["calibration"])
         if state["trees"] is not None:
+            import lightgbm
+
             model._trees = lightgbm.Booster(model_str=state["trees"])
         return model
