@@ -39,7 +39,7 @@ def runner() -> Iterator[LocalRunner]:
     """One for many tests: none of what they do to it may matter to the next."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.syspath_prepend(str(WORKERS))
-        with LocalRunner(settings()) as made:
+        with LocalRunner(settings(builders=1)) as made:
             yield made
 
 
@@ -57,7 +57,6 @@ def reason(measurement: Measurement) -> str | None:
         ("segv", "crash SIGSEGV"),
         ("abort", "crash SIGABRT"),
         ("exit 3", "crash exit 3"),
-        ("hang", "run-timeout"),
         ("spin", "run-timeout"),
         ("hoard", "out-of-memory"),
         ("reserve", "out-of-memory"),
@@ -178,7 +177,7 @@ PARENT = """
     from metasched.measure.runner import LocalRunner, RunnerSettings
     program = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\\n    B[i] = A[i]\\n")
     try:
-        with LocalRunner(RunnerSettings(threads=1, builders=2, worker="faulty_worker")) as runner:
+        with LocalRunner(RunnerSettings(threads=1, builders=1, worker="faulty_worker")) as runner:
             runner.wait_ready()
             print("ready", flush=True)
             list(runner.measure(program, [sys.argv[2]] * 3, "target"))
@@ -199,7 +198,7 @@ def _start_parent(fault: str) -> tuple[subprocess.Popen[str], list[psutil.Proces
     assert parent.stdout.readline() == "ready\n", parent.communicate()[1]
     time.sleep(0.2)
     workers = psutil.Process(parent.pid).children(recursive=True)
-    assert len(workers) == 3
+    assert len(workers) == 2
     return parent, workers
 
 
@@ -209,7 +208,7 @@ def _end(parent: subprocess.Popen[str], sent: signal.Signals) -> tuple[int, str,
     return parent.returncode, out, err
 
 
-@pytest.mark.parametrize("fault", ["hang", "spin", "build:hang"])
+@pytest.mark.parametrize("fault", ["spin", "build:hang"])
 def test_ctrl_c_leaves_no_orphans_and_is_told(fault: str) -> None:
     parent, workers = _start_parent(fault)
     code, out, err = _end(parent, signal.SIGINT)
@@ -218,7 +217,7 @@ def test_ctrl_c_leaves_no_orphans_and_is_told(fault: str) -> None:
     assert psutil.wait_procs(workers, timeout=5)[1] == []
 
 
-@pytest.mark.parametrize("fault", ["hang", "spin", "build:hang"])
+@pytest.mark.parametrize("fault", ["spin", "build:hang"])
 def test_workers_die_with_a_parent_that_is_killed(fault: str) -> None:
     parent, workers = _start_parent(fault)
     code, _, _ = _end(parent, signal.SIGKILL)
