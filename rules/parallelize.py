@@ -8,12 +8,12 @@ import metasched as ms
 
 
 @ms.rule
-def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17) -> ms.Skip | None:
+def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17, tiny: int = 1 << 15) -> ms.Skip | None:
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
     Structural choice: how many loops are fused. A tiled block fuses the loops of its outermost level, another one all
     but its innermost, as far as they are nested directly. Nests of fewer than `small` instances may also stay
-    serial, as starting threads takes longer.
+    serial, as starting threads takes longer; element-wise ones of fewer than `tiny` always do.
     """
     info = sch.describe(block)
     if not info.loops:
@@ -27,15 +27,16 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17) ->
         return ms.skip("its outermost loop is not data-parallel")
     if tiled is None and info.held[0] > 1:
         return ms.skip("another block decides how its nest runs")
-    options = _options(depth, info.instances, small)
-    fused = sch.choose("parallel", options)
+    fused = sch.choose("parallel", _options(info, depth, small, tiny))
     if fused:
         sch.parallel(sch.fuse(*sch.get_loops(block)[:fused]))
     return None
 
 
-def _options(depth: int, instances: int | None, small: int) -> list[int]:
-    return [depth, 0] if instances is not None and instances < small else [depth]
+def _options(info: ms.BlockInfo, depth: int, small: int, tiny: int) -> list[int]:
+    if info.instances is None or info.instances >= small:
+        return [depth]
+    return [0] if info.instances < tiny and not info.reduces else [depth, 0]
 
 
 def _depth(info: ms.BlockInfo) -> int:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from metasched.errors import ScheduleError
+from metasched.errors import NondeterministicModule, ScheduleError
 from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Distribution
@@ -36,6 +36,7 @@ class Free(Enum):
 
 
 FREE: Final = Free.FREE
+PURE_HINT = "  hint: a module may depend on the program and on its random variables, on nothing else"
 
 
 class Policy(Enum):
@@ -123,7 +124,10 @@ class Replay:
 
 @dataclass
 class Forced:
-    """Enumerate: take structural decisions from a prefix, and beyond it the first option; `met` keeps the order."""
+    """Enumerate: take structural decisions from a prefix, and beyond it the first option; `met` keeps the order.
+
+    Raises NondeterministicModule when a decision of the prefix is no option any more.
+    """
 
     prefix: Mapping[str, Decision]
     numeric: Handler
@@ -135,6 +139,11 @@ class Forced:
         decision = self.prefix.get(site.address)
         if decision is None:
             decision = site.dist.options()[0]
+        elif not site.dist.contains(decision):
+            raise NondeterministicModule(
+                f'run again with the same choices, the module offers other options at "{site.address}": '
+                f"{print_decision(decision)} is not {site.dist.support()}.\n{PURE_HINT}"
+            )
         self.met.append((site, decision))
         return decision
 

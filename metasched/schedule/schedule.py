@@ -94,7 +94,7 @@ class Schedule:
         """How it came to be so."""
         from metasched.schedule.trace import Trace
 
-        return Trace(TraceData(self.program.name, self.program.params, tuple(self._instructions)))
+        return Trace(TraceData(self.program.name, self.program.params, tuple(self._instructions)), self.program)
 
     @property
     def context(self) -> Context:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,9 +20,13 @@ from metasched.schedule.schedule import Schedule
 
 @dataclass(frozen=True)
 class Trace:
-    """Instructions and decisions. Prints as text, parses back to an equal trace, and replays exactly."""
+    """Instructions and decisions. Prints as text, parses back to an equal trace, and replays exactly.
+
+    `program` is what a schedule's own trace was made for; a parsed one has none. It takes no part in equality.
+    """
 
     data: TraceData
+    program: Program | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Trace:
@@ -50,9 +54,10 @@ class Trace:
         if unknown:
             raise KeyError(f"the trace has no random variable at {min(str(a) for a in unknown)!r}")
         changed = tuple(
-            replace(i, decision=decisions[i.address]) if i.address in decisions else i for i in self.instructions
+            replace(i, decision=decisions[i.address]) if i.address is not None and i.address in decisions else i
+            for i in self.instructions
         )
-        return Trace(replace(self.data, instructions=changed))
+        return replace(self, data=replace(self.data, instructions=changed))
 
     def apply_to(
         self, program: Program, policy: Policy = Policy.STRICT, *, seed: int = 0, handler: Handler | None = None
@@ -86,11 +91,15 @@ class Trace:
                 hint="replay with Policy.REPAIR to carry it over to another shape",
             )
 
-    def mutate(self, rng: np.random.Generator, program: Program) -> Trace:
+    def mutate(self, rng: np.random.Generator, program: Program | None = None) -> Trace:
         """Another trace, one numeric variable moved to a neighbour and later ones mended where they must be.
 
-        Structural variables stay: they belong to `Space.mutate`. Raises ScheduleError when nothing can move.
+        `program` is needed for a parsed trace. Structural variables stay: they belong to `Space.mutate`. Raises
+        ScheduleError when nothing can move.
         """
+        program = program if program is not None else self.program
+        if program is None:
+            raise ScheduleError("mutate", "a parsed trace does not know its program", hint="mutate(rng, program)")
         schedule = self.apply_to(program, Policy.REPAIR)
         movable = []
         for record in schedule.sites:
@@ -118,7 +127,7 @@ class Trace:
             for value in (*instruction.args, *(v for _, v in instruction.kwargs), instruction.decision):
                 used |= _labels(value)
             kept.append(instruction)
-        return Trace(replace(self.data, instructions=tuple(reversed(kept))))
+        return replace(self, data=replace(self.data, instructions=tuple(reversed(kept))))
 
     def canonical(self) -> Trace:
         """With handles renamed in order of appearance: equal traces up to renaming become equal."""
@@ -131,7 +140,7 @@ class Trace:
             outputs = tuple(f"h{number}_{n}" for n in range(len(instruction.outputs)))
             names.update(zip(instruction.outputs, outputs, strict=True))
             out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs, decision=decision))  # type: ignore[arg-type]
-        return Trace(replace(self.data, instructions=tuple(out)))
+        return replace(self, data=replace(self.data, instructions=tuple(out)))
 
 
 def _labels(value: Value | Decision) -> set[str]:
