@@ -22,6 +22,7 @@ from metasched.cost.nest import Access, Guard, Statement
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 LINE = 64
 Levels = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 FAR = 1e12  # the reach of an index that is not quasi-affine: everywhere
 
 
@@ -44,6 +45,14 @@ class Ranges:
         if found is None:
             found = self._reaches[id(index)] = self._reach(index)
         return found
+
+    def moves(self, index: Index, loop: int) -> Mask:
+        """Whether `loop` adds to what `index` reaches: (rows,). A loop of one iteration moves nothing."""
+        if not index.uses(loop):
+            return np.zeros(self.rows, np.bool_)
+        reach = self.reach(index)
+        moved: Mask = reach[loop] > reach[loop + 1]
+        return moved
 
     def _reach(self, index: Index) -> Array:
         total = np.zeros((self.depth + 1, self.rows), np.float32)

@@ -59,8 +59,11 @@ def _reuse_distance(view: View, access: Access) -> Array:
     move the access; everything where there is no such loop."""
     distance: Array = view.working_set[0]
     for loop in range(view.depth):
-        if not access.uses(loop):
-            distance = np.where(view.extents[loop] > 1, view.working_set[loop + 1], distance)
+        still = view.extents[loop] > 1
+        for dim in access.dims:
+            if dim.uses(loop):
+                still = still & ~view.ranges.moves(dim, loop)
+        distance = np.where(still, view.working_set[loop + 1], distance)
     return distance
 
 

@@ -69,9 +69,6 @@ class Access:
     is_register: bool
     alloc: int | None
 
-    def uses(self, loop: int) -> bool:
-        return any(dim.uses(loop) for dim in self.dims)
-
 
 @dataclass(frozen=True)
 class Guard:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions
+from metasched.cost.index import Index
 from metasched.cost.machine import CORE, Machine
 from metasched.cost.nest import Statement
 from metasched.ir.nodes import LoopKind
@@ -172,16 +173,17 @@ class View:
             elif self.statement.limit is not None and not always:
                 joins = joins & (product <= self.sizes[self.statement.limit])
             unrolled[loop] = joins
-            if always or self._indexes_registers(loop):
+            if always:
                 unrolled[loop] = 1.0
+            for dim in self._register_indices(loop):
+                np.maximum(unrolled[loop], self.ranges.moves(dim, loop), out=unrolled[loop])
         copies = np.multiply.reduce(np.where(unrolled > 0, self.strips, 1.0), axis=0)
         return unrolled, copies * self.full(1.0)
 
-    def _indexes_registers(self, loop: int) -> bool:
-        return any(
-            access.is_register and access.uses(loop) and loop >= (access.alloc or 0)
-            for access in self.statement.accesses
-        )
+    def _register_indices(self, loop: int) -> list[Index]:
+        """Indices of register buffers that live outside `loop`."""
+        accesses = [a for a in self.statement.accesses if a.is_register and loop >= (a.alloc or 0)]
+        return [dim for access in accesses for dim in access.dims if dim.uses(loop)]
 
     # --- memory
 
@@ -279,11 +281,14 @@ def guards(view: View) -> Columns:
     for guard in statement.guards:
         live = view.ranges.live(guard)
         total = total + live
-        if statement.vector is not None and guard.value.uses(statement.vector):
-            vector = vector + live
-        used = [loop for loop in guard.value.loops if loop != statement.vector]
-        if used:
-            inner = inner + live * np.max([view.unrolled[loop] * (view.extents[loop] > 1) for loop in used], axis=0)
+        unrolled = np.zeros(view.rows, np.bool_)
+        for loop in guard.value.loops:
+            moves = view.ranges.moves(guard.value, loop)
+            if loop == statement.vector:
+                vector = vector + live * moves
+            else:
+                unrolled |= moves & (view.unrolled[loop] > 0)
+        inner = inner + live * unrolled
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
 
 
