@@ -10,8 +10,9 @@ import numpy as np
 
 from metasched.errors import NondeterministicModule
 from metasched.ir.program import Program
-from metasched.lang.instructions import Decision
-from metasched.schedule.handlers import FREE, Forced, Free, Handler, Policy, Record, Site
+from metasched.lang import print_instruction
+from metasched.lang.instructions import Decision, Instruction
+from metasched.schedule.handlers import FREE, PURE_HINT, Forced, Free, Handler, Policy, Record, Site
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.space.generate import Outcome, SpaceSource, explain
@@ -72,6 +73,15 @@ class _Run:
     sketch: Sketch
     met: tuple[tuple[Site, Decision], ...]
     outcomes: tuple[Outcome, ...]
+    instructions: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """Choices to run the module under, and the steps that it took before the last of them when it ran before."""
+
+    prefix: Prefix
+    head: tuple[Instruction, ...]
 
 
 class Space:
@@ -92,7 +102,7 @@ class Space:
         self.max_sketches = max_sketches
         self.seed = seed
         self._found: list[_Run] = []
-        self._stack: list[Prefix] = [{}]
+        self._stack: list[_Branch] = [_Branch({}, ())]
         self._variants: dict[int, list[Sketch]] = {}
 
     @property
@@ -128,35 +138,43 @@ class Space:
             return False
         if len(self._found) + len(self._stack) > self.max_sketches:
             return self._sample()
-        prefix = self._stack.pop()
-        run = self._run(Forced(prefix, _LeaveFree()), prefix)
+        branch = self._stack.pop()
+        run = self._run(Forced(branch.prefix, _LeaveFree()))
+        self._require_same(branch, run)
         self._found.append(run)
-        chooses = [(site, taken) for site, taken in run.met if site.op != LOCATION]
-        self._stack.extend(reversed(_branches(chooses, len(prefix))))
+        self._stack.extend(reversed(_branches(run, len(branch.prefix))))
         return True
+
+    def _require_same(self, branch: _Branch, run: _Run) -> None:
+        met = {site.address for site, _ in run.met}
+        missing = [address for address in branch.prefix if address not in met]
+        if missing:
+            raise NondeterministicModule(
+                f'run again with the same choices, the module never came to "{missing[0]}" of {self.program.key}.\n'
+                f"{PURE_HINT}"
+            )
+        for before, now in zip(branch.head, run.instructions, strict=False):
+            if before != now:
+                raise NondeterministicModule(
+                    f"run again with the same choices, the module took other steps on {self.program.key}:\n"
+                    f"    {print_instruction(before)}\n    {print_instruction(now)}\n{PURE_HINT}"
+                )
 
     def _sample(self) -> bool:
         """One more sketch from the prior; none after many draws that were known."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
             handler = _Drawn({}, Record(self.seed + 1 + len(self._found) * 16 + attempt))
-            run = self._run(handler, {})
+            run = self._run(handler)
             if run.sketch.trace not in known:
                 self._found.append(run)
                 return True
         return False
 
-    def _run(self, handler: Forced | _Drawn | _Kept, prefix: Prefix) -> _Run:
+    def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
         schedule = Schedule(self.program, handler=handler)
         outcomes = self.source.run(schedule)
-        met = {site.address for site, _ in handler.met}
-        missing = [address for address in prefix if address not in met]
-        if missing:
-            raise NondeterministicModule(
-                f'run again with the same choices, the module never came to "{missing[0]}" of {self.program.key}.\n'
-                "  hint: a module may depend on the program and on its random variables, on nothing else"
-            )
-        return _Run(Sketch.of(schedule), tuple(handler.met), outcomes)
+        return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)
 
     # --- variants
 
@@ -174,7 +192,7 @@ class Space:
         fixed = {site.address: taken for site, taken in run.met if site.op != LOCATION}
         if len(cached) == 1:
             for prefix in self._variant_prefixes(fixed, places, limit):
-                made = self._run(_Kept(prefix), {}).sketch
+                made = self._run(_Kept(prefix)).sketch
                 if all(made.trace != other.trace for other in cached):
                     cached.append(made)
         return tuple(cached[:limit])
@@ -209,7 +227,7 @@ class Space:
             for site, _ in run.met:
                 if site.op != LOCATION:
                     options[site.address] = max(options.get(site.address, 0), len(site.dist.options()))
-        lines = [f'choice "{address}": {count} options' for address, count in options.items()]
+        lines = [f'choice "{address}": {count} options' for address, count in options.items() if count > 1]
         if self._stack and options:
             widest = max(options, key=lambda a: options[a])
             lines.append(
@@ -237,11 +255,14 @@ class Space:
         return trace.mutate(rng, self.program)
 
 
-def _branches(met: list[tuple[Site, Decision]], decided: int) -> list[Prefix]:
-    """The prefixes that differ first at a choice beyond those already decided."""
-    out: list[Prefix] = []
-    for position in range(decided, len(met)):
-        head = {site.address: taken for site, taken in met[:position]}
-        site, taken = met[position]
-        out.extend({**head, site.address: option} for option in site.dist.options() if option != taken)
+def _branches(run: _Run, decided: int) -> list[_Branch]:
+    """What differs first at a `choose` beyond those already decided."""
+    out: list[_Branch] = []
+    chooses = [(site, taken) for site, taken in run.met if site.op != LOCATION]
+    lines = {i.address: n for n, i in enumerate(run.instructions) if i.address is not None}
+    for position in range(decided, len(chooses)):
+        head = {site.address: taken for site, taken in chooses[:position]}
+        site, taken = chooses[position]
+        steps = run.instructions[: lines[site.address]]
+        out.extend(_Branch({**head, site.address: o}, steps) for o in site.dist.options() if o != taken)
     return out
