@@ -95,3 +95,36 @@ def test_inputs_that_do_not_fit_are_told_by_name() -> None:
 def test_a_trace_that_is_no_trace_is_not_a_candidates_failure(runner: LocalRunner) -> None:
     with pytest.raises(WorkerBug, match="LanguageError"):
         measure(runner, "this is no trace")
+
+
+RIGHT = [
+    """
+program softmax[N=5, M=23](X: f32[N, M]) -> Y: f32[N, M]:
+    top: R[i] = max[j](X[i, j])
+    E[i, j] = exp(X[i, j] - R[i])
+    S[i] = sum[j](E[i, j])
+    Y[i, j] = E[i, j] / S[i]
+""",
+    """
+program norm[N=5, M=23](X: f32[N, M], g: f32[M]) -> Y: f32[N, M]:
+    R[i] = sum[j](X[i, j] / 23)
+    V[i] = sum[j]((X[i, j] - R[i]) * (X[i, j] - R[i]))
+    Y[i, j] = (X[i, j] - R[i]) * rsqrt(V[i] / 23 + 0.00001) * g[j]
+""",
+    """
+program bytes[N=9](A: i8[N, N], B: i8[N, N]) -> C: i32[N, N]:
+    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))
+""",
+    """
+program several[N=9](A: f64[N, N], s: f64) -> (C: f64[N], D: f64[N, N]):
+    C[i] = prod[k](A[i, k])
+    D[i, j] = tanh(A[i, j] * s)
+""",
+]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_programs_of_every_kind_pass_their_own_checks(runner: LocalRunner, text: str) -> None:
+    program = parse_program(text)
+    (measured,) = measure(runner, f"trace 1 of {program.key}:\n", program=program)
+    assert measured.failure is None, measured.failure
