@@ -58,9 +58,8 @@ class SpaceArms:
     """`SearchSpace` over a `Space`."""
 
     def __init__(self, space: Space, target: Target) -> None:
-        self._arms = [SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, VARIANTS)][
-            :MAX_ARMS
-        ]
+        share = min(MAX_VARIANTS, max(2, MAX_ARMS // len(space)))
+        self._arms = [SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, share)]
 
     @property
     def arms(self) -> Sequence[SketchArm]:

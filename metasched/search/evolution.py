@@ -9,11 +9,12 @@ spread out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from metasched.cost.features import Features
 from metasched.cost.model import Model
 from metasched.search.history import History
 from metasched.search.phases import Phase, Phases
@@ -21,29 +22,35 @@ from metasched.search.population import crossover, distinct, draw, draw_parents,
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
 
-# Draws of each arm that a batch's random picks are taken from.
+# Rows and their features.
+Scored = tuple[Rows, Features]
+
+# Draws that a batch's random picks are taken from.
 EXPLORED = 64
+_PROBING = 1
 
 
 @dataclass(frozen=True)
 class EvolutionConfig:
     """How a round goes.
 
-    `population` rows breed for `generations`; `elite` measured rows an arm join the first one, and at least
-    `fresh` draws. A child is mutated with probability `mutate` and has two parents with probability `cross`.
-    `explore` is the share of a batch picked at random among the fresh draws, the better ones more often.
+    Of every arm `probe` draws are scored; the `active` arms that look best breed. There, `population` fresh draws and
+    up to `elite` measured rows of each arm go through `generations`. A child is mutated with probability `mutate` and
+    has two parents with probability `cross`. `explore` is the share of a batch picked at random among the draws, the
+    better ones more often.
     """
 
     population: int = 2048
     generations: int = 4
+    probe: int = 64
+    active: int = 6
     elite: int = 32
-    fresh: int = 32
     mutate: float = 0.85
     cross: float = 0.4
     explore: float = 0.1
 
     def __post_init__(self) -> None:
-        if min(self.population, self.fresh) < 1 or min(self.generations, self.elite) < 0:
+        if min(self.population, self.probe, self.active) < 1 or min(self.generations, self.elite) < 0:
             raise ValueError(f"populations are positive: {self}")
         if not all(0 <= share <= 1 for share in (self.mutate, self.cross, self.explore)):
             raise ValueError(f"probabilities lie between 0 and 1: {self}")
@@ -77,6 +84,7 @@ class Evolution:
         self.phases = phases or Phases()
         self.history = History(arms)
         self._fitted = 0
+        self._probes: dict[int, Scored] = {}
         self.scored = 0
 
     def observe(self, results: Sequence[Observation]) -> None:
@@ -89,42 +97,59 @@ class Evolution:
             self._fitted = len(self.history)
         rng = np.random.default_rng([self.seed, len(self.history)])
         pool = Pool([keys(self.history.rows(n)) for n in range(len(self.arms))])
-        drawn = self._first_population(rng, pool)
+        self._add(pool, {n: self._probe(n) for n in range(len(self.arms))})
+        active = self._active(pool)
+        self._score(pool, {n: self._start(rng, pool, n, len(active)) for n in active})
+        drawn = self._some(rng, pool)
         for _ in range(self.config.generations):
-            self._breed(rng, pool)
+            self._breed(rng, pool, active)
         return self._select(pool, drawn, count)
 
     # --- a round
 
-    def _first_population(self, rng: np.random.Generator, pool: Pool) -> list[Candidate]:
-        """Fills the pool with measured rows and fresh draws; returns some of the draws."""
-        share = max(self.config.fresh, self.config.population // len(self.arms))
-        drawn: list[Candidate] = []
-        for n, arm in enumerate(self.arms):
-            fresh = draw(rng, arm, share)
-            elite = distinct(self.history.elite(n, self.config.elite), keys(fresh))
-            self._score(pool, n, np.concatenate([fresh, elite]))
-            if len(fresh):
-                picks = draw_parents(rng, pool.scores(n)[: len(fresh)], EXPLORED)
-                drawn += [Candidate(n, tuple(fresh[at].tolist())) for at in picks]
-        rng.shuffle(drawn)
-        return drawn
+    def _probe(self, arm: int) -> Scored:
+        """A few draws of an arm, the same in every round: they tell which arms are promising."""
+        found = self._probes.get(arm)
+        if found is None:
+            rng = np.random.default_rng([self.seed, arm, _PROBING])
+            rows = draw(rng, self.arms[arm], self.config.probe)
+            self.scored += len(rows)
+            found = self._probes[arm] = (rows, self.arms[arm].features(rows))
+        return found
 
-    def _breed(self, rng: np.random.Generator, pool: Pool) -> None:
-        """One generation: parents over all arms by score, children within an arm."""
-        arm_of, row_of, scores = pool.population(self.config.population)
+    def _active(self, pool: Pool) -> list[int]:
+        """The most promising arms by prediction or measurement: those that breed in this round."""
+        hope = [(-max(pool.highest(n), self.history.best(n)), n) for n in range(len(self.arms)) if pool.filled(n)]
+        return sorted(n for _, n in sorted(hope)[: self.config.active])
+
+    def _start(self, rng: np.random.Generator, pool: Pool, arm: int, active: int) -> Rows:
+        """Rows that an active arm begins a round with: the fastest measured, and fresh draws."""
+        fresh = draw(rng, self.arms[arm], max(1, self.config.population // active))
+        elite = self.history.elite(arm, self.config.elite)
+        return distinct(np.concatenate([elite, fresh]), pool.known(arm))
+
+    def _some(self, rng: np.random.Generator, pool: Pool) -> list[Candidate]:
+        """Some of the draws, the better ones more often."""
+        arm_of, row_of, scores = pool.population(range(len(self.arms)))
+        picks = draw_parents(rng, scores, EXPLORED) if len(scores) else np.empty(0, np.int64)
+        return [Candidate(int(arm_of[at]), tuple(pool.rows(int(arm_of[at]))[row_of[at]].tolist())) for at in picks]
+
+    def _breed(self, rng: np.random.Generator, pool: Pool, active: Sequence[int]) -> None:
+        """One generation: parents over the active arms by score, children within an arm."""
+        arm_of, row_of, scores = pool.population(active, self.config.population)
         if not len(scores):
             return
         parents = draw_parents(rng, scores, self.config.population)
-        for n, arm in enumerate(self.arms):
+        born: dict[int, Rows] = {}
+        for n in active:
             of_arm = np.flatnonzero(arm_of == n)
             mothers = parents[arm_of[parents] == n]
-            if not len(mothers):
-                continue
-            fathers = of_arm[draw_parents(rng, scores[of_arm], len(mothers))]
-            rows = pool.rows(n)
-            children = self._children(rng, arm, rows[row_of[mothers]], rows[row_of[fathers]])
-            self._score(pool, n, distinct(legal(arm, children), pool.known(n)))
+            if len(mothers):
+                fathers = of_arm[draw_parents(rng, scores[of_arm], len(mothers))]
+                rows = pool.rows(n)
+                children = self._children(rng, self.arms[n], rows[row_of[mothers]], rows[row_of[fathers]])
+                born[n] = distinct(legal(self.arms[n], children), pool.known(n))
+        self._score(pool, born)
 
     def _children(self, rng: np.random.Generator, arm: Arm, mothers: Rows, fathers: Rows) -> Rows:
         crossed = rng.random(len(mothers)) < self.config.cross
@@ -133,10 +158,20 @@ class Evolution:
         changed: Rows = np.where(mutated[:, None], arm.mutate(rng, children), children)
         return changed
 
-    def _score(self, pool: Pool, arm: int, rows: Rows) -> None:
-        if len(rows):
-            self.scored += len(rows)
-            pool.add(arm, rows, self.model.predict(self.arms[arm].features(rows)))
+    def _score(self, pool: Pool, rows: Mapping[int, Rows]) -> None:
+        self.scored += sum(len(some) for some in rows.values())
+        self._add(pool, {n: (some, self.arms[n].features(some)) for n, some in rows.items() if len(some)})
+
+    def _add(self, pool: Pool, found: Mapping[int, Scored]) -> None:
+        """Scores rows of several arms in one call of the model."""
+        if not found:
+            return
+        scores = self.model.predict(np.concatenate([features for _, features in found.values()]))
+        first = 0
+        for n, (rows, _) in found.items():
+            if len(rows):
+                pool.add(n, rows, scores[first : first + len(rows)])
+            first += len(rows)
 
     # --- the batch
 
@@ -144,7 +179,8 @@ class Evolution:
         chosen = self._newcomers(pool, count // 2)
         random = round(count * self.config.explore) if len(self.history) else 0
         chosen += spread(pool, count - len(chosen) - random, chosen)
-        new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in set(chosen)]
+        taken = set(chosen)
+        new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in taken]
         chosen += new[: min(random, count - len(chosen))]
         return chosen + spread(pool, count - len(chosen), chosen)
 

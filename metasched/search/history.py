@@ -56,6 +56,11 @@ class History:
         best = seconds.min(initial=np.inf)
         return np.zeros(len(seconds)) if np.isinf(best) else best / seconds
 
+    def best(self, arm: int) -> float:
+        """The highest throughput measured of an arm; 0 when there is none."""
+        throughput = self.throughput
+        return max((float(throughput[n]) for n, c in enumerate(self._seen) if c.arm == arm), default=0.0)
+
     def measured(self, arm: int) -> int:
         """How many candidates of an arm were measured."""
         return sum(candidate.arm == arm for candidate in self._seen)

@@ -41,21 +41,25 @@ class Pool:
         """The keys of all rows of an arm in the pool."""
         return keys(self.rows(arm))
 
-    def population(self, size: int) -> tuple[Positions, Positions, Array]:
-        """The `size` best rows over all arms: arm, position in `rows(arm)`, score. Measured rows may be among them."""
-        arms, positions, scores = [], [], []
-        for arm in range(len(self._rows)):
-            if self._rows[arm]:
-                found = self.scores(arm)
-                arms.append(np.full(len(found), arm))
-                positions.append(np.arange(len(found)))
-                scores.append(found)
-        if not scores:
+    def filled(self, arm: int) -> bool:
+        """Whether there is any row of an arm."""
+        return bool(self._rows[arm])
+
+    def highest(self, arm: int) -> float:
+        """The best score of an arm, of a measured row, too."""
+        return float(self.scores(arm).max())
+
+    def population(self, arms: Sequence[int], size: int | None = None) -> tuple[Positions, Positions, Array]:
+        """The best rows of some arms, `size` of them: arm, position in `rows(arm)`, score. Measured rows count."""
+        filled = [arm for arm in arms if self.filled(arm)]
+        if not filled:
             empty = np.empty(0, np.int64)
             return empty, empty, np.empty(0)
-        all_scores = np.concatenate(scores)
-        best = np.argsort(-all_scores, kind="stable")[:size]
-        return np.concatenate(arms)[best], np.concatenate(positions)[best], all_scores[best]
+        scores = np.concatenate([self.scores(arm) for arm in filled])
+        of_arm = np.concatenate([np.full(len(self.scores(arm)), arm) for arm in filled])
+        positions = np.concatenate([np.arange(len(self.scores(arm))) for arm in filled])
+        best = np.argsort(-scores, kind="stable")[:size]
+        return of_arm[best], positions[best], scores[best]
 
     def fresh(self, arm: int) -> Positions:
         """Positions of rows that were never measured."""
