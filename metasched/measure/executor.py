@@ -22,7 +22,7 @@ class Executor:
         from numba.np.ufunc.parallel import set_num_threads
 
         state.ready()
-        set_num_threads(threads)  # type: ignore[no-untyped-call]
+        set_num_threads(threads)
 
     def run(self, request: Message) -> Message:
         """Check and time the candidate of a RUN request."""
