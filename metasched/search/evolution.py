@@ -43,7 +43,7 @@ class EvolutionConfig:
     population: int = 2048
     generations: int = 4
     probe: int = 64
-    active: int = 6
+    active: int = 4
     elite: int = 32
     mutate: float = 0.85
     cross: float = 0.4

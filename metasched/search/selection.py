@@ -12,7 +12,7 @@ from metasched.search.space_protocol import Candidate, Rows
 
 # How much of the spread of scores a candidate gives up for being like one that is in the batch already.
 LIKENESS = 0.25
-SHORTLIST = 512
+SHORTLIST = 256
 
 
 class Pool:
@@ -22,10 +22,12 @@ class Pool:
         self._measured = measured
         self._rows: list[list[Rows]] = [[] for _ in measured]
         self._scores: list[list[Array]] = [[] for _ in measured]
+        self._keys: list[Keys] = [np.empty(0, np.uint64) for _ in measured]
 
     def add(self, arm: int, rows: Rows, scores: Array) -> None:
         self._rows[arm].append(rows)
         self._scores[arm].append(scores)
+        self._keys[arm] = np.concatenate([self._keys[arm], keys(rows)])
 
     def rows(self, arm: int) -> Rows:
         if len(self._rows[arm]) > 1:
@@ -39,7 +41,7 @@ class Pool:
 
     def known(self, arm: int) -> Keys:
         """The keys of all rows of an arm in the pool."""
-        return keys(self.rows(arm))
+        return self._keys[arm]
 
     def filled(self, arm: int) -> bool:
         """Whether there is any row of an arm."""
@@ -100,8 +102,8 @@ def spread(pool: Pool, count: int, taken: Sequence[Candidate]) -> list[Candidate
     One at a time, the highest score less a penalty for its likeness (the share of equal columns) to the most alike
     candidate in the batch: greedy maximal marginal relevance (Carbonell and Goldstein 1998).
     """
-    candidates, scores = pool.shortlist(SHORTLIST)
-    if count <= 0 or not candidates:
+    candidates, scores = pool.shortlist(SHORTLIST) if count > 0 else ([], np.empty(0))
+    if not candidates:
         return []
     scale = LIKENESS * float(np.std(scores))
     width = max(len(candidate.row) for candidate in candidates)
