@@ -97,7 +97,7 @@ class LocalRunner:
         self._settings = settings
         self._inputs = inputs
         self._folder = Path(tempfile.mkdtemp(prefix="metasched-"))
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._cleanup = weakref.finalize(self, _remove, self._folder, os.getpid())
         # Workers are the children of this thread, and the kernel ends them when it ends.
         self._spawner = ThreadPoolExecutor(1, "metasched-spawn")
         self._builders = [self._worker(Role.BUILDER, f"builder-{n}") for n in range(settings.builders)]
@@ -314,6 +314,12 @@ class LocalRunner:
         if answer.kind is not Kind.DONE:
             raise WorkerBug(f"{what} failed", _text(answer), Candidate(text, program.params, "", ""))
         return path
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Remove our folder, unless this process is a fork of ours that ends."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _save(given: Given, path: Path) -> None:

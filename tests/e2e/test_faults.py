@@ -169,6 +169,20 @@ def test_temporary_files_go_with_the_runner(importable: None, tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_fork_that_ends_takes_nothing_along(
+    importable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with LocalRunner(settings(builders=1)) as runner:
+        child = os.fork()
+        if child == 0:
+            runner._cleanup()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert list(tmp_path.iterdir())
+        assert [reason(m) for m in measure(runner, "good")] == [None]
+
+
 PARENT = """
     import sys, time
     sys.path.insert(0, sys.argv[1])
