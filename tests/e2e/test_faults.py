@@ -169,6 +169,7 @@ def test_temporary_files_go_with_the_runner(importable: None, tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that forking with threads is unwise is the point
 def test_a_fork_that_ends_takes_nothing_along(
     importable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
