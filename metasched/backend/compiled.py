@@ -57,7 +57,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Binary:
+class KernelCode:
     """A kernel compiled and not loaded: it can be pickled and loaded in another process.
 
     `parameters` are in calling order, outputs last. `workspace_bytes` is the memory for intermediates, all threads
@@ -72,16 +72,16 @@ class Binary:
     parallel: bool
 
 
-def compile_func(func: Func, target: Target) -> Binary:
+def compile_func(func: Func, target: Target) -> KernelCode:
     """Lower, emit and compile a concrete scheduled program; raises BuildError."""
     return compile_loops(lower(func, target), parameters_of(func), target)
 
 
-def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> Binary:
+def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
     """Emit and compile a low-level loop program."""
     module = emit(kernel, target)
     code = compile_text(module.text, target)
-    return Binary(kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel)
+    return KernelCode(kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel)
 
 
 def build(func: Func, target: Target) -> CompiledKernel:
@@ -117,7 +117,7 @@ def data_pointer(array: np.ndarray[Any, Any]) -> int:
 class CompiledKernel:
     """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
 
-    def __init__(self, binary: Binary) -> None:
+    def __init__(self, binary: KernelCode) -> None:
         self.binary = binary
         self._code = LoadedCode(binary.code)
         self.address = self._code.address(binary.entry)

@@ -97,8 +97,13 @@ class Target:
         return Target(self.name, left, self.threads, self.l1, self.l2, self.l3, self.cacheline)
 
     def llvm_features(self) -> str:
-        """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none."""
-        return ",".join(("+" if f in self.features else "-") + f for f in sorted(self.features | _known_features()))
+        """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
+
+        Those that are off come last: switching one on brings what it builds on, and switching one off takes away
+        what builds on it.
+        """
+        absent = _known_features() - self.features
+        return ",".join(["+" + f for f in sorted(self.features)] + ["-" + f for f in sorted(absent)])
 
 
 def _positive(key: str, text: str) -> int:
