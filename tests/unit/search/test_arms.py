@@ -1,0 +1,49 @@
+"""A program's space as the search sees it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.cost.features import NAMES
+from metasched.cost.model import CostModel
+from metasched.search.arms import SpaceArms
+from metasched.search.evolution import Evolution, EvolutionConfig
+
+TEXT = """
+program dense_relu[N=32, M=48, K=20](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    relu:  D[i, j] = max(C[i, j], 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def arms() -> SpaceArms:
+    return SpaceArms(ms.space(ms.parse_program(TEXT)), ms.Target.detect(threads=2))
+
+
+def test_what_is_proposed_can_be_replayed_and_found_again(arms: SpaceArms) -> None:
+    found = Evolution(arms.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1)).propose(8)
+    assert len({candidate.arm for candidate in found}) == min(4, len(arms.arms))
+    for candidate in found:
+        text = arms.trace(candidate)
+        assert arms.locate(text) == candidate
+        replayed = ms.parse_trace(text).apply_to(ms.parse_program(TEXT))
+        assert str(replayed.trace.canonical()) == str(ms.parse_trace(text).canonical())
+
+
+def test_a_trace_of_another_space_is_not_found(arms: SpaceArms) -> None:
+    schedule = ms.Schedule(ms.parse_program(TEXT))
+    schedule.parallel(schedule.get_loops(schedule.get_block("dense"))[0])
+    assert arms.locate(str(schedule.trace)) is None
+
+
+def test_every_arm_has_the_same_features(arms: SpaceArms) -> None:
+    for arm in arms.arms:
+        rows = arm.sample(np.random.default_rng(0), 20)
+        features = arm.features(rows[arm.mask(rows)])
+        assert features.shape[1] == len(NAMES)
+        assert np.isfinite(features).all()
+        assert arm.feature_program.fallbacks == 0
+        assert sorted(n for group in arm.groups for n in group) == list(range(len(arm.columns)))
