@@ -21,6 +21,7 @@ from metasched.cost.nest import Access, Guard, Statement
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 LINE = 64
+PAGE = 4096
 Levels = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 FAR = 1e12  # the reach of an index that is not quasi-affine: everywhere
@@ -158,6 +159,19 @@ def footprint(access: Access, ranges: Ranges) -> Footprint:
     lines = elements / run * np.ceil(run * (access.element_bytes / LINE))
     row = strides[-2] * access.element_bytes if len(strides) > 1 else np.zeros(rows, np.float32)
     return Footprint(elements, lines, tuple(strides), row, run)
+
+
+def usable_sets(mark: Footprint, element_bytes: int) -> Array:
+    """The share of a cache's sets that an access's lines can be in, under each level: (levels, rows).
+
+    Rows a distance `s` apart start at `PAGE / gcd(s, PAGE)` places of a page, and virtual memory scatters pages: so it
+    is for a first-level cache, whose ways are a page, and on average for a second-level one.
+    """
+    step = mark.row_bytes.astype(np.int64)
+    power = np.minimum(step & -step, PAGE).astype(np.float32)
+    places = np.where(power > 0, PAGE / np.maximum(power, 1.0), PAGE / LINE)
+    share: Array = np.minimum(places * np.ceil(mark.run * (element_bytes / LINE)) * (LINE / PAGE), 1.0)
+    return share
 
 
 def flat_step(access: Access, mark: Footprint, ranges: Ranges, loop: int) -> Array:

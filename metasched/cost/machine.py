@@ -33,7 +33,7 @@ class Core:
 
     `transfer` is what an accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose
     lanes are not all at work, `branch_overhead` a condition in unrolled code; `window` is how many instructions the
-    core sees ahead.
+    core sees ahead. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from a cache.
     """
 
     operations: float = 2.0
@@ -44,6 +44,8 @@ class Core:
     l2_bytes: float = 40.0
     l3_bytes: float = 12.0
     memory_bytes: float = 5.0
+    scatter: float = 4.0
+    stream_bytes: float = 512.0
     loop_overhead: float = 2.5
     mask_overhead: float = 3.0
     branch_overhead: float = 1.5

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions
+from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions, usable_sets
 from metasched.cost.index import Index
 from metasched.cost.machine import CORE, Machine
 from metasched.cost.nest import Statement
@@ -95,8 +95,13 @@ class View:
         self.unrolled, self.copies = self._unroll()
         self.domain = self._domain()
         self.working_set = self._working_set()
-        self.between_uses = self._between_uses()
-        self.fits = [self._fit(capacity) for capacity in capacities(machine)]
+        self.between_uses = self._between_uses(self.working_set)
+        crowded = self._between_uses(self._crowded_set())
+        # The last cache spreads its lines by a hash of the address; rows far apart do not meet in few of its sets.
+        self.fits = [
+            self._fit(capacity, uses)
+            for capacity, uses in zip(capacities(machine), (crowded, crowded, self.between_uses), strict=True)
+        ]
         self.traffic = [self._traffic(level) for level in self.fits]
         self.tile = self._tile()
 
@@ -195,16 +200,24 @@ class View:
                 total += mark.lines
         return total * LINE
 
-    def _between_uses(self) -> Array:
+    def _crowded_set(self) -> Array:
+        """As the working set, each access counted with the part of a cache that its lines cannot use."""
+        total = np.zeros((self.depth + 1, self.rows), np.float32)
+        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+            if not access.is_register:
+                total += mark.lines / usable_sets(mark, access.element_bytes)
+        return total * LINE
+
+    def _between_uses(self, working_set: Array) -> Array:
         """(levels, rows) bytes touched by one iteration of the first loop at or below a level that iterates."""
         out = np.zeros((self.depth + 1, self.rows), np.float32)
         for loop in reversed(range(self.depth)):
-            out[loop] = np.where(self.extents[loop] > 1, self.working_set[loop + 1], out[loop + 1])
+            out[loop] = np.where(self.extents[loop] > 1, working_set[loop + 1], out[loop + 1])
         return out
 
-    def _fit(self, capacity: float) -> Levels:
+    def _fit(self, capacity: float, uses: Array) -> Levels:
         """The outermost level whose first loop finds, at every iteration, what the one before left in the cache."""
-        return positions((self.between_uses > capacity).sum(axis=0))
+        return positions((uses > capacity).sum(axis=0))
 
     def _traffic(self, level: Levels) -> list[Array]:
         """Bytes brought into a cache for each access, whose lines come once for every run of what is inside `level`.
@@ -408,7 +421,10 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
     each = instance_cycles(view, conditions)
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
-    moved = [_total(by_access) for by_access in view.traffic]
+    moved = [
+        _total([traffic * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
+        for by_access, level in zip(view.traffic, view.fits, strict=True)
+    ]
     share = 1.0 / speedup
     work = view.instances * share
     core = work * (bound + each["overhead"])
@@ -428,6 +444,13 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "memory_cycles": memory,
         "cycles": worst + 0.3 * (parts - worst),
     }
+
+
+def _scatter(view: View, access: int, level: Levels) -> Array:
+    """How much longer lines take to come that are not next to one another: prefetchers do not follow short runs."""
+    run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
+    slower: Array = 1.0 + (CORE.scatter - 1.0) * (1.0 - np.minimum(run / CORE.stream_bytes, 1.0))
+    return slower
 
 
 def _total(parts: Sequence[Array]) -> Array:
