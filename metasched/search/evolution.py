@@ -27,6 +27,8 @@ Scored = tuple[Rows, Features]
 
 # Draws that a batch's random picks are taken from.
 EXPLORED = 64
+# An arm whose best row is predicted to be that much slower than the best of all is not tried for its own sake.
+HOPELESS = 0.4
 _PROBING = 1
 
 
@@ -185,8 +187,9 @@ class Evolution:
         return chosen + spread(pool, count - len(chosen), chosen)
 
     def _newcomers(self, pool: Pool, count: int) -> list[Candidate]:
-        """The best row of each arm that was never measured, the most promising arms first."""
-        best = [pool.best(n) for n in range(len(self.arms)) if not self.history.measured(n)]
+        """The best row of each arm that was never measured and may be good, the most promising arms first."""
+        best = [pool.best(n) for n in range(len(self.arms))]
         found = [entry for entry in best if entry is not None]
         found.sort(key=lambda entry: (-entry[0], entry[1].arm))
-        return [candidate for _, candidate in found[:count]]
+        good = [c for score, c in found if score >= HOPELESS * found[0][0]]
+        return [c for c in good if not self.history.measured(c.arm)][:count]
