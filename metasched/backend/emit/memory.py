@@ -19,6 +19,8 @@ from metasched.ir.nodes import Expr, Var
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _HOISTED = 12
+# Values of one array in memory that are kept for the next use: one used later is cheaper to read again than to spill.
+_KEPT = 16
 
 
 class Memory:
@@ -191,10 +193,10 @@ class Memory:
                 level.hoisted += 1
                 with self.text.at(depth):
                     found = self._read(storage, form, width, read)
-                level.known.loaded(array.name, place, form.const, found)
+                level.known.loaded(array.name, place, form.const, found, _HOISTED)
         if found is None:
             found = self._read(storage, form, width, read)
-        self.text.known.loaded(array.name, place, form.const, found)
+        self.text.known.loaded(array.name, place, form.const, found, _kept(storage))
         return found
 
     def _read(self, storage: Storage, form: Linear, width: int, read: int) -> Value:
@@ -273,7 +275,7 @@ class Memory:
             f"store {memory_text(dtype, write)} {text}, ptr {self.pointer(storage, form)}, align {dtype.bytes}"
         )
         place: Place = (form.terms, value.width, write, form.const % max(write, 1))
-        self.text.known.stored(storage.array.name, place, form.const, value)
+        self.text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
 
     def _register_store(self, storage: Storage, form: Linear, value: Value) -> None:
         """A store to a register array: never masked, because a masked store would keep the array in memory."""
@@ -311,6 +313,10 @@ class Memory:
             f"i32 {dtype.bytes}, {mask_text})"
         )
         self.text.known.forget(storage.array.name)
+
+
+def _kept(storage: Storage) -> int:
+    return storage.array.size if storage.array.kind is ArrayKind.REGISTER else _KEPT
 
 
 def _stored(dtype: DType) -> DType:

@@ -42,14 +42,18 @@ class Known:
         values = None if found is None else found.get(place)
         return None if values is None else values.get(offset)
 
-    def loaded(self, array: str, place: Place, offset: int, value: Value) -> None:
-        self.loads.setdefault(array, {}).setdefault(place, {})[offset] = value
+    def loaded(self, array: str, place: Place, offset: int, value: Value, most: int) -> None:
+        """A read; `most` values are kept of a place, the latest ones."""
+        values = self.loads.setdefault(array, {}).setdefault(place, {})
+        values[offset] = value
+        if len(values) > most:
+            del values[next(iter(values))]
 
-    def stored(self, array: str, place: Place, offset: int, value: Value) -> None:
+    def stored(self, array: str, place: Place, offset: int, value: Value, most: int) -> None:
         """A write: what it may overlap is forgotten."""
         values = self.loads.get(array, {}).get(place, {})
-        values[offset] = value
         self.loads[array] = {place: values}
+        self.loaded(array, place, offset, value, most)
 
     def forget(self, array: str) -> None:
         self.loads.pop(array, None)
