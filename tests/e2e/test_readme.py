@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def python_blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+BLOCKS = python_blocks(ROOT / "README.md")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
     pytest.param(text, id=f"{page.name}: {text.split('[')[0]}")
@@ -21,9 +27,10 @@ PROGRAMS = [
 
 
 def run(code: str, folder: Path) -> str:
-    """What a script prints, run in an empty folder as a user would."""
+    """What a script prints, run in a folder with the examples, as a user would."""
     script = folder / "pasted.py"
     script.write_text(code, encoding="utf-8")
+    shutil.copytree(ROOT / "examples", folder / "examples")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=folder,
@@ -45,6 +52,13 @@ def test_every_example_runs_in_order(tmp_path: Path) -> None:
     out = run("\n".join(BLOCKS), tmp_path)
     assert "trace 1 of dense_relu" in out
     assert (tmp_path / "metasched.db").exists()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
+def test_the_examples_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
+    blocks = python_blocks(page)
+    if blocks:
+        run("\n".join(blocks), tmp_path)
 
 
 @pytest.mark.parametrize("text", PROGRAMS)
