@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -47,3 +51,36 @@ def test_every_arm_has_the_same_features(arms: SpaceArms) -> None:
         assert np.isfinite(features).all()
         assert arm.feature_program.fallbacks == 0
         assert sorted(n for group in arm.groups for n in group) == list(range(len(arm.columns)))
+
+
+PROPOSE = """
+import numpy as np, sys
+import metasched as ms
+from metasched.cost.model import CostModel
+from metasched.search.arms import SpaceArms
+from metasched.search.evolution import Evolution, EvolutionConfig
+from metasched.search.space_protocol import Observation
+
+arms = SpaceArms(ms.space(ms.parse_program(sys.argv[1])), ms.Target.parse(sys.argv[2]))
+search = Evolution(arms.arms, CostModel(threads=int(sys.argv[3])), 0, EvolutionConfig(population=256, generations=2))
+for batch in range(2):
+    found = search.propose(8)
+    search.observe([Observation(c, 1e-3 * (1 + n % 3)) for n, c in enumerate(found)])
+    print([arms.trace(c) for c in found])
+"""
+
+
+def test_proposals_are_the_same_in_every_process_and_with_every_number_of_threads() -> None:
+    target = str(ms.Target.detect(threads=2))
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", PROPOSE, TEXT, target, threads],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed, threads in (("1", "1"), ("2", "2"))
+    ]
+    assert said[0] == said[1]
+    assert "trace 1 of dense_relu" in said[0]
