@@ -48,11 +48,11 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Repair:
-    """A decision that replay changed. `before` is None when there was none."""
+    """A decision that replay changed. `before` is None when there was none, `after` when nothing asked for it."""
 
     address: str
     before: Decision | None
-    after: Decision
+    after: Decision | None
 
 
 class Handler(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
-from metasched.schedule.handlers import Policy, Record, Replay
+from metasched.schedule.handlers import Policy, Record, Repair, Replay
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.schedule.values import BlockRV, LoopRV
@@ -58,11 +58,13 @@ def rerun(
     replay = Replay(decisions.decisions, policy, Record(seed))
     schedule = Schedule(program, handler=replay)
     fn(schedule)
-    if policy is Policy.STRICT and replay.leftover():
+    leftover = replay.leftover()
+    if policy is Policy.STRICT and leftover:
         raise ScheduleError(
             getattr(fn, "__name__", "module"),
-            f'the trace decides "{replay.leftover()[0]}", which the module never asked for',
+            f'the trace decides "{leftover[0]}", which the module never asked for',
             hint="the module has changed since; use Policy.REPAIR to drop such decisions",
         )
-    schedule.repairs = replay.repairs
+    dropped = [Repair(address, replay.decisions[address], None) for address in leftover]
+    schedule.repairs = [*replay.repairs, *dropped]
     return schedule

@@ -39,6 +39,11 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: IntExpr) -> Non
 
 
 def _find(ctx: Context, target: str) -> Block | For:
-    if any(b.name == target for b in query.blocks(ctx.func)):
-        return ctx.block(OP, target)
-    return ctx.loop(OP, target)
+    for stmt in query.walk_stmts(ctx.func.body):
+        if (isinstance(stmt, Block) and stmt.name == target) or (isinstance(stmt, For) and stmt.var == target):
+            return stmt
+    raise ScheduleError(
+        OP,
+        f"there is no block or loop `{target}` any more",
+        hint="an earlier step inlined, split, fused or moved it; use the handles that step returned",
+    )

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
+from schedules import loops_of, schedule
+
+from metasched.ir.nodes import LoopKind
+from metasched.schedule.analysis import BlockInfo, describe_block
+from metasched.schedule.handlers import Record, Symbolic
+
+DIVIDING = """
+program dividing[N=6](A: f32[N], I: i64[N]) -> C: f32[N]:
+    half: H[i] = A[i] / 2
+    odd:  O[i] = exp(H[i]) + sqrt(H[i])
+    last: C[i] = O[i] if I[i] % 2 == 0 else O[N - 1 - i]
+"""
+
+
+def described(text: str, block: str) -> BlockInfo:
+    return describe_block(schedule(text).func, block)
+
+
+def test_a_reduction() -> None:
+    info = described(DENSE_RELU, "dense")
+    assert info.reduces
+    assert info.initialises
+    assert not info.output
+    assert not info.elementwise
+    assert info.trivial
+    assert [(it.name, it.reduces, it.extent, it.loops) for it in info.iters] == [
+        ("i", False, 11, ("i",)),
+        ("j", False, 9, ("j",)),
+        ("k", True, 7, ("k",)),
+    ]
+    assert [it.name for it in info.spatial] == ["i", "j"]
+    assert [it.name for it in info.reduction] == ["k"]
+    assert (info.instances, info.size(info.spatial)) == (11 * 9 * 7, 99)
+    assert [(r.buffer, r.uses) for r in info.reads] == [
+        ("A", (frozenset("i"), frozenset("k"))),
+        ("B", (frozenset("k"), frozenset("j"))),
+    ]
+    assert info.reads[0].iters == frozenset("ik")
+    assert (info.readers, info.sources) == (("relu",), ())
+    assert info.kinds == (LoopKind.SERIAL,) * 3
+
+
+def test_what_writes_an_output() -> None:
+    info = described(DENSE_RELU, "relu")
+    assert info.output
+    assert info.elementwise
+    assert not info.reduces
+    assert (info.readers, info.sources) == ((), ("dense",))
+    assert info.loops == ("i_relu", "j_relu")
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "elementwise"),
+    [
+        (ROWS, "apart", True),  # a row statistic used for each element
+        (STENCIL, "double", True),
+        (STENCIL, "sum3", False),  # its neighbours
+        (CONV, "pad", False),  # shifted
+        (RELU_PAD_MATMUL, "pad", True),
+        (DIVIDING, "last", False),  # backwards
+    ],
+)
+def test_elementwise(text: str, block: str, elementwise: bool) -> None:
+    assert described(text, block).elementwise is elementwise
+
+
+def test_conditions_functions_and_divisions() -> None:
+    assert described(CONV, "pad").conditional
+    assert not described(DENSE_RELU, "relu").conditional
+    assert described(DIVIDING, "odd").calls == ("exp", "sqrt")
+    assert [described(DIVIDING, b).divides for b in ("half", "odd", "last")] == [True, False, True]
+
+
+def test_a_scheduled_block_is_not_trivial() -> None:
+    sch = schedule()
+    i, j, _ = loops_of(sch, "dense")
+    i0, i1 = sch.split(i, [None, 4])
+    sch.reorder(i0, j, i1)
+    sch.parallel(i0)
+    info = describe_block(sch.func, "dense")
+    assert not info.trivial
+    assert info.loops == ("i_0", "j", "i_1", "k")
+    assert info.kinds[0] is LoopKind.PARALLEL
+    assert info.iters[0].loops == ("i_0", "i_1")
+    assert [it.name for it in info.iter_of("i_1")] == ["i"]
+    assert describe_block(sch.func, "relu").trivial
+
+
+def test_a_fused_loop_drives_several_variables() -> None:
+    sch = schedule()
+    i, j, _ = loops_of(sch, "dense")
+    fused = sch.fuse(i, j)
+    info = sch.describe(sch.get_block("dense"))
+    assert [it.name for it in info.iter_of(sch.name_of(fused))] == ["i", "j"]
+
+
+def test_a_decomposed_reduction_no_longer_initialises() -> None:
+    sch = schedule()
+    sch.decompose_reduction(sch.get_block("dense"), loops_of(sch, "dense")[2])
+    info = sch.describe(sch.get_block("dense"))
+    assert info.reduces
+    assert not info.initialises
+
+
+def test_extents_that_depend_on_tile_sizes() -> None:
+    sch = schedule(RELU_PAD_MATMUL, handler=Symbolic(Record(0)))
+    *_, k = loops_of(sch, "matmul")
+    k0, _ = sch.split(k, sch.sample_tile(k))
+    partial = sch.rfactor(k0)
+    info = sch.describe(partial)
+    assert None in [it.extent for it in info.iters]
+    assert info.instances is None
+    assert info.size(tuple(it for it in info.iters if it.extent is not None)) == 12
+
+
+def test_a_block_that_is_gone() -> None:
+    with pytest.raises(KeyError):
+        describe_block(schedule().func, "nothing")

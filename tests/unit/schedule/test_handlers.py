@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+from schedules import fails, loops_of, schedule
+
+from metasched.errors import NondeterministicModule
+from metasched.lang.instructions import HOLE
+from metasched.schedule.distributions.categorical import Categorical
+from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.handlers import FREE, Forced, Policy, Record, Repair, Replay, Site, Symbolic
+from metasched.schedule.schedule import Schedule
+
+LANES = Site("lanes", "sample_categorical", Categorical((4, 8), (0.5, 0.5)))
+HOW = Site("how", "choose", Choice(("a", "b", "c")))
+
+
+def test_recording_draws_from_the_prior() -> None:
+    drawn = {Record(seed).decide(HOW) for seed in range(40)}
+    assert drawn == {"a", "b", "c"}
+    assert Record(3).decide(LANES) == Record(3).decide(LANES)
+
+
+def test_replaying_takes_what_is_given() -> None:
+    replay = Replay({"lanes": 8, "never": 1}, Policy.STRICT, Record(0))
+    assert replay.decide(LANES) == 8
+    assert replay.leftover() == ["never"]
+    assert replay.repairs == []
+
+
+def test_strict_replaying_raises() -> None:
+    with fails('sample_categorical: no decision is given for "lanes"'):
+        Replay({}, Policy.STRICT, Record(0)).decide(LANES)
+    with fails("choose: the decision \"d\" at \"how\" is not in the support (one of 'a', 'b', 'c')"):
+        Replay({"how": "d"}, Policy.STRICT, Record(0)).decide(HOW)
+
+
+def test_repairing_is_reported() -> None:
+    replay = Replay({"lanes": 5}, Policy.REPAIR, Record(0))
+    assert replay.decide(LANES) == 4
+    drawn = replay.decide(HOW)
+    assert drawn == Record(0).decide(HOW)
+    assert replay.repairs == [Repair("lanes", 5, 4), Repair("how", None, drawn)]
+
+
+def test_handlers_nest() -> None:
+    """Structure as given, numbers left free, and nothing reported for what stays open."""
+    replay = Replay({"how": "b"}, Policy.REPAIR, Symbolic(Record(0)))
+    assert replay.decide(HOW) == "b"
+    assert replay.decide(LANES) is FREE
+    assert replay.repairs == []
+
+
+def test_symbolic_leaves_numbers_free() -> None:
+    sch = schedule(handler=Symbolic(Record(0)))
+    i, j, _ = loops_of(sch, "dense")
+    outer, inner = sch.sample_tile(i, parts=2)
+    sch.split(i, [outer, inner])
+    sch.split(j, [None, sch.sample_categorical([2, 4])])
+    assert sch.context.free == {"t1", "t2"}
+    assert sch.trace.decisions == {}
+    assert "for i_0, i_1, j_0, j_1, k in grid(ceildiv(11, t1), t1, ceildiv(9, t2), t2, 7):" in str(sch)
+
+
+def test_symbolic_keeps_what_it_cannot_decide_as_a_constraint() -> None:
+    sch = schedule(handler=Symbolic(Record(0)))
+    i, *_ = loops_of(sch, "dense")
+    lanes = sch.sample_categorical([2, 4])
+    sch.split(i, [3, lanes])
+    assert [c.reason for c in sch.context.constraints] == ["split: the factors cover less than the extent of `i`"]
+
+
+def test_forcing_takes_the_prefix_and_then_the_first() -> None:
+    forced = Forced({"how": "b"}, Symbolic(Record(0)))
+    assert forced.decide(HOW) == "b"
+    assert forced.decide(Site("later", "choose", HOW.dist)) == "a"
+    assert forced.decide(LANES) is FREE
+    assert [(site.address, taken) for site, taken in forced.met] == [("how", "b"), ("later", "a")]
+
+
+def test_forcing_what_is_no_option() -> None:
+    with pytest.raises(NondeterministicModule, match='offers other options at "how": "d" is not one of'):
+        Forced({"how": "d"}, Symbolic(Record(0))).decide(HOW)
+
+
+def test_a_handler_that_decides_out_of_support() -> None:
+    class Wrong:
+        def decide(self, site: Site) -> object:
+            return (HOLE, 99)
+
+    sch: Schedule = schedule(handler=Wrong())  # type: ignore[arg-type]
+    i, *_ = loops_of(sch, "dense")
+    with fails("sample_tile: (Hole(), 99) is not in the support (1 inner factors of 11, the innermost at most 64)"):
+        sch.sample_tile(i)
+    assert len(sch.trace) == 2

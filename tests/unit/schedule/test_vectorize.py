@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from programs import DENSE_RELU
+from schedules import checked, fails, lines, loops_of, schedule
+from structural import body
+
+from metasched.schedule.handlers import Record, Symbolic
+
+ROW = """
+program row[N=13](A: f32[N]) -> C: f32[N]:
+    twice: C[i] = A[i] * 2
+"""
+
+
+@pytest.mark.parametrize("extent", [1, 7, 8, 13])
+@pytest.mark.parametrize("lanes", [1, 3, 8, 64])
+def test_any_extent_in_strips(extent: int, lanes: int) -> None:
+    sch = schedule(ROW, N=extent)
+    sch.vectorize(*loops_of(sch, "twice"), lanes=lanes)
+    assert body(sch.func).splitlines()[1] == f"vectorized({lanes}) i in {extent}:"
+    checked(sch)
+
+
+def test_around_a_reduction() -> None:
+    sch = schedule(DENSE_RELU)
+    _, j, k = loops_of(sch, "dense")
+    sch.vectorize(j, lanes=8)
+    sch.reorder(k, j)
+    checked(sch)
+
+
+def test_lanes_are_a_random_variable() -> None:
+    sch = schedule(ROW)
+    (i,) = loops_of(sch, "twice")
+    sch.vectorize(i, lanes=sch.sample_categorical([4, 8]))
+    assert lines(sch.trace)[-1] == "vectorize(i, lanes=t0)"
+    checked(sch)
+
+
+def test_free_lanes_are_constrained() -> None:
+    sch = schedule(ROW, handler=Symbolic(Record(0)))
+    (i,) = loops_of(sch, "twice")
+    sch.vectorize(i, lanes=sch.sample_categorical([4, 128]))
+    (constraint,) = sch.context.constraints
+    assert constraint.reason == "vectorize: lanes are not between 1 and 64"
+
+
+@pytest.mark.parametrize("lanes", [0, -4, 65, 1 << 20])
+def test_lanes_out_of_range(lanes: int) -> None:
+    sch = schedule(ROW)
+    with fails("vectorize: lanes are not between 1 and 64"):
+        sch.vectorize(*loops_of(sch, "twice"), lanes=lanes)
+
+
+def test_a_reduction_loop() -> None:
+    sch = schedule(DENSE_RELU)
+    message = "vectorize: loop `k` runs along a reduction of block `dense`"
+    with fails(message, "rfactor the loop first, or choose another loop"):
+        sch.vectorize(loops_of(sch, "dense")[2], lanes=4)
+
+
+def test_a_block_that_does_not_depend_on_it() -> None:
+    sch = schedule(DENSE_RELU)
+    i, j, _ = loops_of(sch, "dense")
+    sch.reverse_compute_at(sch.get_block("relu"), i)
+    sch.cache_read(sch.get_block("dense"), "A", scope="local")
+    sch.compute_at(sch.get_block("dense.A.read"), j)
+    message = "vectorize: block `dense.A.read` does not depend on loop `j`"
+    with fails(message, "vectorize a loop around fewer blocks"):
+        sch.vectorize(j, lanes=4)
+    checked(sch)
+
+
+def test_two_in_one_nest() -> None:
+    sch = schedule(DENSE_RELU)
+    i, j, _ = loops_of(sch, "dense")
+    sch.vectorize(j, lanes=4)
+    with fails("vectorize: loop `j` of the same nest is vectorized"):
+        sch.vectorize(i, lanes=4)
+    sch = schedule(DENSE_RELU)
+    i, j, _ = loops_of(sch, "dense")
+    sch.vectorize(i, lanes=4)
+    with fails("vectorize: loop `i` of the same nest is vectorized"):
+        sch.vectorize(j, lanes=4)
+
+
+def test_a_parallel_loop_inside() -> None:
+    sch = schedule(DENSE_RELU)
+    i, j, _ = loops_of(sch, "dense")
+    sch.parallel(j)
+    with fails("vectorize: loop `j` inside it is parallel"):
+        sch.vectorize(i, lanes=4)
+
+
+def test_a_loop_that_is_decided() -> None:
+    sch = schedule(DENSE_RELU)
+    _, j, _ = loops_of(sch, "dense")
+    sch.unroll(j)
+    with fails("vectorize: loop `j` is unrolled", "vectorize it before deciding how it runs"):
+        sch.vectorize(j, lanes=4)
