@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -125,7 +126,8 @@ class CompiledKernel:
         self.binary = binary
         self._code = LoadedCode(binary.code)
         self.address = self._code.address(binary.entry)
-        self._slot = _POINTER.from_address(self._code.address(runtime.SLOT))
+        slot = _POINTER.from_address(self._code.address(runtime.SLOT))
+        weakref.finalize(self, _release, self._code, slot).atexit = False
         _POINTER.from_address(self._code.address(runtime.STATE)).value = threads.state.address
         signature = ctypes.CFUNCTYPE(ctypes.c_int, *(p.ctype for p in binary.parameters), _POINTER)
         self.function: Callable[..., int] = signature(self.address)
@@ -182,18 +184,14 @@ class CompiledKernel:
 
         return call
 
-    def __del__(self) -> None:
-        slot = getattr(self, "_slot", None)
-        if slot is not None and slot.value:
-            _free(slot.value)
-            slot.value = None
 
-
-def _free(address: int) -> None:
-    free = ctypes.CDLL(None).free
-    free.argtypes = [_POINTER]
-    free.restype = None
-    free(address)
+def _release(code: LoadedCode, slot: ctypes.c_void_p) -> None:
+    """Free the workspace that a kernel kept for its next call. `code` holds the slot, and goes after this."""
+    if slot.value:
+        free = ctypes.CDLL(None).free
+        free.argtypes = [_POINTER]
+        free.restype = None
+        free(slot.value)
 
 
 def raise_status(status: int, workspace_bytes: int) -> None:
