@@ -42,14 +42,14 @@ class EvolutionConfig:
     better ones more often.
     """
 
-    population: int = 2048
+    population: int = 3072
     generations: int = 4
     probe: int = 64
-    active: int = 4
+    active: int = 3
     elite: int = 32
     mutate: float = 0.85
     cross: float = 0.4
-    explore: float = 0.1
+    explore: float = 0.2
 
     def __post_init__(self) -> None:
         if min(self.population, self.probe, self.active) < 1 or min(self.generations, self.elite) < 0:
@@ -179,7 +179,7 @@ class Evolution:
 
     def _select(self, pool: Pool, drawn: Sequence[Candidate], count: int) -> list[Candidate]:
         chosen = self._newcomers(pool, count // 2)
-        random = round(count * self.config.explore) if len(self.history) else 0
+        random = round(count * self.config.explore) if len(self.history) else count // 4
         chosen += spread(pool, count - len(chosen) - random, chosen)
         taken = set(chosen)
         new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in taken]
