@@ -39,14 +39,14 @@ class Core:
     operations: float = 2.0
     loads: float = 2.0
     stores: float = 1.0
-    operation_latency: float = 4.0
+    operation_latency: float = 5.0
     memory_round_trip: float = 9.0
     l2_bytes: float = 40.0
     l3_bytes: float = 12.0
     memory_bytes: float = 5.0
     scatter: float = 4.0
     stream_bytes: float = 512.0
-    loop_overhead: float = 2.5
+    loop_overhead: float = 1.2
     mask_overhead: float = 3.0
     branch_overhead: float = 1.5
     transfer: float = 2.0
