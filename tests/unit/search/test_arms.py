@@ -29,7 +29,7 @@ def arms() -> SpaceArms:
 
 def test_what_is_proposed_can_be_replayed_and_found_again(arms: SpaceArms) -> None:
     found = Evolution(arms.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1)).propose(8)
-    assert len({candidate.arm for candidate in found}) == min(4, len(arms.arms))
+    assert len({candidate.arm for candidate in found}) >= min(4, len(arms.arms))
     for candidate in found:
         text = arms.trace(candidate)
         assert arms.locate(text) == candidate
