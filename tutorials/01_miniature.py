@@ -250,7 +250,7 @@ def structures(module: Module, program: Program) -> Iterator[list[Line]]:
 
         def take(name: str, support: Support, forced: dict[str, Any] = forced) -> Any:
             if not support.structural:
-                return 1
+                return 1  # numbers are left open: any will do
             if name not in forced:
                 stack.extend({**forced, name: option} for option in support.options[1:])
                 forced[name] = support.options[0]

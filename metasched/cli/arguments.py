@@ -28,6 +28,15 @@ def add_program(parser: ArgumentParser) -> None:
     )
 
 
+def add_threads(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="threads of a parallel loop, at most (default: what Numba runs with)",
+    )
+
+
 def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line, for machines")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metasched.backend.target import Target
+
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
 
 
-def kernel_of(program: Program, trace_file: str | None, db: str | None) -> Kernel:
+def kernel_of(program: Program, trace_file: str | None, db: str | None, target: Target) -> Kernel:
     """The kernel of a trace in a file, or of the best one in a database; without either, the best guess.
 
     Raises:
@@ -20,7 +22,7 @@ def kernel_of(program: Program, trace_file: str | None, db: str | None) -> Kerne
     from metasched import api
 
     if trace_file is not None:
-        return api.compile(program, trace=api.parse_trace(Path(trace_file).read_text(encoding="utf-8")))
+        return api.compile(program, trace=api.parse_trace(Path(trace_file).read_text(encoding="utf-8")), target=target)
     if db is not None:
-        return api.compile(program, db=db)
-    return api.compile(program)
+        return api.compile(program, db=db, target=target)
+    return api.compile(program, target=target)

@@ -6,7 +6,8 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import add_json, add_program, params
+from metasched.backend.target import Target
+from metasched.cli.arguments import add_json, add_program, add_threads, params
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import kernel_of
 from metasched.cli.render import duration
@@ -30,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
     )
     parser.add_argument("--time", action="store_true", help="time it again, on this machine (checked first)")
+    add_threads(parser)
     add_json(parser)
 
 
@@ -54,7 +56,7 @@ def run(args: Namespace, console: Console) -> int:
     from metasched import api
 
     program = api.load_program(args.program, **params(args.params))
-    kernel = kernel_of(program, args.trace, args.db)
+    kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads))
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = Outcome(
         task=program.key,

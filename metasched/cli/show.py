@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
-from metasched.cli.arguments import UsageError, add_program, params
+from metasched.cli.arguments import UsageError, add_program, add_threads, params
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import kernel_of
 from metasched.ir.nodes import Func
@@ -25,6 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="a trace of the program; alone, shows the scheduled program")
     parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
+    add_threads(parser)
     what = parser.add_mutually_exclusive_group()
     for name, summary in (
         ("program", "the program, in the canonical form (what is shown by default)"),
@@ -63,7 +64,7 @@ def _schedule(program: Program, args: Namespace) -> str:
 
 
 def _loops(program: Program, args: Namespace) -> str:
-    return print_kernel(lower(_scheduled(program, args), Target.detect()))
+    return print_kernel(lower(_scheduled(program, args), Target.detect(args.threads)))
 
 
 def _scheduled(program: Program, args: Namespace) -> Func:
@@ -73,16 +74,16 @@ def _scheduled(program: Program, args: Namespace) -> Func:
         # The schedule is shown even where the backend could not compile it.
         trace = api.parse_trace(Path(args.trace).read_text(encoding="utf-8"))
     else:
-        trace = kernel_of(program, None, args.db).trace
+        trace = kernel_of(program, None, args.db, Target.detect(args.threads)).trace
     return trace.apply_to(program).func
 
 
 def _llvm(program: Program, args: Namespace) -> str:
-    return str(kernel_of(program, args.trace, args.db).llvm)
+    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads)).llvm)
 
 
 def _asm(program: Program, args: Namespace) -> str:
-    return str(kernel_of(program, args.trace, args.db).asm)
+    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads)).asm)
 
 
 VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {

@@ -5,11 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import DEFAULT_DATABASE, add_json, add_program, params, positive
+from metasched.backend.target import Target
+from metasched.cli.arguments import DEFAULT_DATABASE, add_json, add_program, add_threads, params, positive
 from metasched.cli.command import Command, Console
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures
 from metasched.search.progress import Progress
+from metasched.search.strategies import StrategyName
 
 if TYPE_CHECKING:
     from metasched.api import Kernel
@@ -28,6 +30,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
     )
     parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
+    names = [strategy.value for strategy in StrategyName]
+    parser.add_argument("--strategy", choices=names, default=names[0], help="how to search (default: %(default)s)")
+    add_threads(parser)
     parser.add_argument("--seed", type=int, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
 
@@ -45,7 +50,16 @@ def run(args: Namespace, console: Console) -> int:
         view(progress)
 
     try:
-        kernel = api.tune(program, trials=args.trials, db=args.db, rules=args.rules, seed=args.seed, progress=watch)
+        kernel = api.tune(
+            program,
+            trials=args.trials,
+            db=args.db,
+            rules=args.rules,
+            seed=args.seed,
+            strategy=args.strategy,
+            target=Target.detect(args.threads),
+            progress=watch,
+        )
     finally:
         view.close()
     if args.json:
@@ -53,6 +67,7 @@ def run(args: Namespace, console: Console) -> int:
     else:
         console.print(summary(program.key, kernel, last))
         settings = "".join(f" -D {key}={value}" for key, value in args.params)
+        settings += f" --threads {args.threads}" if args.threads else ""
         console.print(
             f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
         )
