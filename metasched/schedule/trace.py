@@ -124,26 +124,28 @@ class Trace:
             if needless and used.isdisjoint(instruction.outputs):
                 continue
             used -= set(instruction.outputs)
-            for value in (*instruction.args, *(v for _, v in instruction.kwargs), instruction.decision):
+            for value in (*instruction.args, *(v for _, v in instruction.kwargs)):
                 used |= _labels(value)
             kept.append(instruction)
         return replace(self, data=replace(self.data, instructions=tuple(reversed(kept))))
 
     def canonical(self) -> Trace:
-        """With handles renamed in order of appearance: equal traces up to renaming become equal."""
+        """With handles renamed in order of appearance: equal traces up to renaming become equal.
+
+        Decisions stay: a location is the name of a loop in the program, and no handle.
+        """
         names: dict[str, str] = {}
         out = []
         for number, instruction in enumerate(self.instructions):
             args = tuple(_renamed(v, names) for v in instruction.args)
             kwargs = tuple((k, _renamed(v, names)) for k, v in instruction.kwargs)
-            decision = _renamed(instruction.decision, names)  # type: ignore[arg-type]
             outputs = tuple(f"h{number}_{n}" for n in range(len(instruction.outputs)))
             names.update(zip(instruction.outputs, outputs, strict=True))
-            out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs, decision=decision))  # type: ignore[arg-type]
+            out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs))
         return replace(self, data=replace(self.data, instructions=tuple(out)))
 
 
-def _labels(value: Value | Decision) -> set[str]:
+def _labels(value: Value) -> set[str]:
     if isinstance(value, Ref):
         return {value.name}
     if isinstance(value, Expr):
