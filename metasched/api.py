@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from metasched.backend.kernel import Kernel, Origin
+import metasched.backend.numba_typing  # noqa: F401 -- tells Numba what a Kernel is
 from metasched.backend.compiled import build
+from metasched.backend.kernel import Kernel, Origin
 from metasched.backend.reference import reference
 from metasched.backend.target import Target
 from metasched.database.base import Missing, open_database

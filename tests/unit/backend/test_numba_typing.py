@@ -1,0 +1,52 @@
+"""A kernel inside `@njit` code: as a global, a closure and an argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import metasched as ms
+
+PROGRAM = "program add[N=37](A: f32[N], B: f32[N]) -> C: f32[N]:\n    C[i] = A[i] + B[i]\n"
+
+
+def arrays(count: int = 37) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return rng.random(count, np.float32), rng.random(count, np.float32)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> ms.Kernel:
+    return ms.compile(ms.parse_program(PROGRAM), target=ms.Target.detect(threads=1))
+
+
+def test_a_closure(kernel: ms.Kernel) -> None:
+    @numba.njit
+    def twice(a: Any, b: Any) -> Any:
+        return kernel.numba(kernel.numba(a, b), b)
+
+    a, b = arrays()
+    np.testing.assert_array_equal(twice(a, b), (a + b) + b)
+
+
+def test_an_argument(kernel: ms.Kernel) -> None:
+    @numba.njit
+    def apply(k: Any, a: Any, b: Any, c: Any) -> None:
+        k.numba_into(a, b, c)
+
+    a, b = arrays()
+    c = np.zeros_like(a)
+    apply(kernel, a, b, c)
+    np.testing.assert_array_equal(c, a + b)
+
+
+def test_another_shape_is_an_error_there_too(kernel: ms.Kernel) -> None:
+    @numba.njit
+    def once(a: Any, b: Any) -> Any:
+        return kernel.numba(a, b)
+
+    with pytest.raises(ms.KernelError, match="another shape"):
+        once(*arrays(36))
