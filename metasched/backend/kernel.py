@@ -36,8 +36,8 @@ class Kernel:
     a hidden copy. An output may not overlap another argument. A call releases the GIL, and several threads may call
     one kernel at once. Several outputs are returned as a tuple, and given as one.
 
-    `numba` and `numba_into` are for `@njit` code: `kernel.numba(A, B)` allocates its result, `kernel.numba_into(A, B, D)`
-    does not.
+    `numba` and `numba_into` are for `@njit` code: `kernel.numba(A, B)` allocates its result, and
+    `kernel.numba_into(A, B, D)` does not.
     """
 
     def __init__(
