@@ -21,7 +21,9 @@ def run(options: Options) -> Iterator[Result]:
         sides = compare(WORKLOAD, {OURS: trace}, PEERS, options.threads)
         times.append(sides)
         for peer in PEERS:
-            yield line(f"{WORKLOAD} seed {seed}", peer, sides[OURS].median, sides[peer].median, options, trials)
+            spreads = {"ours_spread": sides[OURS].spread, "peer_spread": sides[peer].spread}
+            case = f"{WORKLOAD} seed {seed}"
+            yield line(case, peer, sides[OURS].median, sides[peer].median, options, trials) | spreads
     for peer in PEERS:
         ours = statistics.median(sides[OURS].median for sides in times)
         theirs = statistics.median(sides[peer].median for sides in times)

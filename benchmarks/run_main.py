@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 import metasched as ms
-from benchmarks.sides import OURS, SideTime, blas_name, compare
+from benchmarks.sides import OURS, UNSTEADY, SideTime, blas_name, compare
 from benchmarks.tuning import program
 from benchmarks.workloads import WORKLOADS
 from metasched.cli.command import Console
@@ -50,12 +50,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     start = time.perf_counter()
     rows = [["", "naive Numba", "/ ours", "NumPy", "/ ours", "metasched", "GFLOP/s"]]
+    unsteady: list[str] = []
     for name in WORKLOADS:
         trace = tune(name, args.trials, args.db, args.threads)
-        rows.append(row(name, compare(name, {OURS: trace}, PEERS, args.threads)))
+        sides = compare(name, {OURS: trace}, PEERS, args.threads)
+        rows.append(row(name, sides))
+        unsteady += [f"{side} on {name}" for side, timed in sides.items() if timed.spread > UNSTEADY]
     print()
     print(table(rows, "<>>>>>>"))
     print(f"\n{args.threads} threads; medians, each side in its own process. A ratio above 1: metasched is faster.")
+    if unsteady:
+        print(
+            f"The machine was busy: times of the same kernel differ by over {UNSTEADY - 1:.0%} ({', '.join(unsteady)})."
+        )
     print(f"NumPy: {blas_name()}. Naive Numba, njit(parallel=True, fastmath=True):\n    {NAIVE}")
     print(f"{time.perf_counter() - start:.0f} s in all.")
     return 0

@@ -34,6 +34,14 @@ class SideTime:
     median: float
     blocks: tuple[float, ...]
 
+    @property
+    def spread(self) -> float:
+        """The slowest block over the fastest: near 1 on a quiet machine."""
+        return max(self.blocks) / min(self.blocks)
+
+
+UNSTEADY = 1.25  # a spread beyond which a comparison is to be repeated on a quieter machine
+
 
 class SideProcess:
     """A running side. `measure` gives the samples of one block, in seconds per call."""
