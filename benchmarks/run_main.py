@@ -26,6 +26,7 @@ NAIVE = "for i in prange(N): for j in range(M): acc = 0; for k in range(K): acc 
 
 def tune(name: str, trials: int, db: str, threads: int) -> str:
     view = choose_view(Console(), as_json=False)
+    view.begin(program(name).key)
     try:
         target = ms.Target.detect(threads=threads)
         kernel = ms.tune(program(name), trials=trials, db=db, target=target, progress=view)

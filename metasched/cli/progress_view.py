@@ -13,10 +13,13 @@ from metasched.cli.render import progress_line
 from metasched.search.progress import Progress
 
 _ERASE_TO_END = "\x1b[K"
+STARTING = "making its space, starting workers, computing what is right ..."
 
 
 class ProgressView(Protocol):
-    """Told of every finished measurement, and of the end."""
+    """Told of the start, of every finished measurement, and of the end."""
+
+    def begin(self, task: str) -> None: ...
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -31,8 +34,13 @@ class LiveLine:
     width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
     _drawn: bool = False
 
+    def begin(self, task: str) -> None:
+        self._draw(f"{task}  {STARTING}")
+
     def __call__(self, progress: Progress) -> None:
-        line = progress_line(progress)
+        self._draw(progress_line(progress))
+
+    def _draw(self, line: str) -> None:
         room = self.width() - 1
         if len(line) > room:
             line = line[: max(room - 1, 0)] + "…"
@@ -55,6 +63,9 @@ class Lines:
     now: Callable[[], float] = time.monotonic
     _last: float | None = None
 
+    def begin(self, task: str) -> None:
+        self.console.note(f"{task}  {STARTING}")
+
     def __call__(self, progress: Progress) -> None:
         now = self.now()
         if self._last is None or now - self._last >= self.every_s or progress.trials >= progress.total:
@@ -71,6 +82,9 @@ class JsonLines:
 
     console: Console
     event: str = field(default="progress")
+
+    def begin(self, task: str) -> None:
+        """Nothing has happened yet."""
 
     def __call__(self, progress: Progress) -> None:
         self.console.print_json(

@@ -49,6 +49,7 @@ def run(args: Namespace, console: Console) -> int:
         last = progress
         view(progress)
 
+    view.begin(program.key)
     try:
         kernel = api.tune(
             program,

@@ -61,10 +61,13 @@ class Terminal(io.StringIO):
 def test_live_line_rewrites_itself_and_never_wraps() -> None:
     err = Terminal()
     view = LiveLine(Console(io.StringIO(), err), width=lambda: 40)
+    view.begin("dense")
     view(STARTING)
     view(RUNNING)
     view.close()
-    first, second = err.getvalue().removesuffix("\n").split("\r")[1:]
+    begun, first, second = err.getvalue().removesuffix("\n").split("\r")[1:]
+    assert begun.startswith("dense  making its space")
+    assert len(begun.removesuffix("\x1b[K")) <= 39
     assert first.startswith("dense  1/64")
     assert len(second.removesuffix("\x1b[K")) <= 39
 
