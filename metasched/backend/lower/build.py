@@ -1,15 +1,18 @@
 """From a `Func` to a nest: iteration variables become their bindings, loops of one iteration vanish.
 
-A parallel loop inside another runs serially. Guards that are always true are dropped; a constant extent is required.
+One that a guard shares with spatial loops stays where only a reduction uses it: without it the guard would not say any
+more that it leaves out terms of a sum, rather than elements. A parallel loop inside another runs serially. Guards that
+are always true are dropped; a constant extent is required.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, loads, many
 from metasched.errors import BuildError
+from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, prove, simplify, substitute
 from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import (
@@ -82,7 +85,7 @@ def _loop(loop: For, context: _Context) -> Nest:
     limit = _limit(loop.annotations, context.limit)
     if extent == 0:
         return Many(())
-    if extent == 1:
+    if extent == 1 and not _leaves_out_terms(loop):
         inner = replace(context, values={**context.values, loop.var: ZERO}, limit=limit)
         return _stmt(loop.body, inner)
     kind = LoopKind.SERIAL if loop.kind is LoopKind.PARALLEL and context.parallel else loop.kind
@@ -101,12 +104,29 @@ def _loop(loop: For, context: _Context) -> Nest:
 _VECTOR = LoopKind.VECTORIZED
 
 
-def _block(block: Block, context: _Context) -> Nest:
-    bindings = [simplify(substitute(b, context.values)) for b in block.bindings]
-    values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
+def _leaves_out_terms(loop: For) -> bool:
+    """Whether some guard is about elements and terms of a sum at once, and about terms by this loop."""
+    for block in query.blocks_under(loop):
+        reduced, spatial = _driving(block, block.bindings)
+        if block.init is not None and loop.var in reduced - spatial:
+            used = [free_vars(guard) for guard in block.guards]
+            if any(loop.var in names and names & spatial for names in used):
+                return True
+    return False
+
+
+def _driving(block: Block, bindings: Sequence[Expr]) -> tuple[frozenset[str], frozenset[str]]:
+    """The loops that reduction iterations use, and those that spatial ones use."""
     kinds = list(zip(block.iters, bindings, strict=True))
     reduced = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.REDUCE))
     spatial = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.SPATIAL))
+    return reduced, spatial
+
+
+def _block(block: Block, context: _Context) -> Nest:
+    bindings = [simplify(substitute(b, context.values)) for b in block.bindings]
+    values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
+    reduced, spatial = _driving(block, bindings)
     value = _fold(substitute(block.store.value, values), context.ranges)
     assign = Assign(
         block.name,

@@ -11,8 +11,9 @@ from metasched.ir.nodes import Block, Expr, For, IterKind, Seq, Stmt, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.nest import simplify_sides
-from metasched.schedule.rewrite.parts import loops_of, reduction, spatial
+from metasched.schedule.rewrite.parts import common_loops, loops_of, readers, reduction, spatial
 
 OP = "decompose_reduction"
 
@@ -29,7 +30,8 @@ def decompose_reduction(ctx: Context, block: BlockName, loop: LoopName) -> Block
 
     Requires:
         The loop is around the block, no loop of the reduction is outside it, and none of the loops that the
-        initialisation needs is used by the reduction, too.
+        initialisation needs is used by the reduction, too. Nothing is computed again in another iteration of the loop
+        or of one inside, as after compute_at.
 
     Rewrite:
         for i, k in grid(8, 64):                     for i in 8:
@@ -39,6 +41,7 @@ def decompose_reduction(ctx: Context, block: BlockName, loop: LoopName) -> Block
     """
     update, target = ctx.block(OP, block), ctx.loop(OP, loop)
     _require_legal(ctx, update, target)
+    _require_computed_once(ctx, update, target)
     initial = _initial_nest(ctx, update, target)
     func = query.replace_stmt(ctx.func, update, replace(update, init=None))
     target = query.find_loop(func, loop)
@@ -81,6 +84,28 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
             (update.name, mixed[0]),
             "decompose before fusing them",
         )
+
+
+def _require_computed_once(ctx: Context, update: Block, loop: For) -> None:
+    """Raise unless the iterations of the loop, and of those inside, complete different elements.
+
+    What is computed again is computed where it is read: only loops around a reader can do it.
+    """
+    above = query.loops_above(ctx.func, update.name)
+    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, update.store.buffer)]
+    shared = max((common_loops(above, path) for path in paths), key=len, default=())
+    if all(x.var != loop.var for x in shared):
+        return
+    try:
+        completed_spans(ctx, OP, update, shared)
+    except ScheduleError:
+        raise ScheduleError(
+            OP,
+            f"iterations of loop `{shared[-1].var}` may compute elements of `{update.store.buffer}` again, and would go "
+            f"on from the sums that are there",
+            (update.name, shared[-1].var),
+            f"choose a loop inside `{shared[-1].var}`",
+        ) from None
 
 
 def _spatial_loops(block: Block) -> frozenset[str]:

@@ -532,3 +532,18 @@ def test_a_scalar_argument_may_be_negative() -> None:
         ran = run_lir(kernel, [x], {"limit": n})
         np.testing.assert_array_equal(ran.data["Y"], np.where(np.arange(6) < n, x, 7))
         np.testing.assert_array_equal(ran.data["Y"], reference(f)(x, n))
+
+
+@pytest.mark.parametrize("outer", [1, 2], ids=["one loop", "two loops"])
+def test_the_start_of_an_element_all_of_whose_terms_are_left_out(outer: int) -> None:
+    """Partial sums of three terms over eight: five of them are empty, also where the loops over terms vanish."""
+    names = [f"k{n}" for n in range(outer)]
+    at = v("p")
+    for name in names:
+        at = v(name) * 8 + at
+    terms = {"p": (8, v("p")), **{name: (1, v(name)) for name in names}}
+    store = Store("T", (v("p"),), ld("A", at))
+    partial = block("rf", terms, store, guards=(at < 3,), reduce=tuple(names))
+    copy = block("copy", {"p": (8, v("p"))}, Store("S", (v("p"),), ld("T", v("p"))))
+    nest = loops([*((name, 1) for name in names), ("p", 8)], partial)
+    agrees(func("f", [buf("A", 3)], [buf("S", 8)], [buf("T", 8)], nest, serial(copy)))

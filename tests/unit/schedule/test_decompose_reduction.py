@@ -3,9 +3,11 @@ from __future__ import annotations
 from programs import DENSE_RELU, ROWS
 from structural import body, refused, same, split, start, vector
 
+from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.fuse import fuse
 from metasched.schedule.primitives.reorder import reorder
+from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 
 
 def test_before_the_reduction_loop() -> None:
@@ -90,3 +92,30 @@ def test_a_loop_over_elements_and_reduction() -> None:
     fused = fuse(ctx, "j", "k")
     with refused("loop `j_k` is over both the elements and the reduction of `dense`"):
         decompose_reduction(ctx, "dense", fused)
+
+
+def test_elements_that_readers_have_computed_again() -> None:
+    ctx = start(SHIFTED)
+    compute_at(ctx, "total", "i_next")
+    with refused(
+        "iterations of loop `i_next` may compute elements of `T` again, and would go on from the sums that are there"
+    ):
+        decompose_reduction(ctx, "total", "i_next")
+    before = ctx.func
+    decompose_reduction(ctx, "total", "i_total")
+    same(before, ctx.func)
+
+
+def test_elements_that_readers_take_once() -> None:
+    ctx = start(DENSE_RELU)
+    reverse_compute_at(ctx, "relu", "i")
+    before = ctx.func
+    decompose_reduction(ctx, "dense", "i")
+    same(before, ctx.func)
+
+
+SHIFTED = """
+program shifted[N=5, K=4](A: f32[N, K]) -> C: f32[N]:
+    total: T[i] = sum[k](A[i, k])
+    next:  C[i] = T[i] + T[(i + 1) % N]
+"""
