@@ -101,8 +101,8 @@ def _require_computed_once(ctx: Context, update: Block, loop: For) -> None:
     except ScheduleError:
         raise ScheduleError(
             OP,
-            f"iterations of loop `{shared[-1].var}` may compute elements of `{update.store.buffer}` again, and would go "
-            f"on from the sums that are there",
+            f"iterations of loop `{shared[-1].var}` may compute elements of `{update.store.buffer}` again, and would "
+            "go on from the sums that are there",
             (update.name, shared[-1].var),
             f"choose a loop inside `{shared[-1].var}`",
         ) from None
