@@ -95,7 +95,7 @@ def tune(
     where = target if target is not None else Target.detect()
     source = _source(rules, space)
     job = Job(program, str(where), where.threads, trials, seed)
-    name = StrategyName(strategy)
+    name = _strategy(strategy)
 
     def open_runner() -> LocalRunner:
         runner = LocalRunner(RunnerSettings(threads=where.threads), inputs)
@@ -115,6 +115,13 @@ def tune(
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
     return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
+
+
+def _strategy(name: str) -> StrategyName:
+    known = {s.value: s for s in StrategyName}
+    if name not in known:
+        raise MetaschedError(f'there is no strategy "{name}"; there are {", ".join(known)}')
+    return known[name]
 
 
 def compile(  # noqa: A001
@@ -154,7 +161,7 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
 
 
 def _best_record(program: Program, db: str, target: Target) -> Record:
-    key = TaskKey(program.structural_hash(), str(target), target.threads, code_version())
+    key = TaskKey(program.named_hash(), str(target), target.threads, code_version())
     with open_database(db, Missing.RAISE) as database:
         record = database.best(key)
     if record is None:

@@ -18,8 +18,8 @@ class DatabaseError(MetaschedError):
 class TaskKey:
     """What measurements have to share to be compared and reused.
 
-    `program_hash` is the program's structural hash, `target` the text of the target, `code_version` that of the
-    code generator (see `code_version`).
+    `program_hash` is that of the program with its names, which traces mention; `target` the text of the target,
+    `code_version` that of the code generator (see `code_version`).
     """
 
     program_hash: str

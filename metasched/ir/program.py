@@ -23,6 +23,7 @@ from metasched.ir.nodes import (
     Select,
     Stmt,
 )
+from metasched.ir.printer import print_func
 from metasched.ir.source import ProgramDef as ProgramDef
 from metasched.ir.source_printer import print_params, print_program
 
@@ -71,6 +72,10 @@ class Program:
     def structural_hash(self) -> str:
         """A hash (SHA-256, 64 hex digits) of the IR that no renaming changes."""
         return hashlib.sha256(_canonical(self.func).encode()).hexdigest()
+
+    def named_hash(self) -> str:
+        """A hash of the IR, its names and the parameters: equal where a trace of one program applies to the other."""
+        return hashlib.sha256(f"{self.key}\n{_canonical(self.func)}\n{print_func(self.func)}".encode()).hexdigest()
 
     def __str__(self) -> str:
         return print_program(self.definition)

@@ -36,7 +36,7 @@ class Job:
 
     @property
     def key(self) -> TaskKey:
-        return TaskKey(self.program.structural_hash(), self.target, self.threads, code_version())
+        return TaskKey(self.program.named_hash(), self.target, self.threads, code_version())
 
 
 @dataclass(frozen=True)

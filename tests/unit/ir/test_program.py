@@ -45,6 +45,16 @@ def test_renaming_does_not_change_the_structural_hash() -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new"), [("relu:", "act:"), ("dense_relu", "d"), ("i,", "u,"), ("K", "Q"), ("C[", "T[")]
+)
+def test_a_trace_applies_to_programs_of_the_same_names_only(old: str, new: str) -> None:
+    program, renamed = parse_program(DENSE), parse_program(DENSE.replace(old, new))
+    assert renamed.structural_hash() == program.structural_hash()
+    assert renamed.named_hash() != program.named_hash()
+    assert parse_program(DENSE).named_hash() == program.named_hash()
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("N=16", "N=17"),
