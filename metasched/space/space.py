@@ -142,7 +142,7 @@ class Space:
         run = self._run(Forced(branch.prefix, _LeaveFree()))
         self._require_same(branch, run)
         self._found.append(run)
-        self._stack.extend(reversed(_branches(run, len(branch.prefix))))
+        self._stack.extend(_branches(run, len(branch.prefix)))
         return True
 
     def _require_same(self, branch: _Branch, run: _Run) -> None:
@@ -256,7 +256,7 @@ class Space:
 
 
 def _branches(run: _Run, decided: int) -> list[_Branch]:
-    """What differs first at a `choose` beyond those already decided."""
+    """What differs first at a `choose` beyond those already decided; the next in the order of the options last."""
     out: list[_Branch] = []
     chooses = [(site, taken) for site, taken in run.met if site.op != LOCATION]
     lines = {i.address: n for n, i in enumerate(run.instructions) if i.address is not None}
@@ -264,5 +264,5 @@ def _branches(run: _Run, decided: int) -> list[_Branch]:
         head = {site.address: taken for site, taken in chooses[:position]}
         site, taken = chooses[position]
         steps = run.instructions[: lines[site.address]]
-        out.extend(_Branch({**head, site.address: o}, steps) for o in site.dist.options() if o != taken)
+        out.extend(_Branch({**head, site.address: o}, steps) for o in reversed(site.dist.options()) if o != taken)
     return out

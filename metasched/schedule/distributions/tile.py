@@ -174,6 +174,8 @@ def divisors(value: int) -> npt.NDArray[np.int64]:
 
 def _random_divisor(rng: np.random.Generator, values: Rows, cap: int) -> Rows:
     """A divisor of each value, at most `cap`, uniformly. Cost: one Python step per distinct value."""
+    if not len(values):
+        return values
     unique, inverse = np.unique(values, return_inverse=True)
     tables = [d[d <= cap] for d in (divisors(int(v)) for v in unique)]
     counts = np.array([len(t) for t in tables])
@@ -185,6 +187,8 @@ def _random_divisor(rng: np.random.Generator, values: Rows, cap: int) -> Rows:
 
 def _divisor_at_most(values: Rows, bound: Rows) -> Rows:
     """The largest divisor of each value that is at most its bound."""
+    if not len(values):
+        return values
     pairs, inverse = np.unique(np.stack([values, bound], axis=1), axis=0, return_inverse=True)
     best = np.array([divisors(int(v))[divisors(int(v)) <= b].max() for v, b in pairs], dtype=np.int64)
     return best[inverse.reshape(-1)]

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from programs import DENSE_RELU
+from schedules import program
+
+import metasched as ms
+from metasched.space import registry
+
+CPU = ("inline", "rfactor", "multi_level_tiling", "compute_location", "parallelize", "vectorize", "unroll")
+
+
+def names(spec: registry.RuleSpec) -> tuple[str, ...]:
+    return tuple(r.name for r in registry.resolve(spec))
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "my.py"
+    path.write_text(
+        "import metasched as ms\n\n\n"
+        "@ms.rule\n"
+        "def my_rule(sch, block, *, size: int = 3):\n"
+        '    """Do mine."""\n\n\n'
+        "several = (my_rule, my_rule(size=4))\n"
+        "number = 3\n"
+    )
+    return path
+
+
+def test_what_is_installed() -> None:
+    assert set(registry.installed_rules()) == set(CPU)
+    assert tuple(r.name for r in registry.installed_presets()["cpu"]) == CPU
+
+
+def test_installed_is_not_active() -> None:
+    assert names("+inline") == ("inline",)
+    assert names([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (None, CPU),
+        ("cpu", CPU),
+        ("cpu,-inline", CPU[1:]),
+        ("cpu, -inline , -unroll", CPU[1:-1]),
+        ("cpu,-inline,+inline", (*CPU[1:], "inline")),
+        ("unroll,vectorize", ("unroll", "vectorize")),
+        ("+unroll", ("unroll",)),
+        (["unroll", "cpu"], ("unroll", *CPU)),
+    ],
+)
+def test_specifications(spec: registry.RuleSpec, expected: tuple[str, ...]) -> None:
+    assert names(spec) == expected
+
+
+def test_rules_in_a_file(mine: Path) -> None:
+    assert names(f"cpu,+{mine}:my_rule") == (*CPU, "my_rule")
+    assert [r.parameters["size"] for r in registry.resolve(f"{mine}:several")] == [3, 4]
+    assert names([f"{mine}:my_rule"]) == ("my_rule",)
+
+
+def test_rules_as_values() -> None:
+    rule = registry.installed_rules()["unroll"]
+    assert registry.resolve([rule(limits=(0,)), "vectorize"])[0].parameters["limits"] == (0,)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `compute_location`, `inline`"),
+        ("-inline", "`-inline`: there is no such rule to drop; there are none"),
+        ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
+        ("", "the rule specification '' has an empty part"),
+        ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
+        ("gpu", "no rule or preset `gpu` is installed"),
+        ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
+    ],
+)
+def test_specifications_that_are_wrong(spec: str, message: str) -> None:
+    with pytest.raises(ms.RuleError, match=re.escape(message)):
+        registry.resolve(spec)
+
+
+def test_what_is_installed_is_listed() -> None:
+    with pytest.raises(ms.RuleError, match="Installed are `compute_location`, `cpu`, `inline`"):
+        registry.resolve("gpu")
+
+
+def test_names_that_a_file_does_not_have(mine: Path) -> None:
+    with pytest.raises(ms.RuleError, match=re.escape("has no `your_rule`; its rules are `my_rule`")):
+        registry.resolve(f"{mine}:your_rule")
+    with pytest.raises(ms.RuleError, match=re.escape("is no rule: decorate the function with @metasched.rule")):
+        registry.resolve(f"{mine}:number")
+
+
+def test_an_error_in_a_file_is_not_swallowed(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        registry.resolve(f"{path}:rule")
+
+
+def test_a_text_that_is_no_python(tmp_path: Path) -> None:
+    path = tmp_path / "rules.txt"
+    path.write_text("")
+    with pytest.raises(ms.RuleError, match="is not a Python file"):
+        registry.resolve(f"{path}:rule")
+
+
+def test_a_space_of_rules(mine: Path) -> None:
+    made = ms.space(program(DENSE_RELU), rules=f"{mine}:my_rule")
+    assert len(made) == 1
+    assert "my_rule  applied" in made.explain()
+    with pytest.raises(ms.MetaschedError, match="`rules` and `space` both say what to search; give one of them"):
+        ms.space(program(DENSE_RELU), rules="cpu", module=lambda sch: None)

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from programs import DENSE_RELU, RELU_PAD_MATMUL
+from schedules import program, schedule
+
+import metasched as ms
+from metasched.space.generate import Generator, Outcome, explain
+
+
+@ms.rule
+def split_first(sch: ms.Schedule, block: ms.BlockRV, *, size: int = 4, name: str = "x") -> ms.Skip | None:
+    """Split the first loop.
+
+    By a constant.
+    """
+    if not sch.describe(block).reduces:
+        return ms.skip("it is not a reduction")
+    sch.sample_categorical([1, 2], name=name)
+    sch.split(sch.get_loops(block)[0], [None, size])
+    return None
+
+
+def test_a_rule_knows_its_name_documentation_and_parameters() -> None:
+    assert split_first.name == "split_first"
+    assert split_first.doc == "Split the first loop.\n\nBy a constant."
+    assert split_first.parameters == {"size": 4, "name": "x"}
+
+
+def test_a_configured_rule_is_another_value() -> None:
+    eight = split_first(size=8)
+    assert isinstance(eight, ms.Rule)
+    assert eight.parameters == {"size": 8, "name": "x"}
+    assert eight(name="y").parameters == {"size": 8, "name": "y"}
+    assert eight == split_first(size=8) != split_first
+    assert split_first.parameters["size"] == 4
+
+
+def test_a_parameter_that_it_does_not_have() -> None:
+    with pytest.raises(ms.RuleError, match="rule split_first has no parameter `sizes`; it has size, name"):
+        split_first(sizes=8)
+
+
+def test_applying_opens_a_scope() -> None:
+    sch = schedule()
+    assert split_first(sch, sch.get_block("dense")) is None
+    assert [r.site.address for r in sch.sites] == ["split_first(dense)/x"]
+    assert split_first(size=3)(sch, sch.get_block("relu")) == ms.Skip("it is not a reduction")
+
+
+@pytest.mark.parametrize("args", [(1, 2), (schedule(), "dense")])
+def test_what_a_rule_applies_to(args: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="rule split_first: call it with a Schedule and a block, or with keywords"):
+        split_first(*args)
+
+
+# --- the contract
+
+
+def test_skipping_after_a_transformation() -> None:
+    @ms.rule
+    def late(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip:
+        """Think too late."""
+        sch.split(sch.get_loops(block)[0], [None, 2])
+        return ms.skip("on second thoughts")
+
+    sch = schedule()
+    with pytest.raises(ms.RuleError, match="rule late skipped block `dense` after transforming it; decide first"):
+        late(sch, sch.get_block("dense"))
+
+
+def test_skipping_after_looking_and_choosing_is_fine() -> None:
+    @ms.rule
+    def careful(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+        """Look, and leave it."""
+        sch.get_loops(block)
+        return ms.skip("not today") if sch.choose("whether", [True, False]) else None
+
+    sch = schedule()
+    careful(sch, sch.get_block("dense"))
+
+
+@pytest.mark.parametrize("result", [True, "not a reduction", ms.BlockRV("dense"), ()])
+def test_results_that_mean_nothing(result: object) -> None:
+    @ms.rule
+    def wrong(sch: ms.Schedule, block: ms.BlockRV) -> Any:
+        """Return something else."""
+        return result
+
+    sch = schedule()
+    with pytest.raises(ms.RuleError, match=r"rule wrong returned .*; a rule returns None, or skip\(reason\)"):
+        wrong(sch, sch.get_block("dense"))
+
+
+def test_a_rule_is_documented() -> None:
+    def silent(sch: ms.Schedule, block: ms.BlockRV) -> None: ...
+
+    with pytest.raises(ms.RuleError, match="rule silent has no docstring, which is its documentation"):
+        ms.rule(silent)
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_parameters_are_keywords(extra: int) -> None:
+    def one(sch: ms.Schedule) -> None:
+        """Take too little."""
+
+    def three(sch: ms.Schedule, block: ms.BlockRV, size: int) -> None:
+        """Take too much."""
+
+    function: Any = three if extra else one
+    message = r"the parameters are \(schedule, block\), and the others keyword-only"
+    with pytest.raises(ms.RuleError, match=message):
+        ms.rule(function)
+
+
+def test_an_error_in_a_rule_is_not_swallowed() -> None:
+    @ms.rule
+    def greedy(sch: ms.Schedule, block: ms.BlockRV) -> None:
+        """Run everything in parallel, reductions too."""
+        sch.parallel(sch.get_loops(block)[-1])
+
+    with pytest.raises(ms.ScheduleError, match="parallel: loop `k` runs along a reduction of block `dense`"):
+        len(ms.space(program(DENSE_RELU), rules=[greedy]))
+
+
+# --- running several
+
+
+def visited(text: str, *rules: ms.Rule) -> list[tuple[str, str]]:
+    return [(o.rule, o.block) for o in Generator(rules).run(schedule(text))]
+
+
+@ms.rule
+def look(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Do nothing."""
+
+
+@ms.rule
+def copy_out(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Make a block."""
+    if not sch.describe(block).output or block.label.endswith("write"):
+        return ms.skip("it writes no output")
+    sch.cache_write(block, scope="local")
+    return None
+
+
+@ms.rule
+def drop(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Inline what can be."""
+    if sch.describe(block).output or sch.describe(block).reduces:
+        return ms.skip("it stays")
+    sch.compute_inline(block)
+    return None
+
+
+def test_rules_run_in_order_and_visit_consumers_first() -> None:
+    assert visited(RELU_PAD_MATMUL, look, look) == [("look", b) for b in ("matmul", "pad", "relu")] * 2
+
+
+def test_a_rule_visits_the_blocks_that_exist_when_it_starts() -> None:
+    assert visited(RELU_PAD_MATMUL, copy_out) == [("copy_out", b) for b in ("matmul", "pad", "relu")]
+    assert visited(RELU_PAD_MATMUL, copy_out, look)[3:] == [
+        ("look", b) for b in ("matmul.E.write", "matmul", "pad", "relu")
+    ]
+    assert visited(RELU_PAD_MATMUL, drop, look)[3:] == [("look", "matmul")]
+
+
+def test_facts_pass_from_rule_to_rule() -> None:
+    @ms.rule
+    def leave(sch: ms.Schedule, block: ms.BlockRV) -> None:
+        """Leave a note."""
+        sch.note(block, 42)
+
+    seen: list[int | None] = []
+
+    @ms.rule
+    def take(sch: ms.Schedule, block: ms.BlockRV) -> None:
+        """Take the note."""
+        seen.append(sch.facts(block, int))
+
+    Generator((leave, take)).run(schedule())
+    assert seen == [42, 42]
+
+
+# --- saying so
+
+
+def test_explaining_outcomes() -> None:
+    runs = [
+        (
+            Outcome("tile", "dense", None),
+            Outcome("inline", "dense", "it is a reduction"),
+            Outcome("tile", "relu", "no"),
+        ),
+        (Outcome("tile", "dense", None), Outcome("inline", "dense", "it is an output"), Outcome("tile", "relu", "no")),
+    ]
+    assert explain(runs) == (
+        "block dense\n"
+        "    tile    applied\n"
+        "    inline  not applied: it is a reduction  (in 1 of 2 sketches)\n"
+        "    inline  not applied: it is an output  (in 1 of 2 sketches)\n"
+        "block relu\n"
+        "    tile  not applied: no\n"
+        "rule inline never applied"
+    )
+
+
+def test_a_rule_that_is_never_used_is_named() -> None:
+    """A custom rule that is silently ignored is a wasted day."""
+    assert ms.space(program(DENSE_RELU), rules=[drop]).explain().splitlines()[-1] == "rule drop never applied"
