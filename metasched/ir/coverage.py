@@ -8,7 +8,7 @@ and vector loops neither read nor write what another one writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,28 @@ def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
 def _leaves_out(block: Block) -> bool:
     """Whether a guard is over several iteration variables, so that some combinations of them are not in the domain."""
     parts = [free_vars(b) for b in block.bindings]
-    return any(not any(free_vars(g) <= part for part in parts) for g in block.guards)
+    reduced, spatial = _driving(block)
+    return any(
+        not any(free_vars(g) <= part for part in parts) or (free_vars(g) & reduced and free_vars(g) & spatial)
+        for g in block.guards
+    )
+
+
+def _driving(block: Block) -> tuple[frozenset[str], frozenset[str]]:
+    """The loops that reduction iterations use, and those that spatial ones use."""
+    pairs = list(zip(block.iters, block.bindings, strict=True))
+    reduced = frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is IterKind.REDUCE))
+    spatial = frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is IterKind.SPATIAL))
+    return reduced, spatial
+
+
+def _started(block: Block) -> Block:
+    """The block with the guards of its `init` only: an element without terms is written as well."""
+    if block.init is None:
+        return block
+    reduced, spatial = _driving(block)
+    own = reduced - spatial
+    return replace(block, guards=tuple(g for g in block.guards if own.isdisjoint(free_vars(g))))
 
 
 def _point(block: Block, where: Any) -> str:
@@ -144,7 +165,9 @@ def _overlaps(found: Instances, loop: For) -> bool:
 
 def _own(writer: Instances, reader: Instances, loop: For, buffer: str) -> bool:
     """Whether all that an iteration surely reads, it writes itself. Reads under a condition are not looked at."""
-    written = _keys(writer, loop, _elements(writer, writer.block.store.indices))
+    started = instances(_started(writer.block), writer.above)
+    assert started is not None
+    written = _keys(started, loop, _elements(started, writer.block.store.indices))
     for load in _unconditional(reader.block.store.value):
         known = load.buffer == buffer and not any(query.loads(i) for i in load.indices)
         if known and not _keys(reader, loop, _elements(reader, load.indices)) <= written:

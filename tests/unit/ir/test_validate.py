@@ -293,23 +293,43 @@ def test_parallel_iterations_do_not_write_the_same_shared_elements() -> None:
         validate(f)
 
 
-def test_partial_sums_may_leave_combinations_out() -> None:
+def partial_sums(body: Callable[[Block], Stmt], *bindings: Expr) -> Func:
+    """Six terms in two partial sums of four, in the loops that `body` puts around the block."""
     part = Block(
         "part",
         (spatial("o", 2), reduce("k", 4)),
-        (Var("o"), k),
-        (Var("o") * 4 + k < 6,),
+        bindings,
+        (bindings[0] * 4 + bindings[1] < 6,),
         Store("P", (Var("o"),), load("A", Var("o") * 4 + k)),
         Reducer.SUM,
         ZERO,
     )
-    f = Func(
+    return Func(
         "parts",
         (Buffer("A", (const(6),), F32),),
         (Scalar("alpha", F32),),
         ("alpha", "A"),
         (Buffer("P", (const(2),), F32),),
         (),
-        loops(part, ("o", 2), ("k", 4)),
+        body(part),
     )
+
+
+def test_partial_sums_may_leave_combinations_out() -> None:
+    validate(partial_sums(lambda part: loops(part, ("o", 2), ("k", 4)), Var("o"), k))
+
+
+def test_partial_sums_may_leave_combinations_out_of_a_fused_loop() -> None:
+    fused = Var("f")
+    f = partial_sums(lambda part: loops(replace(part, guards=(fused < 6,)), ("f", 8)), fused // 4, fused % 4)
     validate(f)
+
+
+def test_parallel_iterations_read_a_partial_sum_without_terms() -> None:
+    none = replace(SUM, iters=(spatial("o", 3), reduce("k", 1)), bindings=(Var("o"), k), guards=(k * 3 + Var("o") < 2,))
+    none = replace(none, name="part", store=Store("P", (Var("o"),), load("A", k * 3 + Var("o"))))
+    after = Block("after", (spatial("o", 3),), (Var("o"),), (), Store("Q", (Var("o"),), load("P", Var("o"))))
+    shared = For("o", const(3), seq((loops(none, ("k", 1)), after)), LoopKind.PARALLEL)
+    f = partial_sums(lambda _: shared, Var("o"), k)
+    parts, outs = Buffer("P", (const(3),), F32), Buffer("Q", (const(3),), F32)
+    validate(replace(f, outputs=(outs,), temps=(parts,)))
