@@ -1,23 +1,139 @@
-"""The public face: arguments that do not go together, or name nothing."""
-
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.errors import MetaschedError
+from metasched.backend.kernel import Origin
 
-PROGRAM = ms.parse_program("program twice[N=8](A: f32[N]) -> C: f32[N]:\n    C[i] = A[i] * 2\n")
+TEXT = """
+program dense_relu[N=11, M=9, K=7](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    relu:  D[i, j] = max(C[i, j], 0)
+"""
+
+TRACE = """
+trace 1 of dense_relu[N=11, M=9, K=7]:
+    dense = get_block("dense")
+    i, j, k = get_loops(dense)
+    t0, t1 ~ sample_tile(i) @ "i" := [_, 4]
+    i0, i1 = split(i, [t0, t1])
+    parallel(i0)
+    vectorize(j, lanes=8)
+"""
 
 
-def test_a_strategy_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(MetaschedError, match='there is no strategy "best"; there are evolutionary, random'):
-        ms.tune(PROGRAM, db=f"sqlite:///{tmp_path}/records.db", strategy="best")
-    assert not list(tmp_path.iterdir())
+@pytest.fixture
+def program() -> ms.Program:
+    return ms.parse_program(TEXT)
 
 
-def test_rules_and_a_module() -> None:
-    with pytest.raises(MetaschedError, match="`rules` and `space` both say what to search"):
-        ms.tune(PROGRAM, rules="cpu", space=lambda sch: None)
+def data(program: ms.Program) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return tuple(rng.integers(-4, 5, shape).astype(np.float32) for shape in ((11, 7), (7, 9)))  # type: ignore[return-value]
+
+
+def test_what_scripts_rely_on() -> None:
+    for name in (
+        *("tune", "compile", "guess", "space", "reference", "rerun", "parse_program", "load_program", "parse_trace"),
+        *(
+            "Kernel",
+            "Program",
+            "Schedule",
+            "Space",
+            "Sketch",
+            "Target",
+            "Trace",
+            "Policy",
+            "Int",
+            "rule",
+            "skip",
+            "module",
+        ),
+        *("MetaschedError", "ScheduleError", "LanguageError", "BuildError", "KernelError", "NoRecord"),
+        *("NondeterministicModule", "RuleError", "__version__"),
+    ):
+        assert hasattr(ms, name), name
+    for name in ("LanguageError", "ScheduleError", "BuildError", "KernelError", "NoRecord", "RuleError"):
+        assert issubclass(getattr(ms, name), ms.MetaschedError)
+
+
+def test_compiling_a_trace(program: ms.Program) -> None:
+    trace = ms.parse_trace(TRACE)
+    kernel = ms.compile(program, trace=trace)
+    a, b = data(program)
+    np.testing.assert_array_equal(kernel(a, b), np.maximum(a @ b, 0))
+    np.testing.assert_array_equal(kernel(a, b), ms.reference(program)(a, b))
+    assert kernel.origin is Origin.TRACE
+    assert kernel.trace == trace
+    assert kernel.program == program
+
+
+def test_a_trace_of_another_shape(program: ms.Program) -> None:
+    smaller = ms.parse_program(TEXT, N=3)
+    trace = ms.parse_trace(TRACE)
+    with pytest.raises(ms.ScheduleError, match=re.escape("it was made for dense_relu[N=11, M=9, K=7]")):
+        ms.compile(smaller, trace=trace)
+    kernel = ms.compile(smaller, trace=trace, policy=ms.Policy.REPAIR)
+    a, b = data(program)
+    np.testing.assert_array_equal(kernel(a[:3].copy(), b), np.maximum(a[:3] @ b, 0))
+    assert kernel.trace is not None
+    assert kernel.trace.decisions["i"][-1] == 3
+
+
+def test_a_guess_measures_nothing(program: ms.Program) -> None:
+    kernel = ms.compile(program)
+    a, b = data(program)
+    np.testing.assert_array_equal(kernel(a, b), np.maximum(a @ b, 0))
+    assert kernel.origin is Origin.GUESS
+    assert kernel.trace == ms.guess(program)
+
+
+def test_a_guess_of_other_rules(program: ms.Program) -> None:
+    assert "parallel(" not in str(ms.guess(program, rules="cpu,-parallelize"))
+
+
+def test_one_source_at_a_time(program: ms.Program) -> None:
+    with pytest.raises(ms.MetaschedError, match="`trace` and `db` both say where the schedule comes from"):
+        ms.compile(program, trace=ms.parse_trace(TRACE), db="sqlite:///x.db")
+    with pytest.raises(ms.MetaschedError, match="`rules` and `space` both say what to search"):
+        ms.tune(program, rules="cpu", space=lambda sch: None)
+
+
+def test_a_database_that_is_not_there(program: ms.Program, tmp_path: Path) -> None:
+    with pytest.raises(ms.MetaschedError, match="there is no database at"):
+        ms.compile(program, db=f"sqlite:///{tmp_path}/none.db")
+    assert not (tmp_path / "none.db").exists(), "asking makes no database"
+
+
+def test_a_database_that_has_nothing_for_this_shape(program: ms.Program, tmp_path: Path) -> None:
+    db = f"sqlite:///{tmp_path}/some.db"
+    ms.tune(program, trials=1, db=db, rules=[])
+    with pytest.raises(ms.NoRecord, match=re.escape("has no valid measurement of dense_relu[N=3, M=9, K=7]")):
+        ms.compile(ms.parse_program(TEXT, N=3), db=db)
+
+
+def test_tuning_keeps_what_it_measured(program: ms.Program, tmp_path: Path) -> None:
+    db = f"sqlite:///{tmp_path}/tuned.db"
+    seen: list[object] = []
+    kernel = ms.tune(program, trials=2, db=db, progress=seen.append)
+    a, b = data(program)
+    np.testing.assert_array_equal(kernel(a, b), np.maximum(a @ b, 0))
+    assert kernel.origin is Origin.MEASURED
+    assert len(seen) >= 2
+    again = ms.tune(program, trials=2, db=db)
+    assert again.trace == kernel.trace
+    assert ms.compile(program, db=db).trace == kernel.trace
+
+
+def test_tuning_a_module(program: ms.Program, tmp_path: Path) -> None:
+    def mine(sch: ms.Schedule) -> None:
+        i, *_ = sch.get_loops(sch.get_block("dense"))
+        sch.split(i, sch.sample_tile(i))
+
+    kernel = ms.tune(program, trials=1, db=f"sqlite:///{tmp_path}/mine.db", space=mine)
+    assert kernel.trace is not None
+    assert [i.op for i in kernel.trace.instructions] == ["get_block", "get_loops", "sample_tile", "split"]

@@ -1,0 +1,276 @@
+"""Each rule applies to a program that shows it, says why it does not to others, and keeps the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
+from rulework import apply, correct, reasons, rule
+from schedules import vars_of
+
+import metasched as ms
+from metasched.ir import query
+from metasched.ir.nodes import LoopKind
+from metasched.space.registry import resolve
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+Golden = Callable[[str, str], None]
+
+EXPENSIVE = """
+program expensive[N=6](A: f32[N]) -> C: f32[N]:
+    e: E[i] = exp(A[i])
+    f: C[i] = E[i] + 1
+"""
+
+DOT = """
+program dot[N=200](A: f32[N], B: f32[N]) -> S: f32[1]:
+    dot: S[o < 1] = sum[i](A[i] * B[i])
+"""
+
+COLUMNS = """
+program columns[N=30, M=13](A: f32[N, M]) -> S: f32[M]:
+    sums: S[j] = sum[i](A[i, j])
+"""
+
+
+def kinds(sch: ms.Schedule, block: str) -> list[LoopKind]:
+    return [x.kind for x in query.loops_above(sch.func, block)]
+
+
+# --- inline
+
+
+def test_inline_a_cheap_block() -> None:
+    sch, _ = apply(STENCIL, "inline")
+    assert sch.block_names() == ("sum3",)
+    correct(sch)
+
+
+def test_inline_a_chain() -> None:
+    sch, _ = apply(TWO, "inline")
+    assert sch.block_names() == ("both",)
+    correct(sch)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DENSE_RELU, {"relu": "it writes an output", "dense": "it is a reduction"}),
+        (EXPENSIVE, {"f": "it writes an output", "e": "it calls a costly function"}),
+        (
+            RELU_PAD_MATMUL,
+            {
+                "matmul": "it is a reduction",
+                "pad": "it has a condition; compute_location decides where it is computed",
+                "relu": None,
+            },
+        ),
+    ],
+)
+def test_inline_says_why_not(text: str, expected: dict[str, str | None]) -> None:
+    assert reasons(text, "inline") == expected
+
+
+# --- multi_level_tiling
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tiling_a_matrix_product(seed: int) -> None:
+    sch, outcomes = apply(DENSE_RELU, "multi_level_tiling", seed=seed)
+    assert [(o.block, o.reason) for o in outcomes] == [("relu", "it is not a reduction"), ("dense", None)]
+    assert len(vars_of(sch, "dense")) == 10
+    assert {r.site.address.split("/")[0] for r in sch.sites} == {"multi_level_tiling(dense)"}
+    correct(sch)
+
+
+def structures(text: str, address: str, **params: int) -> list[object]:
+    space = ms.space(ms.parse_program(text, **params), rules=["multi_level_tiling"])
+    return list(dict.fromkeys(s.structure[address] for s in space))
+
+
+def test_tiling_fuses_the_consumer_or_copies_out() -> None:
+    assert structures(DENSE_RELU, "multi_level_tiling(dense)/fusion") == [
+        *("consumer at level 1", "consumer at level 2", "none")
+    ]
+    assert structures(CONV, "multi_level_tiling(conv)/fusion") == ["cache at level 1", "cache at level 2", "none"]
+
+
+def test_tiling_copies_the_operand_that_vectors_run_along() -> None:
+    assert structures(DENSE_RELU, "multi_level_tiling(dense)/read_cache") == ["B", "none"]
+    assert structures(CONV, "multi_level_tiling(conv)/read_cache") == ["K", "none"]
+
+
+def test_every_structure_of_tiling_is_right() -> None:
+    space = ms.space(ms.parse_program(CONV), rules=["multi_level_tiling"])
+    assert len(space) == 6
+    rng = np.random.default_rng(0)
+    for sketch in space:
+        rows = sketch.sample(rng, 2)
+        for row in rows[sketch.mask(rows)]:
+            correct(sketch.trace_of(row).apply_to(space.program))
+
+
+def test_tiling_levels_are_a_parameter() -> None:
+    sch, _ = apply(DENSE_RELU, rule("multi_level_tiling")(levels="SRS", fuse_after=(1,)))
+    assert len(vars_of(sch, "dense")) == 5
+    correct(sch)
+
+
+def test_tiling_says_why_not() -> None:
+    assert reasons(DENSE_RELU, "multi_level_tiling")["relu"] == "it is not a reduction"
+    expected = "it reads every element once for each result, so tiles reuse nothing"
+    assert reasons(COLUMNS, "multi_level_tiling") == {"sums": expected}
+
+
+# --- rfactor
+
+
+def rfactored(text: str, how: str, **params: int) -> ms.Schedule:
+    space = ms.space(ms.parse_program(text, **params), rules=["rfactor"])
+    for sketch in space:
+        if how in sketch.structure.values():
+            row = sketch.repair(sketch.sample(np.random.default_rng(1), 1))[0]
+            return sketch.trace_of(row).apply_to(space.program)
+    raise AssertionError(how)
+
+
+@pytest.mark.parametrize("how", ["none", "inner", "outer"])
+@pytest.mark.parametrize("extent", [2, 7, 127, 200])
+def test_factoring_a_long_sum(how: str, extent: int) -> None:
+    sch = rfactored(DOT, how, N=extent)
+    assert ("dot.rf" in sch.block_names()) is (how != "none")
+    if how == "inner":
+        assert LoopKind.VECTORIZED in kinds(sch, "dot.rf")
+    correct(sch)
+
+
+def test_factoring_several_reduction_loops() -> None:
+    for how in ("inner", "outer"):
+        correct(rfactored(CONV, how, H=2, C=5, O=1))
+
+
+def test_factoring_says_why_not() -> None:
+    assert reasons(DENSE_RELU, "rfactor") == {
+        "relu": "it is not a reduction",
+        "dense": "its result (99 elements) is large enough for its reduction (7)",
+    }
+    assert reasons(DOT, rule("rfactor")(max_spatial=0)) == {
+        "dot": "its result (1 elements) is large enough for its reduction (200)"
+    }
+
+
+# --- compute_location
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_producer_is_put_somewhere(seed: int) -> None:
+    sch, outcomes = apply(RELU_PAD_MATMUL, "compute_location", seed=seed)
+    assert {o.block: o.reason for o in outcomes} == {"matmul": "it writes an output", "pad": None, "relu": None}
+    assert [r.site.address for r in sch.sites] == ["compute_location(pad)/pad", "compute_location(relu)/relu"]
+    correct(sch)
+
+
+def test_locations_say_why_not() -> None:
+    found = reasons(ROWS, "compute_location")
+    assert found["most"] == "it is a reduction"
+    assert found["out"] == "it writes an output"
+    assert found["apart"] is None
+
+
+# --- parallelize, vectorize, unroll
+
+
+def test_threads_share_the_outermost_loops() -> None:
+    sch, _ = apply(DENSE_RELU, rule("parallelize")(small=0))
+    assert sch.trace.decisions == {"parallelize(relu)/parallel": 1, "parallelize(dense)/parallel": 2}
+    assert kinds(sch, "dense") == [LoopKind.PARALLEL, LoopKind.SERIAL]
+    correct(sch)
+
+
+def test_small_nests_may_stay_serial() -> None:
+    space = ms.space(ms.parse_program(STENCIL), rules=["inline", rule("parallelize")(tiny=0)])
+    assert [list(s.structure.values()) for s in space] == [[1], [0]]
+    tiny = ms.space(ms.parse_program(STENCIL), rules=["inline", "parallelize"])
+    assert [list(s.structure.values()) for s in tiny] == [[0]]
+
+
+def test_tiles_of_the_outermost_level_are_shared() -> None:
+    sch, _ = apply(DENSE_RELU, "multi_level_tiling", rule("parallelize")(small=0))
+    assert sch.trace.decisions["parallelize(dense)/parallel"] == 2
+    assert kinds(sch, "dense")[0] is LoopKind.PARALLEL
+    correct(sch)
+
+
+def test_threads_say_why_not() -> None:
+    found = reasons(COLUMNS, "parallelize")
+    assert found == {"sums": None}
+    sch, outcomes = apply(DENSE_RELU, "parallelize", "parallelize", seed=1)
+    decided = {o.reason for o in outcomes[2:]}
+    assert decided <= {None, "its outermost loop has been decided already"}
+    correct(sch)
+
+
+def test_a_sum_alone_has_nothing_to_share() -> None:
+    sch, outcomes = apply(DOT, "parallelize", "vectorize")
+    assert outcomes[1].reason == "its innermost loop runs along the reduction"
+    correct(sch)
+
+
+def test_vectors_run_along_the_last_dimension() -> None:
+    sch, outcomes = apply(DENSE_RELU, "vectorize")
+    assert {o.block: o.reason for o in outcomes} == {
+        "relu": None,
+        "dense": "its innermost loop runs along the reduction",
+    }
+    assert kinds(sch, "relu") == [LoopKind.SERIAL, LoopKind.VECTORIZED]
+    assert sch.trace.decisions["vectorize(relu)/lanes"] in (8, 16, 32)
+    correct(sch)
+
+
+def test_vectors_are_decided_once() -> None:
+    assert apply(STENCIL, "vectorize", "vectorize")[1][2].reason == "it has a vector loop"
+    assert apply(STENCIL, "inline", "parallelize", "vectorize", seed=0)[1][-1].block == "sum3"
+
+
+def test_unrolling_is_a_note_with_a_sampled_limit() -> None:
+    sch, outcomes = apply(DENSE_RELU, rule("unroll")(limits=(16,)))
+    assert {o.block: o.reason for o in outcomes} == {"relu": "it is not a reduction", "dense": None}
+    assert sch.trace.decisions == {"unroll(dense)/limit": 16}
+    assert "@unroll_limit(16)" in str(sch)
+    correct(sch)
+
+
+# --- the preset
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("text", [DENSE_RELU, RELU_PAD_MATMUL, CONV, STENCIL, ROWS, DOT], ids=lambda t: t.split()[1])
+def test_draws_of_the_preset_are_right(text: str, seed: int) -> None:
+    sch, _ = apply(text, *(r.name for r in resolve("cpu")), seed=seed)
+    correct(sch)
+
+
+@pytest.mark.parametrize("extent", [1, 7, 127])
+def test_odd_extents(extent: int) -> None:
+    space = ms.space(ms.parse_program(DENSE_RELU, N=extent, M=extent, K=extent))
+    sketch = space[len(space) // 2]
+    rows = sketch.sample(np.random.default_rng(0), 4)
+    row = rows[sketch.mask(rows)][0]
+    correct(sketch.trace_of(row).apply_to(space.program))
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("dense_relu", {}),
+        ("conv2d", {"H": 7, "W": 5, "CI": 4, "CO": 12}),
+        ("relu_pad_matmul", {}),
+    ],
+)
+def test_what_the_preset_makes_of_the_examples(name: str, params: dict[str, int], golden: Golden) -> None:
+    space = ms.space(ms.load_program(EXAMPLES / f"{name}.ms", **params))
+    first = f"# sketch 0\n{space[0]}\n\n{space[0].trace}"
+    golden(f"rules/{name}", f"{space.explain()}\n\n{first}")
