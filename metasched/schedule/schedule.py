@@ -163,6 +163,10 @@ class Schedule:
 
     # --- recording
 
+    def __dir__(self) -> list[str]:
+        """Primitives are offered where names are completed."""
+        return sorted({*super().__dir__(), *registry()})
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -190,6 +194,8 @@ class Schedule:
 
         `name` makes its address. Python may branch on the result: each option is another sketch.
         """
+        if not isinstance(options, list | tuple):
+            raise ScheduleError("choose", f'the options of "{name}" are {options!r}', hint="give a list of them")
         if not options:
             raise ScheduleError("choose", f'"{name}" has no options')
         declaration = registry()["choose"]
@@ -331,7 +337,8 @@ class Schedule:
             names: list[str] = []
         else:
             names = list(result) if declaration.many_results else [result]
-        labels = list(instruction.outputs) if instruction.outputs or not names else [self._label(n) for n in names]
+        table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
+        labels = list(instruction.outputs) or self._labels(names, table)
         if len(labels) != len(names):
             raise ScheduleError(
                 declaration.name,
@@ -339,7 +346,6 @@ class Schedule:
                 hint="the program's structure is another one than the trace was made for",
             )
         handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is Kind.BLOCK else LoopRV
-        table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
         for label, target in zip(labels, names, strict=True):
             table[label] = target
         self._ctx.taken.update(labels)
@@ -349,9 +355,16 @@ class Schedule:
             return None
         return handles if declaration.many_results else handles[0]
 
-    def _label(self, name: str) -> str:
-        """A handle's label: the name it stands for, as an identifier."""
-        return name.replace(".", "_")
+    def _labels(self, names: list[str], table: Mapping[str, str]) -> list[str]:
+        """Handles' labels: the names they stand for, as identifiers that stand for nothing else."""
+        known, labels = dict(table), []
+        for name in names:
+            label = name.replace(".", "_")
+            while known.get(label, name) != name:
+                label += "_"
+            known[label] = name
+            labels.append(label)
+        return labels
 
     def _sample(self, declaration: Declaration, instruction: Instruction, name: str | None, dist: Distribution) -> Any:
         address = instruction.address or self._address(name or self._default_name(declaration, instruction))

@@ -47,6 +47,10 @@ def test_a_primitive_that_is_not_there() -> None:
     assert not hasattr(schedule(), "_private")
 
 
+def test_primitives_are_offered_where_names_are_completed() -> None:
+    assert {"split", "sample_tile", "choose", "trace"} <= set(dir(schedule()))
+
+
 def test_handles_are_labels_of_the_trace() -> None:
     sch = schedule()
     i, j, k = loops_of(sch, "dense")
@@ -67,6 +71,15 @@ def test_a_generated_block_has_a_label_that_is_a_name() -> None:
     made = sch.cache_write(sch.get_block("relu"), scope="local")
     assert sch.name_of(made) == "relu.D.write"
     assert made.label == "relu_D_write"
+    checked(sch)
+
+
+def test_a_stage_may_have_the_label_of_a_generated_block() -> None:
+    sch = ms.Schedule(program(DENSE_RELU.replace("relu:", "dense_A_read:")))
+    stage = sch.get_block("dense_A_read")
+    made = sch.cache_read(sch.get_block("dense"), "A")
+    assert (stage.label, made.label) == ("dense_A_read", "dense_A_read_")
+    assert (sch.name_of(stage), sch.name_of(made)) == ("dense_A_read", "dense.A.read")
     checked(sch)
 
 
@@ -376,6 +389,11 @@ def test_choose_gives_the_plain_option() -> None:
 def test_choose_without_options() -> None:
     with fails('choose: "how" has no options'):
         schedule().choose("how", [])
+
+
+def test_options_have_an_order() -> None:
+    with fails("choose: the options of \"how\" are 'ab'"):
+        schedule().choose("how", "ab")
 
 
 def test_facts_are_typed_and_leave_no_trace() -> None:
