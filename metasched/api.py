@@ -89,8 +89,8 @@ def tune(
             (generator, shape, dtype); by default signed random numbers.
         progress: called after each measurement.
 
-    Ctrl-C ends the search and returns the best so far. Raises NoRecord when no candidate was valid; its message
-    counts the reasons.
+    Ctrl-C ends the search and returns the best so far; where there is none yet, KeyboardInterrupt is raised. Raises
+    NoRecord when no candidate was valid; its message counts the reasons.
     """
     where = target if target is not None else Target.detect()
     source = _source(rules, space)
@@ -109,6 +109,8 @@ def tune(
     )
     with open_database(db) as database:
         report = run_tuning(job, database, tools, progress)
+    if report.best is None and report.interrupted:
+        raise KeyboardInterrupt
     if report.best is None:
         reasons = (
             ", ".join(f"{reason} ({count})" for reason, count in report.failures.items()) or "nothing was measured"

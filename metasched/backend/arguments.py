@@ -65,7 +65,12 @@ def check_overlap(parameters: Sequence[Parameter], values: Sequence[Any], sizes:
 
 
 def scalar(p: Parameter, value: Any) -> float | int:
-    """A checked scalar as a Python number; an integer must be in range, a float parameter takes integers too."""
+    """A checked scalar as a Python number; an integer must be in range, a float parameter takes integers too.
+
+    An array of no dimensions is a number too: it is what a kernel with such an output returns.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if p.dtype.is_bool:
         if not isinstance(value, bool | np.bool_):
             raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a bool")

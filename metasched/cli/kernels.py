@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
+from metasched.lang import read_source
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -22,7 +22,7 @@ def kernel_of(program: Program, trace_file: str | None, db: str | None, target: 
     from metasched import api
 
     if trace_file is not None:
-        return api.compile(program, trace=api.parse_trace(Path(trace_file).read_text(encoding="utf-8")), target=target)
+        return api.compile(program, trace=api.parse_trace(read_source(trace_file)), target=target)
     if db is not None:
         return api.compile(program, db=db, target=target)
     return api.compile(program, target=target)

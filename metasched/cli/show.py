@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metasched.backend.lir_printer import print_kernel
@@ -15,6 +14,7 @@ from metasched.cli.command import Command, Console
 from metasched.cli.kernels import kernel_of
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
+from metasched.lang import read_source
 
 if TYPE_CHECKING:
     from metasched.api import Program
@@ -72,7 +72,7 @@ def _scheduled(program: Program, args: Namespace) -> Func:
 
     if args.trace:
         # The schedule is shown even where the backend could not compile it.
-        trace = api.parse_trace(Path(args.trace).read_text(encoding="utf-8"))
+        trace = api.parse_trace(read_source(args.trace))
     else:
         trace = kernel_of(program, None, args.db, Target.detect(args.threads)).trace
     return trace.apply_to(program).func

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from keyword import iskeyword
+from numbers import Integral
 
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
@@ -66,11 +67,11 @@ class _Elaborator:
                 has = f"its parameters are {listing(known)}" if known else "it has none"
                 message = f"`{definition.name}` has no parameter `{name}`: {has}"
                 self._report.error(definition.at, message, hint)
-            elif isinstance(value, bool) or not isinstance(value, int):
+            elif isinstance(value, bool) or not isinstance(value, Integral):
                 message = f"the parameter `{name}` is a whole number, not {value!r}"
                 self._report.error(definition.at, message)
-        given = {name: value for name, value in params.items() if isinstance(value, int)}
-        return tuple((p.name, int(given.get(p.name, p.default))) for p in definition.params)
+        given = {name: int(value) for name, value in params.items() if isinstance(value, Integral)}
+        return tuple((p.name, given.get(p.name, p.default)) for p in definition.params)
 
     def _define_sizes(self) -> None:
         for name, value in self.settings:

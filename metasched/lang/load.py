@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.program import Program
 from metasched.ir.source import At, ProgramDef
 from metasched.lang.elaborate import elaborate
@@ -33,8 +34,23 @@ def load_program(path: str | Path, /, **params: int) -> Program:
     filename, separator, name = str(path).rpartition(_SEPARATOR)
     if not separator:
         filename, name = str(path), ""
-    text = Path(filename).read_text(encoding="utf-8")
-    return _program(text, filename, name or None, params)
+    return _program(read_source(filename), filename, name or None, params)
+
+
+def read_source(filename: str | Path) -> str:
+    """The text of a file of programs or traces.
+
+    Raises:
+        LanguageError: when it is not text.
+        OSError: when the file cannot be read.
+    """
+    try:
+        return Path(filename).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode("utf-8")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        message = f"this is not text: the byte 0x{error.object[error.start]:02x} is not UTF-8"
+        raise LanguageError((Diagnostic(line, column, message, "save the file as UTF-8"),), "", str(filename)) from None
 
 
 def parse_definitions(text: str, filename: str = "<text>") -> tuple[ProgramDef, ...]:

@@ -216,7 +216,9 @@ class Space:
     def explain(self) -> str:
         """Per block, which rule applied, or why not; and whether the sketches are all there are."""
         self._force()
-        lines = [f"{self.program.key}: {len(self._found)} sketches" + ("" if self.complete else ", of more")]
+        count = len(self._found)
+        of_more = "" if self.complete else ", of more"
+        lines = [f"{self.program.key}: {count} sketch{'' if count == 1 else 'es'}{of_more}"]
         lines.append(explain([run.outcomes for run in self._found]))
         lines.extend(self._multiplier())
         return "\n".join(line for line in lines if line)

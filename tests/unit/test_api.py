@@ -129,6 +129,17 @@ def test_tuning_keeps_what_it_measured(program: ms.Program, tmp_path: Path) -> N
     assert ms.compile(program, db=db).trace == kernel.trace
 
 
+def test_an_interrupt_before_anything_was_measured(
+    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("metasched.api.LocalRunner", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ms.tune(program, trials=2, db=f"sqlite:///{tmp_path}/none.db")
+
+
 def test_tuning_a_module(program: ms.Program, tmp_path: Path) -> None:
     def mine(sch: ms.Schedule) -> None:
         i, *_ = sch.get_loops(sch.get_block("dense"))

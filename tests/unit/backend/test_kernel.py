@@ -84,6 +84,8 @@ def test_numpy_scalars_are_taken(kernel: Kernel, x: np.ndarray) -> None:
     np.testing.assert_array_equal(y, 2 * x + 3)
     y, _ = kernel(2, x, np.uint64(3), False)
     np.testing.assert_array_equal(y, 2 * x + 3)
+    y, _ = kernel(np.array(2.0, np.float32), x, np.array(3), np.array(False))  # outputs of no dimensions are such
+    np.testing.assert_array_equal(y, 2 * x + 3)
 
 
 def test_out(kernel: Kernel, x: np.ndarray) -> None:

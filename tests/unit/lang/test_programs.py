@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from metasched.errors import LanguageError
@@ -134,10 +135,16 @@ def test_several_programs_in_a_file(tmp_path: Path) -> None:
         load_program(f"{path}::othr")
     with pytest.raises(FileNotFoundError):
         load_program(tmp_path / "none.ms")
+    path.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(LanguageError, match=r"two\.ms:1:6: this is not text: the byte 0xe9 is not UTF-8"):
+        load_program(path)
 
 
 def test_parameters() -> None:
     assert parse_program(DENSE, K=7).params == (("N", 512), ("M", 512), ("K", 7))
+    params = parse_program(DENSE, K=np.int64(7)).params  # such as what an array of sizes holds
+    assert params == (("N", 512), ("M", 512), ("K", 7))
+    assert type(params[2][1]) is int
     with pytest.raises(LanguageError, match="no parameter `Q`: its parameters are `N`, `M` and `K`"):
         parse_program(DENSE, Q=1)
     with pytest.raises(LanguageError, match=r"whole number, not 2\.5"):
