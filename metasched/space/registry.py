@@ -72,10 +72,16 @@ def _named(name: str) -> tuple[Rule, ...]:
         return _as_rules(name, _load_file(Path(path), attribute))
     points = installed()
     if name not in points:
-        near = get_close_matches(name, points, n=2)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise RuleError(f"no rule or preset `{name}` is installed{hint} Installed are {_listed(points)}")
+        raise RuleError(f"no rule or preset `{name}` is installed{_advice(name, points)}")
     return _as_rules(name, points[name].load())
+
+
+def _advice(name: str, points: Iterable[str]) -> str:
+    if name.endswith(".py"):
+        return f"; a rule of a file is named after a colon: `{name}:RULE`"
+    near = get_close_matches(name, points, n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    return f"{hint} Installed are {_listed(points)}"
 
 
 def _load_file(path: Path, attribute: str) -> Any:

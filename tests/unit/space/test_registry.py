@@ -77,7 +77,9 @@ def test_rules_as_values() -> None:
         ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
         ("", "the rule specification '' has an empty part"),
         ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
-        ("gpu", "no rule or preset `gpu` is installed"),
+        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `compute_location`"),
+        ("fastest", "no rule or preset `fastest` is installed. Installed are `compute_location`"),
+        ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],
 )
