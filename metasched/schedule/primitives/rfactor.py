@@ -40,7 +40,8 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
         axis: where the new dimension goes in the buffer of partial results.
 
     Requires:
-        A reduction runs over the loop, with nothing but its reduction, and it has its `init`.
+        A reduction runs over the loop, with nothing but its reduction, and it has its `init`. No guard leaves out
+        iterations of the loop alone, as after fusing the parts of an imperfect tile.
 
     Rewrite:
         for k_0, k_1 in grid(4, 16):                 for k_0, k_1 in grid(4, 16):
@@ -50,6 +51,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
     """
     target = ctx.loop(OP, loop)
     block = _reduction_over(ctx, target)
+    _require_whole(ctx, block, target)
     rank = len(block.store.indices)
     if not 0 <= axis <= rank:
         raise ScheduleError(
@@ -89,6 +91,21 @@ def _reduction_over(ctx: Context, loop: For) -> Block:
         )
     require_only_writer(ctx, OP, block)
     return block
+
+
+def _require_whole(ctx: Context, block: Block, loop: For) -> None:
+    """Raise where a partial result would be left out altogether: whoever reads all of them would not know."""
+    above = query.loops_above(ctx.func, block.name)
+    names = {x.var for x in above}
+    error = ScheduleError(
+        OP,
+        f"iterations of loop `{loop.var}` are left out by a guard of `{block.name}`",
+        (block.name, loop.var),
+        "rfactor before fusing the parts of an imperfect tile",
+    )
+    for guard in block.guards:
+        if free_vars(guard) & names == {loop.var}:
+            ctx.require_everywhere(guard, above, error)
 
 
 def _used(pairs: Iterable[tuple[str, Expr]]) -> frozenset[str]:

@@ -130,3 +130,17 @@ def test_after_decompose_reduction() -> None:
 def test_an_axis_out_of_range() -> None:
     with refused("axis 3 is not between 0 and 2"):
         rfactor(start(DENSE_RELU), "k", 3)
+
+
+def test_a_loop_of_which_a_guard_leaves_iterations_out() -> None:
+    ctx = start(DENSE_RELU)
+    fused = fuse(ctx, *split(ctx, "k", 2))
+    with refused(f"iterations of loop `{fused}` are left out by a guard of `dense`"):
+        rfactor(ctx, fused)
+
+
+def test_a_fused_loop_of_perfect_parts() -> None:
+    ctx = start(DENSE_RELU, K=8)
+    before = ctx.func
+    rfactor(ctx, fuse(ctx, *split(ctx, "k", 2)))
+    same(before, ctx.func)
