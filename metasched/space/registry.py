@@ -47,7 +47,7 @@ def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
         return _from_text(spec)
     rules: list[Rule] = []
     for item in spec:
-        rules.extend((item,) if isinstance(item, Rule) else _named(item))
+        rules.extend(_named(item) if isinstance(item, str) else _as_rules(getattr(item, "__name__", repr(item)), item))
     return tuple(rules)
 
 

@@ -120,3 +120,11 @@ def test_a_space_of_rules(mine: Path) -> None:
     assert "my_rule  applied" in made.explain()
     with pytest.raises(ms.MetaschedError, match="`rules` and `space` both say what to search; give one of them"):
         ms.space(program(DENSE_RELU), rules="cpu", module=lambda sch: None)
+
+
+def test_a_list_holds_rules_and_names_only() -> None:
+    def plain(sch: ms.Schedule, block: object) -> None:
+        """Nothing."""
+
+    with pytest.raises(ms.RuleError, match=r"`plain` is no rule: decorate the function with @metasched\.rule"):
+        registry.resolve([plain])  # type: ignore[list-item]
