@@ -103,7 +103,7 @@ class Space:
         self.seed = seed
         self._found: list[_Run] = []
         self._stack: list[_Branch] = [_Branch({}, ())]
-        self._variants: dict[int, list[Sketch]] = {}
+        self._variants: dict[tuple[int, int], list[Sketch]] = {}
 
     @property
     def complete(self) -> bool:
@@ -188,7 +188,7 @@ class Space:
         places = [(site, taken) for site, taken in run.met if site.op == LOCATION]
         if not places:
             return (sketch,)
-        cached = self._variants.setdefault(n, [sketch])
+        cached = self._variants.setdefault((n, limit), [sketch])
         fixed = {site.address: taken for site, taken in run.met if site.op != LOCATION}
         if len(cached) == 1:
             for prefix in self._variant_prefixes(fixed, places, limit):

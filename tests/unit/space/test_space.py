@@ -176,6 +176,12 @@ def test_variants_differ_in_where_blocks_are_computed() -> None:
     assert made.variants(0, 100)[3] is variants[3], "variants are made once"
 
 
+def test_more_variants_than_were_asked_for_before() -> None:
+    made = space(located, RELU_PAD_MATMUL)
+    assert len(made.variants(0, 2)) == 2
+    assert len(made.variants(0, 3)) == 3
+
+
 def test_few_variants_are_a_sample_with_the_first() -> None:
     few = space(located, RELU_PAD_MATMUL).variants(0, 3)
     assert len(few) == 3
