@@ -20,7 +20,7 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.schedule.handlers import Policy
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
-from metasched.search.arms import SpaceArms
+from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.phases import Phases
 from metasched.search.progress import ProgressCallback
 from metasched.search.strategies import StrategyName, make_strategy, opener
@@ -92,7 +92,10 @@ def tune(
     Ctrl-C ends the search and returns the best so far; where there is none yet, KeyboardInterrupt is raised. Raises
     NoRecord when no candidate was valid; its message counts the reasons.
     """
-    where = target if target is not None else Target.detect()
+    _require("program", program, Program)
+    if trials < 1:
+        raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
+    where = _target(target)
     source = _source(rules, space)
     job = Job(program, str(where), where.threads, trials, seed)
     name = _strategy(strategy)
@@ -103,7 +106,7 @@ def tune(
         return runner
 
     tools = Tools(
-        open_space=lambda: SpaceArms(Space(program, source, seed=seed), where),
+        open_space=lambda: SpaceArms(Space(program, source, max_sketches=MAX_ARMS, seed=seed), where),
         open_runner=open_runner,
         open_strategy=opener(name, seed),
     )
@@ -117,6 +120,26 @@ def tune(
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
     return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
+
+
+_MADE_BY = {
+    Program: "parse_program(text) or load_program(path)",
+    Trace: "parse_trace(text) or Schedule.trace",
+    Target: "Target.detect() or Target.parse(text)",
+}
+
+
+def _require(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
+    if not isinstance(value, kind):
+        given = type(value).__name__
+        raise MetaschedError(f"`{name}` is a {given}, not a {kind.__name__}\n  hint: make one by {_MADE_BY[kind]}")
+
+
+def _target(target: Target | None) -> Target:
+    if target is None:
+        return Target.detect()
+    _require("target", target, Target)
+    return target
 
 
 def _strategy(name: str) -> StrategyName:
@@ -142,8 +165,10 @@ def compile(  # noqa: A001
     """
     if trace is not None and db is not None:
         raise MetaschedError("`trace` and `db` both say where the schedule comes from; give one of them")
-    where = target if target is not None else Target.detect()
+    _require("program", program, Program)
+    where = _target(target)
     if trace is not None:
+        _require("trace", trace, Trace)
         return _kernel(program, trace, where, None, Origin.TRACE, policy)
     if db is not None:
         record = _best_record(program, db, where)
@@ -153,8 +178,9 @@ def compile(  # noqa: A001
 
 def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = None, seed: int = 0) -> Trace:
     """The trace that the untrained cost model, a roofline estimate, likes best. Measures nothing."""
-    where = target if target is not None else Target.detect()
-    arms = SpaceArms(Space(program, _source(rules, None), seed=seed), where)
+    _require("program", program, Program)
+    where = _target(target)
+    arms = SpaceArms(Space(program, _source(rules, None), max_sketches=MAX_ARMS, seed=seed), where)
     strategy = make_strategy(StrategyName.EVOLUTIONARY, arms.arms, seed, Phases())
     found = strategy.propose(1)
     if not found:

@@ -8,12 +8,12 @@ import metasched as ms
 
 
 @ms.rule
-def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17, tiny: int = 1 << 15) -> ms.Skip | None:
+def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, tiny: int = 1 << 16) -> ms.Skip | None:
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
     Structural choice: how many loops are fused. A tiled block fuses the loops of its outermost level, another one all
     but its innermost, as far as they are nested directly. Nests of fewer than `small` instances may also stay
-    serial, as starting threads takes longer; element-wise ones of fewer than `tiny` always do.
+    serial, as starting threads takes longer; those of fewer than `tiny` always do.
     """
     info = sch.describe(block)
     if not info.loops:
@@ -36,7 +36,7 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 17, ti
 def _options(info: ms.BlockInfo, depth: int, small: int, tiny: int) -> list[int]:
     if info.instances is None or info.instances >= small:
         return [depth]
-    return [0] if info.instances < tiny and not info.reduces else [depth, 0]
+    return [0] if info.instances < tiny else [depth, 0]
 
 
 def _depth(info: ms.BlockInfo) -> int:

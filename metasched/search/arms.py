@@ -14,7 +14,8 @@ from metasched.search.space_protocol import Candidate, Mask, Rows
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
 
-# How many arms there are in all, and for each sketch, while places of its producers last.
+# How many arms there are in all, and for each sketch, while places of its producers last. An arm costs about 0.1 s to
+# make, so a space of more sketches is searched in a sample of them.
 MAX_ARMS = 24
 MAX_VARIANTS = 6
 
@@ -55,10 +56,10 @@ class SketchArm:
 
 
 class SpaceArms:
-    """`SearchSpace` over a `Space`."""
+    """`SearchSpace` over a `Space`, which is best made with `max_sketches=MAX_ARMS`."""
 
     def __init__(self, space: Space, target: Target) -> None:
-        share = min(MAX_VARIANTS, max(2, MAX_ARMS // len(space)))
+        share = min(MAX_VARIANTS, max(1, MAX_ARMS // len(space)))
         self._arms = [SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, share)]
 
     @property

@@ -73,12 +73,21 @@ class Rule:
         """Run on one block, in a scope of the rule's name. Raises RuleError for a wrong result."""
         before = schedule.func
         with schedule.scope(f"{self.name}({schedule.name_of(block)})"):
-            result = self.fn(schedule, block, **dict(self.config))
+            result = self._call(schedule, block)
         if not (result is None or isinstance(result, Skip)):
             raise RuleError(f"rule {self.name} returned {result!r}; a rule returns None, or skip(reason)")
         if isinstance(result, Skip) and schedule.func is not before:
             raise RuleError(f"rule {self.name} skipped block `{block.label}` after transforming it; decide first")
         return result
+
+    def _call(self, schedule: Schedule, block: BlockRV) -> object:
+        try:
+            return self.fn(schedule, block, **dict(self.config))
+        except Exception as error:
+            code = self.fn.__code__ if hasattr(self.fn, "__code__") else None
+            where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+            error.add_note(f"in rule {self.name}{where}, on block `{block.label}` of {schedule.program.key}")
+            raise
 
 
 def rule(fn: RuleFunction) -> Rule:
@@ -92,7 +101,10 @@ def rule(fn: RuleFunction) -> Rule:
         sch.vectorize(sch.get_loops(block)[-1], lanes=lanes)
     """
     if not fn.__doc__:
-        raise RuleError(f"rule {getattr(fn, '__name__', fn)} has no docstring, which is its documentation")
+        raise RuleError(
+            f"rule {fn.__name__} ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno}) has no docstring, "
+            "which is its documentation"
+        )
     parameters = list(inspect.signature(fn).parameters.values())
     positional = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(positional) != 2:
