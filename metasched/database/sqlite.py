@@ -13,6 +13,7 @@ from typing import Any
 
 from metasched.database.base import BaseDatabase, Missing
 from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats
+from metasched.errors import NoRecord
 
 _PREFIX = "sqlite:///"
 _MEMORY = ":memory:"
@@ -170,7 +171,7 @@ def open_sqlite(url: str, missing: Missing) -> SQLiteDatabase:
     if path != _MEMORY:
         file = Path(path)
         if missing is Missing.RAISE and not file.exists():
-            raise DatabaseError(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
+            raise NoRecord(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
         if not file.parent.is_dir():
             raise DatabaseError(f"cannot make `{url}`: there is no folder `{file.parent}`")
     with _explained(url):

@@ -20,7 +20,7 @@ from metasched.lang.sizes import Sizes
 from metasched.lang.stages import StageBuilder, nest
 from metasched.lang.values import BufferInfo, ProgramScope
 
-_KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "_"})
+_KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "root", "inline", "_"})
 _BUILTIN = frozenset(dtype.value for dtype in DType) | {"sum", "prod", "max", "min", "argmax", "argmin"}
 _MAX_BYTES = 2**62
 

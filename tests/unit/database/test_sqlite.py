@@ -10,6 +10,7 @@ import pytest
 from metasched.database import DatabaseError, Missing, Record, TaskKey, code_version, open_database
 from metasched.database import sqlite as backend
 from metasched.database.base import Backends
+from metasched.errors import NoRecord
 
 TASK = TaskKey("ab" * 32, "cpu skylake-avx512 threads=2", 2, "metasched 0 numba 0 llvmlite 0")
 RECORD = Record(
@@ -143,7 +144,7 @@ def test_a_bad_url_says_what_to_write(url: str, message: str) -> None:
 
 def test_a_missing_database_is_not_made_by_reading(tmp_path: Path) -> None:
     path = tmp_path / "typo.db"
-    with pytest.raises(DatabaseError, match="no database at"):
+    with pytest.raises(NoRecord, match="no database at"):
         open_database(url_of(path), Missing.RAISE)
     assert not path.exists()
 
