@@ -67,6 +67,8 @@ def run(args: Namespace, console: Console) -> int:
         console.print_json(result(program.key, kernel, last))
     else:
         console.print(summary(program.key, kernel, last))
+        if kernel.report.interrupted:
+            console.print("\nInterrupted: the same command goes on from here.")
         settings = "".join(f" -D {key}={value}" for key, value in args.params)
         settings += f" --threads {args.threads}" if args.threads else ""
         console.print(
@@ -83,6 +85,7 @@ def result(task: str, kernel: Kernel, last: Progress | None) -> dict[str, object
         "best_ms": None if last is None or last.best_s is None else last.best_s * 1e3,
         "gflops": None if last is None else last.gflops,
         "trials": 0 if last is None else last.trials,
+        "interrupted": kernel.report.interrupted,
         "failures": {} if last is None else dict(last.failures),
         "origin": str(kernel.origin),
         "target": str(kernel.target),

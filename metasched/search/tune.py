@@ -68,6 +68,21 @@ class TuningReport:
     exhausted: bool = False
     interrupted: bool = False
 
+    def __str__(self) -> str:
+        """For a person: how much was measured, what failed and why, and where the time went."""
+        best = self.best.seconds if self.best is not None else None
+        lines = [f"{self.records} records, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
+        lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms")
+        for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
+            lines.extend(f"{what} {count} times: {reason}" for reason, count in counts.items())
+        if self.phases:
+            lines.append("time: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.phases.items()))
+        if self.exhausted:
+            lines.append("the space holds nothing that was not measured")
+        if self.interrupted:
+            lines.append("interrupted: the same call goes on from here")
+        return "\n".join(lines)
+
 
 def batch_size(start: int) -> int:
     """How many candidates are proposed at once after `start` records: more of them as there is more to learn from."""

@@ -140,4 +140,5 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert time.monotonic() - started < 60
     result = json.loads(out.splitlines()[-1])
     assert result["event"] == "result"
+    assert result["interrupted"]
     assert json.loads(metasched(tmp_path, "db", "stats", *DB, "--json"))["records"] >= 3

@@ -137,6 +137,7 @@ def test_interrupting_keeps_what_has_finished_and_returns_the_best(database: Dat
     runner = ToyRunner(ToySpace(), stop_at=19)
     report = tuned(database, 40, runner)
     assert report.interrupted
+    assert "interrupted: the same call goes on from here" in str(report)
     assert runner.closed
     assert report.records == 19
     assert report.best is not None
