@@ -97,7 +97,7 @@ def test_results_that_mean_nothing(result: object) -> None:
 def test_a_rule_is_documented() -> None:
     def silent(sch: ms.Schedule, block: ms.BlockRV) -> None: ...
 
-    with pytest.raises(ms.RuleError, match="rule silent has no docstring, which is its documentation"):
+    with pytest.raises(ms.RuleError, match=r"rule silent .*has no docstring, which is its documentation"):
         ms.rule(silent)
 
 
