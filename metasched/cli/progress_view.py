@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from metasched.cli.command import Console
@@ -38,7 +38,11 @@ class LiveLine:
         self._draw(f"{task}  {STARTING}")
 
     def __call__(self, progress: Progress) -> None:
-        self._draw(progress_line(progress))
+        line = progress_line(progress)
+        if len(line) >= self.width():
+            # The sizes are the least that one watches for: the command above the line has them.
+            line = progress_line(replace(progress, task=progress.task.partition("[")[0]))
+        self._draw(line)
 
     def _draw(self, line: str) -> None:
         room = self.width() - 1

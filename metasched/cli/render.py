@@ -37,9 +37,9 @@ def progress_line(p: Progress) -> str:
     parts.append("no valid candidate yet" if p.best_s is None else f"best {duration(p.best_s)}")
     if p.gflops is not None:
         parts.append(f"{p.gflops:.1f} GFLOP/s")
+    parts.append(f"{clock(p.elapsed_s)} gone" + ("" if p.left_s is None else f", {clock(p.left_s)} left"))
     if p.failures:
         parts.append(failures(p.failures))
-    parts.append(f"{clock(p.elapsed_s)} gone" + ("" if p.left_s is None else f", {clock(p.left_s)} left"))
     return "  ".join(parts)
 
 

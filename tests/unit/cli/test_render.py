@@ -44,7 +44,7 @@ def test_failures_put_the_most_frequent_first() -> None:
 def test_progress_line() -> None:
     assert progress_line(RUNNING) == (
         "dense_relu[N=512]  37/64 trials  best 2.13 ms  125.8 GFLOP/s  "
-        "3 failed (2 run-timeout, 1 wrong-result)  0:12 gone, 1:07 left"
+        "0:12 gone, 1:07 left  3 failed (2 run-timeout, 1 wrong-result)"
     )
     assert progress_line(STARTING) == "dense  1/64 trials  no valid candidate yet  0:00 gone"
 
@@ -70,6 +70,12 @@ def test_live_line_rewrites_itself_and_never_wraps() -> None:
     assert len(begun.removesuffix("\x1b[K")) <= 39
     assert first.startswith("dense  1/64")
     assert len(second.removesuffix("\x1b[K")) <= 39
+
+
+def test_a_narrow_terminal_drops_the_sizes_before_the_time_left() -> None:
+    err = io.StringIO()
+    LiveLine(Console(io.StringIO(), err), width=lambda: 80)(RUNNING)
+    assert err.getvalue().startswith("\rdense_relu  37/64 trials  best 2.13 ms  125.8 GFLOP/s  0:12 gone, 1:07 left  ")
 
 
 def test_lines_come_now_and_then_and_at_the_end() -> None:
