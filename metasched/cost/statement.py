@@ -148,7 +148,7 @@ class View:
         strips = steps * np.ceil(lanes * (8 * self.statement.store.element_bytes / self.machine.vector_bits))
         tail = extent - np.floor(extent / lanes) * lanes
         masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
-        inside = np.multiply.reduce(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
+        inside = np.prod(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
         return Vector(lanes, extent, steps, strips, extent / (steps * lanes), masked / steps, inside)
 
     def _vector_steps(self) -> list[Array]:
@@ -182,7 +182,7 @@ class View:
                 unrolled[loop] = 1.0
             for dim in self._register_indices(loop):
                 np.maximum(unrolled[loop], self.ranges.moves(dim, loop), out=unrolled[loop])
-        copies = np.multiply.reduce(np.where(unrolled > 0, self.strips, 1.0), axis=0)
+        copies = np.prod(np.where(unrolled > 0, self.strips, 1.0), axis=0)
         return unrolled, copies * self.full(1.0)
 
     def _register_indices(self, loop: int) -> list[Index]:

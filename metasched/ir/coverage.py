@@ -85,8 +85,9 @@ def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
     spatial_axes = [n for n, it in enumerate(block.iters) if it.kind is IterKind.SPATIAL]
     reduce_axes = tuple(n for n, it in enumerate(block.iters) if it.kind is IterKind.REDUCE)
     most = counts.max(axis=reduce_axes, keepdims=True) if reduce_axes else counts
-    if exactly_once and counts.max(initial=0) > 1:
-        yield f"instance {_point(block, counts > 1)} runs {counts.max()} times"
+    highest = int(np.max(counts, initial=0))
+    if exactly_once and highest > 1:
+        yield f"instance {_point(block, counts > 1)} runs {highest} times"
     missing = (counts == 0) if exactly_once else (counts == 0) & (most > 0)
     if missing.any() and not _leaves_out(block):
         yield f"instance {_point(block, missing)} does not run"

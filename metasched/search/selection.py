@@ -49,7 +49,7 @@ class Pool:
 
     def highest(self, arm: int) -> float:
         """The best score of an arm, of a measured row, too."""
-        return float(self.scores(arm).max())
+        return float(np.max(self.scores(arm)))
 
     def population(self, arms: Sequence[int], size: int | None = None) -> tuple[Positions, Positions, Array]:
         """The best rows of some arms, `size` of them: arm, position in `rows(arm)`, score. Measured rows count."""
