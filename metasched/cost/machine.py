@@ -55,8 +55,6 @@ class Core:
     task_overhead: float = 100.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024
-    l1_ways: int = 8
-    l2_ways: int = 16
     usable: float = 0.8
     operand_registers: int = 4
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.footprint import LINE, Array, Footprint, Levels, at_level
-from metasched.cost.machine import CORE
+from metasched.cost.footprint import LINE, Array, Levels, at_level, usable_sets
 from metasched.cost.nest import Access
 from metasched.cost.statement import CACHES, Columns, View
 
@@ -38,7 +37,7 @@ def buffers(view: View) -> Columns:
 def _buffer(view: View, n: int) -> Columns:
     access, mark = view.statement.accesses[n], view.marks[n]
     l1, l2 = view.fits[0], view.fits[1]
-    ways = (view.machine.l1 // CORE.l1_ways, view.machine.l2 // CORE.l2_ways)
+    crowded = mark.lines / usable_sets(mark, access.element_bytes)
     values = (
         mark.elements[0] * access.element_bytes,
         mark.lines[0],
@@ -48,8 +47,8 @@ def _buffer(view: View, n: int) -> Columns:
         view.vectors(n, view.tile.level, view.tile.place),
         at_level(mark.run, l1) * access.element_bytes,
         np.minimum(view.steps[n], LINE),
-        conflicts(mark, l1, ways[0], CORE.l1_ways),
-        conflicts(mark, l2, ways[1], CORE.l2_ways),
+        conflicts(crowded, l1, view.machine.l1),
+        conflicts(crowded, l2, view.machine.l2),
     )
     return dict(zip(BUFFER_NAMES, values, strict=True))
 
@@ -67,16 +66,10 @@ def _reuse_distance(view: View, access: Access) -> Array:
     return distance
 
 
-def conflicts(mark: Footprint, level: Levels, way_bytes: int, ways: int) -> Array:
-    """Lines of a tile over the lines of the sets it can use; above 1, its rows evict one another.
+def conflicts(crowded: Array, level: Levels, cache_bytes: int) -> Array:
+    """What a tile takes up in a cache, with what it leaves unusable; above 1, its rows evict one another.
 
-    Rows a distance `s` apart fall into `way_bytes / gcd(s, way_bytes)` places: a power-of-two row uses few of them.
+    `crowded` is (levels, rows): the lines under each level over the share of the sets that they can be in.
     """
-    lines = at_level(mark.lines, level)
-    step = mark.row_bytes.astype(np.int64)
-    power = np.minimum(step & -step, way_bytes).astype(np.float32)
-    places = np.where(power > 0, way_bytes / np.maximum(power, 1.0), way_bytes / LINE)
-    run_lines = np.ceil(at_level(mark.run, level) / LINE)
-    usable = np.minimum(places * run_lines, way_bytes / LINE) * ways
-    ratio: Array = lines / np.maximum(usable, 1.0)
+    ratio: Array = at_level(crowded, level) * (LINE / cache_bytes)
     return ratio

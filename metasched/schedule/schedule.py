@@ -485,7 +485,7 @@ def _is_literal_of(kind: Kind, value: Any) -> bool:
 
 
 def _wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
-    expected = f"a list, each {param.kind.value}" if param.many else param.kind.value
+    expected = f"a list, each {param.kind.value}" if param.many and not param.variadic else param.kind.value
     hint = declaration.signature
     if isinstance(value, BlockRV | LoopRV):
         hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.cost.footprint import Ranges, footprint
+from metasched.cost.footprint import Ranges, footprint, usable_sets
 from metasched.cost.index import Table
 from metasched.cost.memory import conflicts
 from metasched.cost.nest import Access, Statement, analyse
@@ -78,6 +78,6 @@ def test_power_of_two_rows_collide(row: int, crowded: bool) -> None:
     statement, sizes = nest_of(loops, (VI, VJ), (64, row))
     access: Access = statement.accesses[1]
     mark = footprint(access, Ranges(statement, sizes, 1))
-    ratio = conflicts(mark, np.zeros(1, np.int64), 4096, 8)
+    ratio = conflicts(mark.lines / usable_sets(mark, access.element_bytes), np.zeros(1, np.int64), 32768)
     # 64 rows of one line each, 4 KB apart: eight of them fit the ways of their one set.
     assert (ratio[0] > 1) == crowded

@@ -140,7 +140,7 @@ PLACE = "a loop, or where a block may be computed"
         (lambda s, b, i: s.split(i, "44"), "split: argument `factors`", f"{FACTORS}, got '44'"),
         (lambda s, b, i: s.split(i, [2.0, None]), "split: argument `factors`", f"{FACTORS}, got 2.0"),
         (lambda s, b, i: s.split(i, [True, None]), "split: argument `factors`", f"{FACTORS}, got True"),
-        (lambda s, b, i: s.fuse(i, "j"), "fuse: argument `loops`", "a list, each a loop, got 'j'"),
+        (lambda s, b, i: s.fuse(i, "j"), "fuse: argument `loops`", "a loop, got 'j'"),
         (lambda s, b, i: s.vectorize(i, lanes=None), "vectorize: argument `lanes`", f"{INT}, got None"),
         (lambda s, b, i: s.sample_tile(i, parts="2"), "sample_tile: argument `parts`", "a number, got '2'"),
         (lambda s, b, i: s.sample_tile(i, perfect=1), "sample_tile: argument `perfect`", "True or False, got 1"),
