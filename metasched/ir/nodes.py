@@ -413,6 +413,8 @@ class Block(Stmt):
     With a `reducer`, the block means `store.buffer[...] = reducer(store.buffer[...], store.value)`, and `init` is
     the value the element has before the first instance; `init` is None when an earlier block writes it
     (after `decompose_reduction`). Without one, it is a plain store.
+
+    An arg-reduction writes the winning value by `store` and its position by `index`, which is None otherwise.
     """
 
     name: str
@@ -423,6 +425,12 @@ class Block(Stmt):
     reducer: Reducer | None = None
     init: Expr | None = None
     annotations: tuple[Annotation, ...] = ()
+    index: Store | None = None
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """Everything that an instance writes."""
+        return (self.store,) if self.index is None else (self.store, self.index)
 
 
 @node
