@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX, DType
@@ -358,7 +358,7 @@ class Values:
             message = f"the index `{print_source(index)}` divides by what may not be positive"
             self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
             return None
-        built = simplify(built)
+        built = simplify(_folded(simplify(built), facts))
         lo, hi = facts.range(built)
         if facts.dead or lo > hi or (lo >= 0 and hi < extent):
             return built
@@ -392,6 +392,20 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     if dtype.value.startswith("u"):
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def _folded(e: Expr, facts: Facts) -> Expr:
+    """`e` without the quotients and remainders that the ranges decide: `o // CO` is 0, as one group of channels has."""
+    if not isinstance(e, Binary):
+        return e
+    out = replace(e, a=_folded(e.a, facts), b=_folded(e.b, facts))
+    if out.op not in _INTEGER_ONLY or facts.dead:
+        return out
+    lo, hi = facts.range(out)
+    if lo == hi:
+        return Const(int(lo), INDEX)
+    # A remainder that is its own dividend.
+    return out.a if out.op is BinOp.MOD and (lo, hi) == facts.range(out.a) and lo >= 0 else out
 
 
 def _has_load(e: Expr) -> bool:

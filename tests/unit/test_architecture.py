@@ -17,6 +17,7 @@ LAYERS = (
     "ir",
     "lang",
     "schedule",
+    "operators",
     "space",
     "backend",
     "cost",
