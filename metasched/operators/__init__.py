@@ -1,81 +1,16 @@
-"""The operator library: one program file an operator, parametric in its shape.
+"""The operator library: programs in files, the shapes others are judged by, and expert traces.
 
-    program = load("conv2d_nhwc", H=14, W=14, CI=256, CO=256)
-
-`NAME.ms` beside this file is the operator `NAME`; its first comment says what it computes, and the layout of its
-arguments. Output sizes follow from the parameters.
+program = operators.load("conv2d_nhwc", H=14, W=14, CI=256, CO=256)
+program = operators.TWELVE["C2D"].program()
+expert = operators.expert("matmul_nn.blocked")
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
-
-from metasched.errors import MetaschedError
-from metasched.ir.program import Program
-from metasched.lang import parse_program
-from metasched.lang.report import did_you_mean
-
-_SUFFIX = ".ms"
-
-
-@cache
-def names() -> tuple[str, ...]:
-    """The operators there are, sorted."""
-    entries = (entry.name for entry in files(__package__).iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in entries if name.endswith(_SUFFIX)))
-
-
-def source(name: str) -> str:
-    """The text of an operator's file. Raises MetaschedError for one that is not there."""
-    if name not in names():
-        hint = did_you_mean(name, names()) or f"the operators are {', '.join(names())}"
-        raise MetaschedError(f"there is no operator `{name}`\n  hint: {hint}")
-    return files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
-
-
-def load(name: str, /, **params: int) -> Program:
-    """An operator of the library with its parameters set; those not given take their defaults.
-
-    Raises:
-        MetaschedError: when there is no such operator.
-        LanguageError: when a parameter is unknown, or the sizes do not go together.
-    """
-    return parse_program(source(name), **params)
-
-
-@dataclass(frozen=True)
-class Case:
-    """An operator at one shape."""
-
-    operator: str
-    params: Mapping[str, int] = field(default_factory=dict)
-
-    def program(self) -> Program:
-        return load(self.operator, **self.params)
-
-
-TWELVE: Mapping[str, Case] = MappingProxyType(
-    {
-        "C1D": Case("conv1d_nlc", {"L": 256, "CI": 64, "CO": 128, "R": 3, "S": 2, "P": 1}),
-        "C2D": Case("conv2d_nhwc", {"H": 224, "W": 224, "CI": 3, "CO": 64, "R": 7, "S": 2, "P": 3}),
-        "C3D": Case("conv3d_ndhwc", {"Z": 16, "H": 224, "W": 224, "CI": 3, "CO": 64, "R": 7, "S": 2, "P": 3}),
-        "DEP": Case("depthwise_conv2d_nhwc", {"H": 112, "W": 112, "C": 32, "R": 3, "S": 1, "P": 1}),
-        "DIL": Case("conv2d_nhwc", {"H": 224, "W": 224, "CI": 3, "CO": 64, "R": 7, "S": 2, "P": 3, "D": 2}),
-        "GMM": Case("batch_matmul_nn", {"M": 128, "N": 128, "K": 128}),
-        "GRP": Case("conv2d_nhwc", {"H": 56, "W": 56, "CI": 64, "CO": 128, "R": 3, "S": 2, "P": 1, "G": 4}),
-        "T2D": Case("conv2d_transpose_nhwc", {"H": 4, "W": 4, "CI": 512, "CO": 256, "R": 4, "S": 2, "P": 1}),
-        "CBR": Case("conv2d_bn_relu_nhwc", {"H": 224, "W": 224, "CI": 3, "CO": 64, "R": 7, "S": 2, "P": 3}),
-        "TBG": Case("transpose_batch_matmul", {"L": 128, "HEADS": 12, "D": 64}),
-        "NRM": Case("norm", {"M": 256, "N": 256}),
-        "SFM": Case("softmax", {"M": 256, "N": 256}),
-    }
-)
-"""The twelve operators on which MetaSchedule was judged, batch 1 (Shao et al. 2022, arXiv 2205.13603, section 6.1).
-
-One- to three-dimensional, depthwise, dilated, grouped and transposed convolutions; batched matmul; convolution + batch
-norm + ReLU; transpose + batched matmul; the norm of a matrix; softmax.
-"""
+from metasched.operators.experts import Expert as Expert
+from metasched.operators.experts import expert as expert
+from metasched.operators.experts import expert_names as expert_names
+from metasched.operators.experts import expert_traces as expert_traces
+from metasched.operators.library import load as load
+from metasched.operators.library import names as names
+from metasched.operators.library import source as source
+from metasched.operators.suites import TWELVE as TWELVE
+from metasched.operators.suites import Case as Case

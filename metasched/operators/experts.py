@@ -1,0 +1,82 @@
+"""Expert traces: schedules that people wrote for operators of the library, to learn from and to start from.
+
+`traces/OPERATOR.VARIANT.trace` is one. Its first comment says what it shows; the trace's own first line, at which shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from metasched.errors import MetaschedError
+from metasched.ir.program import Program
+from metasched.lang.report import did_you_mean
+from metasched.operators.library import load
+from metasched.schedule.trace import Trace
+
+_SUFFIX = ".trace"
+
+
+@dataclass(frozen=True)
+class Expert:
+    """An expert's trace: `name` is `OPERATOR.VARIANT`, `about` the comment that its file begins with."""
+
+    name: str
+    about: str
+    trace: Trace
+
+    @property
+    def operator(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def variant(self) -> str:
+        return self.name.partition(".")[2]
+
+    def program(self) -> Program:
+        """The operator at the shape that the trace was written for."""
+        return load(self.operator, **dict(self.trace.data.params))
+
+
+@cache
+def expert_names() -> tuple[str, ...]:
+    """The expert traces there are, as `OPERATOR.VARIANT`, sorted."""
+    entries = (entry.name for entry in files(__package__).joinpath("traces").iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in entries if name.endswith(_SUFFIX)))
+
+
+def expert(name: str) -> Expert:
+    """The expert trace `OPERATOR.VARIANT`.
+
+    Raises:
+        MetaschedError: when there is none of this name.
+        LanguageError: when its file is wrong.
+    """
+    if name not in expert_names():
+        hint = did_you_mean(name, expert_names()) or f"there are {', '.join(expert_names())}"
+        raise MetaschedError(f"there is no expert trace `{name}`\n  hint: {hint}")
+    text = files(__package__).joinpath("traces", name + _SUFFIX).read_text(encoding="utf-8")
+    return Expert(name, _comment(text), Trace.parse(text))
+
+
+def expert_traces(operator: str) -> dict[str, Trace]:
+    """The expert traces of an operator, by variant.
+
+        trace = expert_traces("matmul_nn")["blocked"]
+        schedule = trace.apply_to(load("matmul_nn", M=1024, N=1024, K=1024), Policy.REPAIR)
+
+    Each was written for one shape, which its first line names, and replays on others with `Policy.REPAIR`.
+    """
+    found = (expert(name) for name in expert_names() if name.partition(".")[0] == operator)
+    return {one.variant: one.trace for one in found}
+
+
+def _comment(text: str) -> str:
+    """What the comment lines before the trace say, as one paragraph."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return " ".join(lines)

@@ -1,0 +1,44 @@
+"""The program files: one an operator, parametric in its shape.
+
+    program = load("conv2d_nhwc", H=14, W=14, CI=256, CO=256)
+
+`NAME.ms` beside this file is the operator `NAME`; its first comment says what it computes, and the layout of its
+arguments. Output sizes follow from the parameters.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from metasched.errors import MetaschedError
+from metasched.ir.program import Program
+from metasched.lang import parse_program
+from metasched.lang.report import did_you_mean
+
+_SUFFIX = ".ms"
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The operators there are, sorted."""
+    entries = (entry.name for entry in files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in entries if name.endswith(_SUFFIX)))
+
+
+def source(name: str) -> str:
+    """The text of an operator's file. Raises MetaschedError for one that is not there."""
+    if name not in names():
+        hint = did_you_mean(name, names()) or f"the operators are {', '.join(names())}"
+        raise MetaschedError(f"there is no operator `{name}`\n  hint: {hint}")
+    return files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
+
+
+def load(name: str, /, **params: int) -> Program:
+    """An operator of the library with its parameters set; those not given take their defaults.
+
+    Raises:
+        MetaschedError: when there is no such operator.
+        LanguageError: when a parameter is unknown, or the sizes do not go together.
+    """
+    return parse_program(source(name), **params)

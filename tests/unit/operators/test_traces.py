@@ -1,0 +1,48 @@
+"""Every expert trace replays on its operator, at the shape that it names, and computes what the operator does."""
+
+from __future__ import annotations
+
+import pytest
+from agreement import check_kernel
+
+import metasched as ms
+from metasched import operators
+from metasched.ir.validate import validate
+from metasched.schedule.trace import Trace
+
+TRACES = operators.expert_names()
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_replays_and_agrees_with_the_reference(name: str) -> None:
+    expert = operators.expert(name)
+    program = expert.program()
+    schedule = expert.trace.apply_to(program)
+    validate(schedule.func)
+    check_kernel(ms.compile(program, trace=expert.trace), program)
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_says_what_it_shows(name: str) -> None:
+    expert = operators.expert(name)
+    assert expert.about
+    assert expert.trace.data.program == expert.operator
+    assert expert.operator in operators.names()
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_prints_and_parses_back(name: str) -> None:
+    trace = operators.expert(name).trace
+    assert Trace.parse(str(trace)) == trace
+
+
+def test_traces_of_an_operator_are_by_variant() -> None:
+    assert operators.expert("matmul_nn.blocked").trace == operators.expert_traces("matmul_nn")["blocked"]
+    assert operators.expert_traces("there is none") == {}
+
+
+def test_a_trace_that_is_not_there_is_named() -> None:
+    with pytest.raises(
+        ms.MetaschedError, match=r"no expert trace `matmul_nn.bloked`\n.*did you mean `matmul_nn.blocked`"
+    ):
+        operators.expert("matmul_nn.bloked")
