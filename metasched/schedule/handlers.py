@@ -48,17 +48,36 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Repair:
-    """A decision that replay changed. `before` is None when there was none, `after` when nothing asked for it."""
+    """A decision that replay changed. `before` is None when there was none, `after` when nothing asked for it.
+
+    `reason` says why, for a person; it takes no part in equality.
+    """
 
     address: str
     before: Decision | None
     after: Decision | None
+    reason: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        """`"tile(dense)/i": [_, 64] -> [_, 7]  (its support here: ...)`."""
+        before = "nothing" if self.before is None else print_decision(self.before)
+        after = "dropped" if self.after is None else print_decision(self.after)
+        return f'"{self.address}": {before} -> {after}' + (f"  ({self.reason})" if self.reason else "")
 
 
 class Handler(Protocol):
     def decide(self, site: Site) -> Decision | Free:
         """What the variable takes."""
         ...
+
+
+def out_of_support(site: Site, decision: Decision, hint: str) -> ScheduleError:
+    """The error of a decision that its variable cannot take here."""
+    return ScheduleError(
+        site.op,
+        f'the decision {print_decision(decision)} at "{site.address}" is not in the support ({site.dist.support()})',
+        hint=hint,
+    )
 
 
 def stream(seed: int, address: str) -> np.random.Generator:
@@ -95,14 +114,9 @@ class Replay:
         if site.dist.contains(before):
             return before
         if self.policy is Policy.STRICT:
-            raise ScheduleError(
-                site.op,
-                f'the decision {print_decision(before)} at "{site.address}" is not in the support '
-                f"({site.dist.support()})",
-                hint="replay with Policy.REPAIR to mend it",
-            )
+            raise out_of_support(site, before, "replay with Policy.REPAIR to mend it")
         after = site.dist.repair(before)
-        self.repairs.append(Repair(site.address, before, after))
+        self.repairs.append(Repair(site.address, before, after, f"the support here: {site.dist.support()}"))
         return after
 
     def _missing(self, site: Site) -> Decision | Free:
@@ -114,12 +128,30 @@ class Replay:
             )
         after = self.fallback.decide(site)
         if not isinstance(after, Free):
-            self.repairs.append(Repair(site.address, None, after))
+            self.repairs.append(Repair(site.address, None, after, "it was left open, and is drawn"))
         return after
 
     def leftover(self) -> list[str]:
         """Addresses that were given and never met."""
         return [address for address in self.decisions if address not in self.used]
+
+
+@dataclass
+class Conditioned:
+    """Some decisions are given, by address; `inner` is never asked for these. `used` are those that were met.
+
+    Whether a given decision is in the support is for the schedule to say, as that may be a constraint on rows.
+    """
+
+    given: Mapping[str, Decision]
+    inner: Handler
+    used: set[str] = field(default_factory=set)
+
+    def decide(self, site: Site) -> Decision | Free:
+        if site.address not in self.given:
+            return self.inner.decide(site)
+        self.used.add(site.address)
+        return self.given[site.address]
 
 
 @dataclass

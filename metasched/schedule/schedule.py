@@ -7,7 +7,7 @@ the same whether it was just made or read from a file. Who decides the random va
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -19,33 +19,21 @@ from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Expr, Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
-from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.schedule.analysis import BlockInfo, describe_block
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, items, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
-from metasched.schedule.handlers import Free, Handler, Record, Repair, Site
+from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.primitive import Declaration, Param, registry
+from metasched.schedule.sites import Asked, Open, SiteRecord, decision_of, require_support
 from metasched.schedule.values import BlockRV, Int, LoopRV
 
 if TYPE_CHECKING:
     from metasched.schedule.trace import Trace
 
 T = TypeVar("T")
-
-# Handle kinds and what an environment holds for them: a name in the program, or an expression.
-_LOOPLIKE = frozenset({Kind.LOOP, Kind.LOCATION})
-_INTLIKE = frozenset({Kind.INT, Kind.FACTOR})
-
-
-@dataclass(frozen=True)
-class SiteRecord:
-    """A random variable met while running: which line of the trace, what it could be, and what it took."""
-
-    line: int
-    site: Site
-    outputs: tuple[str, ...]
-    decision: Decision | Free
 
 
 @dataclass
@@ -78,7 +66,7 @@ class Schedule:
         self._instructions: list[Instruction] = []
         self._sites: list[SiteRecord] = []
         self._path: tuple[str, ...] = ()
-        self._addresses: dict[str, int] = {}
+        self._addresses: set[str] = set()
         self._facts: dict[str, dict[type, Any]] = {}
         self.repairs: list[Repair] = []
 
@@ -143,6 +131,41 @@ class Schedule:
             raise ScheduleError("handle", f"`{handle.label}` is not a handle of this schedule")
         return table[handle.label]
 
+    # --- trying
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Steps that a ScheduleError among them undoes, all of them; the error goes on to the caller.
+
+        The lines of `choose` stay in the trace, as which steps were tried depends on them.
+        """
+        before, started = self.fork(self.handler), len(self._instructions)
+        try:
+            yield
+        except ScheduleError:
+            chosen = [i for i in self._instructions[started:] if i.op == "choose"]
+            sites = {s.site.address: s for s in self._sites}
+            self._ctx.func, self._ctx.taken, self._ctx.free = before._ctx.func, before._ctx.taken, before._ctx.free
+            self._ctx.constraints[:] = before._ctx.constraints
+            self._env, self._facts = before._env, before._facts
+            self._instructions, self._sites = before._instructions, before._sites
+            for instruction in chosen:
+                assert instruction.address is not None
+                self._sites.append(replace(sites[instruction.address], line=len(self._instructions)))
+                self._instructions.append(instruction)
+                self._ctx.taken.update(instruction.outputs)
+            raise
+
+    def fork(self, handler: Handler) -> Schedule:
+        """A copy as it is now, whose random variables `handler` decides: what happens to it leaves this one alone."""
+        other = Schedule(self.program, handler=handler)
+        other._ctx = self._ctx.scratch()
+        other._env = _Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
+        other._instructions, other._sites = list(self._instructions), list(self._sites)
+        other._path, other._addresses = self._path, set(self._addresses)
+        other._facts = {name: dict(facts) for name, facts in self._facts.items()}
+        return other
+
     # --- scopes and addresses
 
     @contextmanager
@@ -155,11 +178,14 @@ class Schedule:
         finally:
             self._path = outer
 
-    def _address(self, name: str) -> str:
+    def _default_address(self, name: str) -> str:
+        """The path of scopes and a name, numbered when it is not the first."""
         base = "/".join((*self._path, name))
-        number = self._addresses.get(base, 0)
-        self._addresses[base] = number + 1
-        return base if number == 0 else f"{base}#{number + 1}"
+        number, address = 1, base
+        while address in self._addresses:
+            number += 1
+            address = f"{base}#{number}"
+        return address
 
     # --- recording
 
@@ -189,23 +215,28 @@ class Schedule:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def choose(self, name: str, options: list[T] | tuple[T, ...]) -> T:
+    def choose(self, name: str, options: list[T] | tuple[T, ...], **asked: Any) -> T:
         """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.
 
-        `name` makes its address. Python may branch on the result: each option is another sketch.
+        `name` makes its address, unless `address` gives it whole. Python may branch on the result: each option is
+        another sketch. With `decision` it is that option, whoever decides the others.
         """
         if not isinstance(options, list | tuple):
             raise ScheduleError("choose", f'the options of "{name}" are {options!r}', hint="give a list of them")
         if not options:
-            raise ScheduleError("choose", f'"{name}" has no options')
+            raise ScheduleError("choose", f'"{name}" has no options', hint="give at least one")
         declaration = registry()["choose"]
-        instruction = Instruction("choose", tuple(options), (), (), random=True)  # type: ignore[arg-type]
-        result: T = self._execute(declaration, instruction, name)
+        unknown = asked.keys() - {"address", "decision", "labels"}
+        if unknown:
+            raise ScheduleError("choose", f"unexpected argument `{min(unknown)}`", hint="choose(name, options)")
+        how = Asked.of(declaration, {**asked, "name": name})
+        instruction = Instruction("choose", tuple(options), (), how.labels, random=True, address=how.address)  # type: ignore[arg-type]
+        result: T = self._execute(declaration, instruction, how)
         return result
 
     def _record(self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = kwargs.pop("name", None) if declaration.random else None
-        bound = _bind(declaration, args, kwargs)
+        asked = Asked.of(declaration, kwargs)
+        bound = bind(declaration, args, kwargs)
         positional: list[Value] = []
         keywords: list[tuple[str, Value]] = []
         for param, value in bound:
@@ -214,20 +245,26 @@ class Schedule:
                 assert isinstance(written, tuple)
                 positional.extend(written)
             elif param.keyword:
-                if not _is_default(param, written):
+                if not is_default(param, written):
                     keywords.append((param.name, written))
             else:
                 positional.append(written)
         instruction = Instruction(
-            declaration.name, tuple(positional), tuple(keywords), random=declaration.random, version=declaration.version
+            declaration.name,
+            tuple(positional),
+            tuple(keywords),
+            asked.labels,
+            random=declaration.random,
+            address=asked.address,
+            version=declaration.version,
         )
-        return self._execute(declaration, instruction, name)
+        return self._execute(declaration, instruction, asked)
 
     def _written(self, declaration: Declaration, param: Param, value: Any) -> Value:
         """An argument as it goes into the trace."""
         if param.many:
             if isinstance(value, str) or not isinstance(value, list | tuple):
-                raise _wrong(declaration, param, value)
+                raise wrong(declaration, param, value)
             return tuple(self._written_one(declaration, param, item) for item in value)
         return self._written_one(declaration, param, value)
 
@@ -235,15 +272,15 @@ class Schedule:
         kind = param.kind
         if isinstance(value, BlockRV) and kind in (Kind.BLOCK, Kind.TARGET):
             return Ref(value.label)
-        if isinstance(value, LoopRV) and (kind in _LOOPLIKE or kind is Kind.TARGET):
+        if isinstance(value, LoopRV) and (kind in LOOPLIKE or kind is Kind.TARGET):
             return Ref(value.label)
         if kind is Kind.LOCATION and value in (ROOT, INLINE):
             return Ref(value)
-        if kind in _INTLIKE and isinstance(value, Int):
+        if kind in INTLIKE and isinstance(value, Int):
             return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
-        if _is_literal_of(kind, value):
+        if is_literal_of(kind, value):
             return value  # type: ignore[no-any-return]
-        raise _wrong(declaration, param, value)
+        raise wrong(declaration, param, value)
 
     # --- executing
 
@@ -263,31 +300,38 @@ class Schedule:
                 f"version {instruction.version} is not known; this metasched has version {declaration.version}",
                 hint="replay the trace with the metasched that wrote it",
             )
-        self._execute(declaration, instruction, None)
+        self._execute(declaration, instruction, Asked())
 
-    def _execute(self, declaration: Declaration, instruction: Instruction, name: str | None) -> Any:
+    def _execute(self, declaration: Declaration, instruction: Instruction, asked: Asked) -> Any:
+        """Run one instruction. When it cannot be, the schedule is as it was before."""
         values = self._arguments(declaration, instruction)
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
         try:
             result = declaration.run(self._ctx, *values[0], **values[1])
             if declaration.random:
-                return self._sample(declaration, instruction, name, result)
+                return self._sample(declaration, instruction, asked, result)
+            return self._bind_results(declaration, instruction, result)
         except ScheduleError as error:
             self._ctx.func, self._ctx.taken = before.func, before.taken
             self._ctx.constraints[:] = before.constraints
-            func, marks = before.func, error.locations
+            func, marks = before.func, error.locations or self._named(instruction)
             if marks:
                 error.draw_with(lambda: print_func(func, marks))
             raise
-        return self._bind_results(declaration, instruction, result)
+
+    def _named(self, instruction: Instruction) -> tuple[str, ...]:
+        """The loops and blocks that an instruction is about."""
+        refs = [arg.name for arg in instruction.args if isinstance(arg, Ref)]
+        found = (self._env.loops.get(name) or self._env.blocks.get(name) for name in refs)
+        return tuple(name for name in found if name is not None)
 
     def _arguments(self, declaration: Declaration, instruction: Instruction) -> tuple[list[Any], dict[str, Any]]:
-        bound = _bind(declaration, instruction.args, dict(instruction.kwargs))
+        bound = bind(declaration, instruction.args, dict(instruction.kwargs))
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for param, value in bound:
             resolved = (
-                tuple(self._resolve(declaration, param, v) for v in _items(declaration, param, value))
+                tuple(self._resolve(declaration, param, v) for v in items(declaration, param, value))
                 if param.many
                 else self._resolve(declaration, param, value)
             )
@@ -308,9 +352,9 @@ class Schedule:
             tables: list[Mapping[str, Any]] = []
             if kind in (Kind.BLOCK, Kind.TARGET):
                 tables.append(env.blocks)
-            if kind in _LOOPLIKE or kind is Kind.TARGET:
+            if kind in LOOPLIKE or kind is Kind.TARGET:
                 tables.append(env.loops)
-            if kind in _INTLIKE:
+            if kind in INTLIKE:
                 tables.append(env.ints)
             for table in tables:
                 if value.name in table:
@@ -319,14 +363,14 @@ class Schedule:
                 declaration.name,
                 f"`{value.name}`, given for `{param.name}`, is not {param.kind.value} that an earlier line made",
             )
-        if kind in _INTLIKE and isinstance(value, Expr):
+        if kind in INTLIKE and isinstance(value, Expr):
             unknown = free_vars(value) - env.ints.keys()
             if unknown:
                 raise ScheduleError(declaration.name, f"`{min(unknown)}` is not an integer that an earlier line made")
             return simplify(substitute(value, env.ints))
-        if not _is_literal_of(kind, value):
-            raise _wrong(declaration, param, value)
-        if kind in _INTLIKE and isinstance(value, int):
+        if not is_literal_of(kind, value):
+            raise wrong(declaration, param, value)
+        if kind in INTLIKE and isinstance(value, int):
             return const(value)
         return value
 
@@ -339,12 +383,7 @@ class Schedule:
             names = list(result) if declaration.many_results else [result]
         table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
         labels = list(instruction.outputs) or self._labels(names, table)
-        if len(labels) != len(names):
-            raise ScheduleError(
-                declaration.name,
-                f"it gives {len(names)} results here and the trace names {len(labels)}",
-                hint="the program's structure is another one than the trace was made for",
-            )
+        _require_count(declaration.name, f"{len(names)} results here", len(names), labels)
         handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is Kind.BLOCK else LoopRV
         for label, target in zip(labels, names, strict=True):
             table[label] = target
@@ -366,16 +405,26 @@ class Schedule:
             labels.append(label)
         return labels
 
-    def _sample(self, declaration: Declaration, instruction: Instruction, name: str | None, dist: Distribution) -> Any:
-        address = instruction.address or self._address(name or self._default_name(declaration, instruction))
+    def _sample(self, declaration: Declaration, instruction: Instruction, asked: Asked, dist: Distribution) -> Any:
+        name = asked.name or self._default_name(declaration, instruction)
+        address = instruction.address or self._default_address(name)
+        if address in self._addresses:
+            raise ScheduleError(
+                declaration.name,
+                f'the address "{address}" is that of an earlier random variable',
+                hint="each has an address of its own",
+            )
         site = Site(address, declaration.name, dist)
-        decision = self.handler.decide(site)
-        if not isinstance(decision, Free) and not dist.contains(decision):
-            raise ScheduleError(declaration.name, f"{decision!r} is not in the support ({dist.support()})")
+        handler = self.handler
+        if not isinstance(asked.decision, Open):
+            handler = Conditioned({address: decision_of(dist, asked.decision)}, handler)
+        decision = handler.decide(site)
+        if not isinstance(decision, Free):
+            require_support(self._ctx, site, decision)
         recorded = replace(instruction, address=address, decision=None if isinstance(decision, Free) else decision)
         if dist.structural:
             assert not isinstance(decision, Free)
-            return self._take_structural(declaration, recorded, site, decision, name or address.rsplit("/", 1)[-1])
+            return self._take_structural(recorded, site, decision, asked.name or address.rsplit("/", 1)[-1])
         return self._take_numeric(recorded, site, decision)
 
     def _default_name(self, declaration: Declaration, instruction: Instruction) -> str:
@@ -385,23 +434,21 @@ class Schedule:
                 return self._env.loops.get(arg.name) or self._env.blocks.get(arg.name) or arg.name
         return declaration.name.removeprefix("sample_")
 
-    def _take_structural(
-        self, declaration: Declaration, instruction: Instruction, site: Site, decision: Decision, name: str
-    ) -> Any:
+    def _take_structural(self, instruction: Instruction, site: Site, decision: Decision, name: str) -> Any:
         (value,) = site.dist.outputs(decision)
-        label = instruction.outputs[0] if instruction.outputs else self._ctx.fresh(_identifier(name))
-        self._log(replace(instruction, outputs=(label,)), site, (label,), decision)
+        labels = instruction.outputs or (self._ctx.fresh(_identifier(name)),)
+        _require_count(site.op, "one result", 1, labels)
+        self._log(replace(instruction, outputs=labels), site, labels, decision)
         if isinstance(decision, Ref):
-            self._env.loops[label] = value
-            return LoopRV(label)
+            self._env.loops[labels[0]] = value
+            return LoopRV(labels[0])
         return value
 
     def _take_numeric(self, instruction: Instruction, site: Site, decision: Decision | Free) -> Any:
         dist: Any = site.dist
         count = len(dist.outputs(decision)) if not isinstance(decision, Free) else dist.width + _derived(dist)
         labels = instruction.outputs or tuple(self._numeric_labels(count))
-        if len(labels) != count:
-            raise ScheduleError(site.op, f"it gives {count} integers and the trace names {len(labels)}")
+        _require_count(site.op, f"{count} integers", count, labels)
         if isinstance(decision, Free):
             columns = dist.column_names(labels)
             self._ctx.free.update(columns)
@@ -423,8 +470,18 @@ class Schedule:
 
     def _log(self, instruction: Instruction, site: Site, labels: tuple[str, ...], decision: Decision | Free) -> None:
         self._ctx.taken.update(labels)
+        self._addresses.add(site.address)
         self._sites.append(SiteRecord(len(self._instructions), site, labels, decision))
         self._instructions.append(instruction)
+
+
+def _require_count(op: str, given: str, count: int, labels: Sequence[str]) -> None:
+    if len(labels) != count:
+        raise ScheduleError(
+            op,
+            f"it gives {given} and the trace names {len(labels)}",
+            hint="the program's structure is another one than the trace was made for",
+        )
 
 
 def _derived(dist: Any) -> int:
@@ -435,58 +492,3 @@ def _derived(dist: Any) -> int:
 def _identifier(name: str) -> str:
     text = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
     return text if text[:1].isalpha() else f"x{text}"
-
-
-def _bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Param, Any]]:
-    """Arguments by parameter, defaults filled in. Raises ScheduleError, in the style of Python's own errors."""
-    rest, left = list(args), dict(kwargs)
-    bound: list[tuple[Param, Any]] = []
-    for param in declaration.params:
-        if param.variadic:
-            value: Any = tuple(rest)
-            rest = []
-        elif param.name in left:
-            value = left.pop(param.name)
-        elif rest:
-            value = rest.pop(0)
-        elif param.required:
-            raise ScheduleError(declaration.name, f"argument `{param.name}` is missing", hint=declaration.signature)
-        else:
-            value = param.default
-        bound.append((param, value))
-    if rest or left:
-        extra = f"`{next(iter(left))}`" if left else repr(rest[0])
-        raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.signature)
-    return bound
-
-
-def _items(declaration: Declaration, param: Param, value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, tuple | list):
-        raise _wrong(declaration, param, value)
-    return tuple(value)
-
-
-def _is_default(param: Param, written: Value) -> bool:
-    return type(written) is type(param.default) and written == param.default
-
-
-def _is_literal_of(kind: Kind, value: Any) -> bool:
-    if isinstance(value, Hole):
-        return False
-    if kind is Kind.FACTOR and value is None:
-        return True
-    if kind is Kind.BOOL:
-        return isinstance(value, bool)
-    if kind is Kind.STR:
-        return isinstance(value, str)
-    if kind is Kind.LITERAL:
-        return isinstance(value, str | int | float | bool)
-    return kind in (*_INTLIKE, Kind.NUMBER) and isinstance(value, int) and not isinstance(value, bool)
-
-
-def _wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
-    expected = f"a list, each {param.kind.value}" if param.many and not param.variadic else param.kind.value
-    hint = declaration.signature
-    if isinstance(value, BlockRV | LoopRV):
-        hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"
-    return ScheduleError(declaration.name, f"argument `{param.name}`: expected {expected}, got {value!r}", hint=hint)

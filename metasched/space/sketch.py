@@ -22,7 +22,8 @@ from metasched.ir.program import Program
 from metasched.lang.instructions import Decision
 from metasched.schedule.context import Constraint
 from metasched.schedule.distributions.base import NumericDistribution, Rows
-from metasched.schedule.schedule import Schedule, SiteRecord
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.sites import SiteRecord
 from metasched.schedule.trace import Trace
 
 # Share of rows in which a second variable is mutated as well.

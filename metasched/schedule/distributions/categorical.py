@@ -39,6 +39,9 @@ class Categorical:
     def contains(self, decision: Decision) -> bool:
         return isinstance(decision, int) and not isinstance(decision, bool) and decision in self.values
 
+    def conditions(self, decision: Decision) -> Sequence[Expr | bool]:
+        return (self.contains(decision),)
+
     def repair(self, decision: Decision) -> Decision:
         wanted = decision if isinstance(decision, int) else self.values[0]
         return min(self.values, key=lambda v: (abs(v - wanted), v))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metasched.ir.affine import as_int, const, simplify
+from metasched.ir.affine import ONE, ZERO, as_int, const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
+from metasched.ir.printer import print_expr
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Rows
 
@@ -59,6 +60,19 @@ class Tile:
         row = np.array([self.encode(decision)], dtype=np.int64)
         return bool((self.repair_rows(row, np.array([self._extent()])) == row).all())
 
+    def conditions(self, decision: Decision) -> Sequence[Expr | bool]:
+        if not self._well_formed(decision):
+            return (False,)
+        out: list[Expr | bool] = []
+        inside: Expr = ONE
+        for position, factor in reversed(list(enumerate(self.encode(decision)))):
+            left = simplify(Binary(BinOp.CEILDIV, self.extent, inside))
+            out += [factor <= self._cap(position), left >= factor]
+            inside = simplify(inside * factor)
+            if self.perfect:
+                out.append(Binary(BinOp.EQ, simplify(Binary(BinOp.MOD, self.extent, inside)), ZERO))
+        return tuple(out)
+
     def _well_formed(self, decision: Decision) -> bool:
         return (
             isinstance(decision, tuple)
@@ -88,7 +102,7 @@ class Tile:
 
     def support(self) -> str:
         kind = "dividing factors" if self.perfect else "factors"
-        return f"{self.width} inner {kind} of {self._extent()}, the innermost at most {self.innermost}"
+        return f"{self.width} inner {kind} of {print_expr(self.extent)}, the innermost at most {self.innermost}"
 
     def outputs(self, decision: Decision) -> tuple[Any, ...]:
         return self.free_outputs([const(f) for f in self.encode(decision)])

@@ -89,6 +89,7 @@ def test_a_handler_that_decides_out_of_support() -> None:
 
     sch: Schedule = schedule(handler=Wrong())  # type: ignore[arg-type]
     i, *_ = loops_of(sch, "dense")
-    with fails("sample_tile: (Hole(), 99) is not in the support (1 inner factors of 11, the innermost at most 64)"):
+    message = 'sample_tile: the decision [_, 99] at "i" is not in the support (1 inner factors of 11, the innermost at most 64)'
+    with fails(message):
         sch.sample_tile(i)
     assert len(sch.trace) == 2

@@ -1,0 +1,71 @@
+"""Arguments of a primitive: bound to its parameters, and checked against their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metasched.errors import ScheduleError
+from metasched.lang.instructions import Hole, Value
+from metasched.schedule.kinds import Kind
+from metasched.schedule.primitive import Declaration, Param
+from metasched.schedule.values import BlockRV, LoopRV
+
+# Handle kinds and what an environment holds for them: a name in the program, or an expression.
+LOOPLIKE = frozenset({Kind.LOOP, Kind.LOCATION})
+INTLIKE = frozenset({Kind.INT, Kind.FACTOR})
+
+
+def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Param, Any]]:
+    """Arguments by parameter, defaults filled in. Raises ScheduleError, in the style of Python's own errors."""
+    rest, left = list(args), dict(kwargs)
+    bound: list[tuple[Param, Any]] = []
+    for param in declaration.params:
+        if param.variadic:
+            value: Any = tuple(rest)
+            rest = []
+        elif param.name in left:
+            value = left.pop(param.name)
+        elif rest:
+            value = rest.pop(0)
+        elif param.required:
+            raise ScheduleError(declaration.name, f"argument `{param.name}` is missing", hint=declaration.signature)
+        else:
+            value = param.default
+        bound.append((param, value))
+    if rest or left:
+        extra = f"`{next(iter(left))}`" if left else repr(rest[0])
+        raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.signature)
+    return bound
+
+
+def items(declaration: Declaration, param: Param, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple | list):
+        raise wrong(declaration, param, value)
+    return tuple(value)
+
+
+def is_default(param: Param, written: Value) -> bool:
+    return type(written) is type(param.default) and written == param.default
+
+
+def is_literal_of(kind: Kind, value: Any) -> bool:
+    if isinstance(value, Hole):
+        return False
+    if kind is Kind.FACTOR and value is None:
+        return True
+    if kind is Kind.BOOL:
+        return isinstance(value, bool)
+    if kind is Kind.STR:
+        return isinstance(value, str)
+    if kind is Kind.LITERAL:
+        return isinstance(value, str | int | float | bool)
+    return kind in (*INTLIKE, Kind.NUMBER) and isinstance(value, int) and not isinstance(value, bool)
+
+
+def wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
+    expected = f"a list, each {param.kind.value}" if param.many and not param.variadic else param.kind.value
+    hint = declaration.signature
+    if isinstance(value, BlockRV | LoopRV):
+        hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"
+    return ScheduleError(declaration.name, f"argument `{param.name}`: expected {expected}, got {value!r}", hint=hint)

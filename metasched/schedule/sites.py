@@ -1,0 +1,81 @@
+"""What a call says of its line in the trace, and what a random variable of a schedule met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from metasched.errors import ScheduleError
+from metasched.ir.affine import free_vars
+from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.schedule.context import Context
+from metasched.schedule.distributions.base import Distribution
+from metasched.schedule.handlers import Free, Site, out_of_support
+from metasched.schedule.primitive import Declaration
+
+
+class Open(Enum):
+    """No decision is given: the handler decides."""
+
+    OPEN = "open"
+
+
+OPEN: Final = Open.OPEN
+
+
+@dataclass(frozen=True)
+class SiteRecord:
+    """A random variable met while running: which line of the trace, what it could be, and what it took."""
+
+    line: int
+    site: Site
+    outputs: tuple[str, ...]
+    decision: Decision | Free
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call says besides the arguments: labels, and of a sampler a `name` or whole `address`, and a `decision`."""
+
+    name: str | None = None
+    address: str | None = None
+    decision: Any = OPEN
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, declaration: Declaration, kwargs: dict[str, Any]) -> Asked:
+        """Taken out of a call's keywords. Raises ScheduleError for one of the wrong kind."""
+        labels = kwargs.pop("labels", ())
+        if isinstance(labels, str) or not all(isinstance(label, str) and label.isidentifier() for label in labels):
+            raise ScheduleError(
+                declaration.name, f"labels={labels!r}", hint="give a list of identifiers, one for each result"
+            )
+        if not declaration.random:
+            return cls(labels=tuple(labels))
+        name, address = kwargs.pop("name", None), kwargs.pop("address", None)
+        for key, value in (("name", name), ("address", address)):
+            if value is not None and not (isinstance(value, str) and value):
+                raise ScheduleError(declaration.name, f"{key}={value!r}", hint=f"`{key}` is a text that is not empty")
+        return cls(name, address, kwargs.pop("decision", OPEN), tuple(labels))
+
+
+def decision_of(dist: Distribution, value: Any) -> Decision:
+    """A decision as Python says it: None inside a list is `_`, and a location is the name of a loop."""
+    if isinstance(value, list | tuple):
+        return tuple(HOLE if item is None else item for item in value)
+    if isinstance(value, str) and dist.structural and any(isinstance(o, Ref) for o in dist.options()):
+        return Ref(value)
+    return value  # type: ignore[no-any-return]
+
+
+def require_support(ctx: Context, site: Site, decision: Decision) -> None:
+    """Raise ScheduleError for a decision out of support; over free variables, that is a constraint on rows."""
+    dist: Any = site.dist
+    error = out_of_support(site, decision, "change it, or leave it out")
+    if dist.structural or not free_vars(dist.extent):
+        if not dist.contains(decision):
+            raise error
+        return
+    for condition in dist.conditions(decision):
+        ctx.require(condition, error)
