@@ -139,7 +139,10 @@ def footprint(access: Access, ranges: Ranges) -> Footprint:
         shape = [span[access.alloc] for span in spans]
     strides: list[Array] = []
     step: Array = np.ones(rows, np.float32)
-    for extent in reversed(shape):
+    for axis, extent in reversed(list(enumerate(shape))):
+        for dimension, factor, offset in access.alignments:
+            if dimension == axis:
+                step = step + np.mod(ranges.sizes[offset] - step, ranges.sizes[factor])
         strides.append(step)
         step = step * extent
     strides.reverse()

@@ -14,6 +14,7 @@ from functools import cached_property
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
 from metasched.ir.affine import substitute
+from metasched.ir.index_map import image, image_shape
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -58,7 +59,8 @@ class Access:
 
     `dims[n]` is the index of dimension `n` over the statement's loops, `shape[n]` the slot of its extent.
     `alloc` is the number of loops outside the buffer's allocation: storage is compacted to the region used under
-    them; None for inputs and outputs, which keep their shape.
+    them; None for inputs and outputs, which keep their shape. Dimensions are those in memory; `alignments` are
+    (dimension, slot of the factor, slot of the offset).
     """
 
     buffer: str
@@ -68,6 +70,7 @@ class Access:
     is_store: bool
     is_register: bool
     alloc: int | None
+    alignments: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,14 +233,16 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
     for name, indices in targets:
         if (name, indices) not in accesses:
             buffer = buffers[name]
+            located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
             accesses[name, indices] = Access(
                 name,
-                tuple(index_of(substitute(e, values), loop_of, table) for e in indices),
-                tuple(table.slot(extent) for extent in buffer.shape),
+                tuple(index_of(e, loop_of, table) for e in located),
+                tuple(table.slot(extent) for extent in shape),
                 buffer.dtype.bytes,
                 is_store=not accesses,
                 is_register=buffer.scope is Scope.REGISTER,
                 alloc=depths.get(name),
+                alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
             )
     own = _limit(block.annotations, table)
     nearest = [limit for loop in site.loops if (limit := _limit(loop.annotations, table)) is not None]
@@ -256,6 +261,13 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
         limit=own if own is not None else nearest[-1] if nearest else None,
         own_limit=own is not None,
     )
+
+
+def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The indices of an access in memory, and the shape there."""
+    if buffer.layout is None:
+        return indices, buffer.shape
+    return image(buffer.layout, indices), image_shape(buffer.layout, buffer.shape)
 
 
 def _guards(conditions: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> tuple[tuple[Guard, ...], int]:

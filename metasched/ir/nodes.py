@@ -371,12 +371,34 @@ class Reducer(Enum):
 
 
 @node
+class IndexMap(Node):
+    """`names -> outputs`: the indices in one space of what `names` are the indices of in another."""
+
+    names: tuple[str, ...]
+    outputs: tuple[Expr, ...]
+
+
+@node
+class Alignment(Node):
+    """Neighbours along dimension `axis` of an array are `offset` elements more than a multiple of `factor` apart."""
+
+    axis: int
+    factor: Expr
+    offset: Expr
+
+
+@node
 class Buffer(Node):
+    """`shape` is what programs index. In memory an element is where `layout` maps its indices; None is as it is.
+    `alignments` are about the dimensions in memory."""
+
     name: str
     shape: tuple[Expr, ...]
     dtype: DType
     scope: Scope = Scope.GLOBAL
     const: bool = False
+    layout: IndexMap | None = None
+    alignments: tuple[Alignment, ...] = ()
 
 
 @node

@@ -34,6 +34,7 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
+    IndexMap,
     Load,
     LoopKind,
     Reducer,
@@ -74,6 +75,11 @@ _PRECEDENCE = {
 def print_expr(e: Expr) -> str:
     """An expression with few parentheses: where precedence asks for them, and around a quotient that is multiplied."""
     return _expr(e)[0]
+
+
+def print_index_map(index_map: IndexMap) -> str:
+    """An index map as the language writes it: `i, j -> j // 16, i, j % 16`."""
+    return f"{', '.join(index_map.names)} -> {_list(index_map.outputs)}"
 
 
 def _at(e: Expr, least: int) -> str:
@@ -179,7 +185,9 @@ def _buffer(b: Buffer) -> _Piece:
 
 def _temp(b: Buffer) -> tuple[_Piece, ...]:
     scope = "" if b.scope is Scope.GLOBAL else f" {b.scope.value}"
-    return (_Piece("temp "), _buffer(b), _Piece(scope))
+    layout = "" if b.layout is None else f"  layout {print_index_map(b.layout)}"
+    aligned = "".join(f"  aligned({a.axis}, {print_expr(a.factor)}, {print_expr(a.offset)})" for a in b.alignments)
+    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + aligned))
 
 
 def _signature(func: Func) -> _Line:

@@ -1,5 +1,6 @@
 """The language: text and Python to programs and traces, and back to text."""
 
+from metasched.lang.index_maps import parse_index_map as parse_index_map
 from metasched.lang.load import load_program as load_program
 from metasched.lang.load import parse_definitions as parse_definitions
 from metasched.lang.load import parse_program as parse_program

@@ -23,6 +23,7 @@ class Start(Enum):
 
     FILE = "file"
     TRACE = "trace"
+    INDEX_MAP = "index_map"
 
 
 class LayoutError(Exception):

@@ -6,13 +6,16 @@ The passes, in order, each a file:
 2. `unroll`: which loops are unrolled, by kind and by unroll limits.
 3. `strips`: a vectorised loop around other loops becomes a loop over its strips around one vector.
 4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
-5. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
-6. `promote`: accumulators move to registers around the reduction loops they are invariant in.
-7. `guards`: what guards are left clip loops, or become conditions as far out as possible.
-8. `flatten`: one flat index for each access, as a sum ordered by loops.
+5. `layouts`: what a buffer's layout says becomes its indices.
+6. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
+7. `promote`: accumulators move to registers around the reduction loops they are invariant in.
+8. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+9. `flatten`: one flat index for each access, as a sum ordered by loops.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
@@ -20,6 +23,7 @@ from metasched.backend.lower.build import build
 from metasched.backend.lower.flatten import arrays, flatten
 from metasched.backend.lower.guards import place_guards
 from metasched.backend.lower.initialise import place_inits
+from metasched.backend.lower.layouts import apply_layouts
 from metasched.backend.lower.nest import Names
 from metasched.backend.lower.promote import Promotion
 from metasched.backend.lower.registers import Machine, Target
@@ -44,7 +48,8 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
     budget = Budget(machine)
-    nest, storages = place_storage(func, nest, machine, budget)
+    temps, nest = apply_layouts(func, nest)
+    nest, storages = place_storage(replace(func, temps=temps), nest, machine, budget)
     nest, accumulators = Promotion(storages, machine, budget, names).run(nest)
     storages |= accumulators
     check_copies(nest)

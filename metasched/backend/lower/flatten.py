@@ -89,8 +89,8 @@ class _Flattener:
     def _flatten(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
         storage = self._storages[name]
         flat: Expr = ZERO
-        for index, size in zip(relative(storage, indices), storage.shape, strict=True):
-            flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, const(size)), index)
+        for index, stride in zip(relative(storage, indices), storage.strides, strict=True):
+            flat = Binary(BinOp.ADD, flat, Binary(BinOp.MUL, index, const(stride)))
         if any(isinstance(x, Load) for x in flat.walk()):
             raise BuildError("indirect index", f"`{name}` is indexed by what another buffer holds")
         return ordered(simplify(flat), depths)

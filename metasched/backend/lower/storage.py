@@ -27,7 +27,8 @@ from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scop
 class Storage:
     """An array of `shape`, C order: element `indices` of the buffer is at `indices - base`, in the order of `axes`.
 
-    `shape` goes with `axes`, `base` with the buffer's dimensions.
+    `shape` goes with `axes`, `base` with the buffer's dimensions. `alignments` are (dimension, factor, offset): rows of
+    an array in memory are that far apart, modulo the factor.
     """
 
     name: str
@@ -36,13 +37,26 @@ class Storage:
     base: tuple[Expr, ...]
     kind: ArrayKind
     axes: tuple[int, ...]
+    alignments: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each dimension."""
+        return self._steps()[1:]
 
     @property
     def size(self) -> int:
-        size = 1
-        for extent in self.shape:
-            size *= extent
-        return size
+        return self._steps()[0]
+
+    def _steps(self) -> tuple[int, ...]:
+        """The size of the whole, and the strides."""
+        step, steps = 1, []
+        for axis in reversed(range(len(self.shape))):
+            for dimension, factor, offset in self.alignments if self.kind is not ArrayKind.REGISTER else ():
+                step += (offset - step) % factor if dimension == axis else 0
+            steps.append(step)
+            step *= self.shape[axis]
+        return (step, *reversed(steps))
 
 
 Inside = Mapping[str, Loop]
@@ -64,7 +78,8 @@ class Access:
 def whole(buffer: Buffer, kind: ArrayKind) -> Storage:
     """A buffer as it is."""
     shape = tuple(_size(e, buffer.name) for e in buffer.shape)
-    return Storage(buffer.name, buffer.dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
+    aligned = tuple((a.axis, _size(a.factor, buffer.name), _size(a.offset, buffer.name)) for a in buffer.alignments)
+    return Storage(buffer.name, buffer.dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))), aligned)
 
 
 def _size(e: Expr, name: str) -> int:

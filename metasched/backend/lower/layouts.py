@@ -1,0 +1,56 @@
+"""Accesses of a buffer that has a layout become accesses of the array in memory.
+
+This comes before storage is placed, so that an array shrinks along the dimensions that it has in memory. Quotients
+and remainders that the loops around an access decide are gone afterwards: a tile of the loops that fits the layout
+leaves indices that are linear in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from metasched.backend.lower.nest import Assign, Loop, Nest, map_children
+from metasched.errors import BuildError
+from metasched.ir.affine import NotAffine, const
+from metasched.ir.index_map import image, image_shape, resolve
+from metasched.ir.nodes import Buffer, Expr, Func, IndexMap, Load
+
+Layouts = Mapping[str, IndexMap]
+
+
+def apply_layouts(func: Func, stmt: Nest) -> tuple[tuple[Buffer, ...], Nest]:
+    """The intermediate buffers with the shapes they have in memory, and `stmt` with the indices there."""
+    layouts = {b.name: b.layout for b in func.temps if b.layout is not None}
+    if not layouts:
+        return func.temps, stmt
+    return tuple(_in_memory(b) for b in func.temps), _stmt(stmt, layouts, {})
+
+
+def _in_memory(buffer: Buffer) -> Buffer:
+    if buffer.layout is None:
+        return buffer
+    try:
+        return replace(buffer, shape=image_shape(buffer.layout, buffer.shape), layout=None)
+    except NotAffine as error:
+        raise BuildError("layout not understood", f"`{buffer.name}`: {error}") from None
+
+
+def _stmt(stmt: Nest, layouts: Layouts, ranges: Mapping[str, Expr]) -> Nest:
+    if isinstance(stmt, Assign):
+        indices = _indices(stmt.array, stmt.indices, layouts, ranges)
+        return replace(stmt, indices=indices, value=_value(stmt.value, layouts, ranges))
+    inner = {**ranges, stmt.var: const(stmt.extent)} if isinstance(stmt, Loop) else ranges
+    return map_children(stmt, lambda child: _stmt(child, layouts, inner))
+
+
+def _value(e: Expr, layouts: Layouts, ranges: Mapping[str, Expr]) -> Expr:
+    e = e.map(lambda child: _value(child, layouts, ranges))
+    return replace(e, indices=_indices(e.buffer, e.indices, layouts, ranges)) if isinstance(e, Load) else e
+
+
+def _indices(buffer: str, indices: tuple[Expr, ...], layouts: Layouts, ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    layout = layouts.get(buffer)
+    if layout is None:
+        return indices
+    return tuple(resolve(e, ranges) for e in image(layout, indices))

@@ -1,0 +1,228 @@
+"""Index maps, such as `i, j -> j//16, i, j%16`: what they make of a space, and what undoes them.
+
+An index map is understood when every output is a *number of digits*, `i*56 + j` or `j % 16`: its terms have constant
+coefficients, each a multiple of the one before and more than all that the lower digits add up to. So digits can be
+taken out of outputs again, and `j//16` and `j%16` make `j`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from metasched.ir.affine import (
+    ONE,
+    ZERO,
+    NotAffine,
+    as_int,
+    bounds,
+    const,
+    free_vars,
+    linear,
+    nonnegative,
+    simplify,
+    substitute,
+)
+from metasched.ir.nodes import Binary, BinOp, Expr, IndexMap, Var
+
+Ranges = Mapping[str, Expr]
+
+_QUOTIENTS = (BinOp.FLOORDIV, BinOp.MOD)
+
+
+def image(index_map: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Where the map puts the element at `indices`."""
+    values = dict(zip(index_map.names, indices, strict=True))
+    return tuple(simplify(substitute(e, values)) for e in index_map.outputs)
+
+
+def image_shape(index_map: IndexMap, shape: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The extents of the space that a box of `shape` is put into. Raises NotAffine when an index may be negative.
+
+    A remainder of something whose extent is not known takes all its values.
+    """
+    ranges = dict(zip(index_map.names, shape, strict=True))
+    return tuple(_extent(resolve(e, ranges), ranges) for e in index_map.outputs)
+
+
+def _extent(e: Expr, ranges: Ranges) -> Expr:
+    found = bounds(e, ranges)
+    if not nonnegative(found.lo):
+        raise NotAffine("an index may be negative")
+    if isinstance(e, Binary) and e.op is BinOp.MOD and as_int(found.hi) is None:
+        return e.b
+    return simplify(found.hi + 1)
+
+
+# --- quotients and remainders under ranges ---------------------------------------------------------------
+
+
+def resolve(e: Expr, ranges: Ranges) -> Expr:
+    """`e` in normal form, with the quotients and remainders that the ranges decide taken out, and `x//a*a + x%a` as
+    `x`. It has the value of `e` wherever the variables are in their ranges."""
+    e = simplify(substitute(e, {name: ZERO for name, extent in ranges.items() if simplify(extent) == ONE}))
+    return _joined(simplify(_resolved(e, ranges)))
+
+
+def _resolved(e: Expr, ranges: Ranges) -> Expr:
+    if not free_vars(e) or not isinstance(e, Binary):
+        return e
+    inner = e.map(lambda child: _resolved(child, ranges))
+    assert isinstance(inner, Binary)
+    if inner.op not in _QUOTIENTS or free_vars(inner.b):
+        return inner
+    return _quotient(inner.op, _joined(simplify(inner.a)), inner.b, ranges)
+
+
+def _quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr:
+    """`a // b` or `a % b` for a constant `b`."""
+    whole = Binary(op, a, b)
+    if op is BinOp.FLOORDIV and isinstance(a, Binary) and a.op is BinOp.FLOORDIV and as_int(a.b) is not None:
+        return _quotient(op, a.a, simplify(a.b * b), ranges)
+    if op is BinOp.FLOORDIV and isinstance(a, Binary) and a.op is BinOp.MOD and simplify(a.b % b) == ZERO:
+        part = _quotient(op, a.a, b, ranges)
+        return _quotient(BinOp.MOD, part, simplify(a.b // b), ranges)
+    taken = simplify(whole)
+    if not (isinstance(taken, Binary) and taken.op is op):
+        return taken if taken == whole else _resolved_terms(taken, ranges)
+    a, b = taken.a, taken.b
+    inside = _decided(op, a, b, ranges)
+    if inside is not None:
+        return inside
+    coarse = _coarse(op, a, b, ranges)
+    return taken if coarse is None else coarse
+
+
+def _resolved_terms(e: Expr, ranges: Ranges) -> Expr:
+    """A sum that simplification took whole multiples out of; what is left may be decided."""
+    if isinstance(e, Binary) and e.op in _QUOTIENTS:
+        return _quotient(e.op, e.a, e.b, ranges)
+    return e.map(lambda child: _resolved_terms(child, ranges)) if isinstance(e, Binary) else e
+
+
+def _decided(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
+    """The quotient or remainder where all values of `a` have the same quotient."""
+    if not free_vars(a) <= ranges.keys():
+        return None
+    try:
+        found = bounds(a, ranges)
+    except NotAffine:
+        return None
+    low, high = (simplify(Binary(BinOp.FLOORDIV, x, b)) for x in (found.lo, found.hi))
+    if low != high or free_vars(low):
+        return None
+    return low if op is BinOp.FLOORDIV else simplify(a - low * b)
+
+
+def _coarse(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
+    """`(g*x + r) // (g*m)` is `x // m` and `(g*x + r) % (g*m)` is `g*(x % m) + r`, for `r` in `[0, g)`."""
+    divisor = as_int(b)
+    try:
+        base, terms = linear(a, free_vars(a))
+    except NotAffine:
+        return None
+    sizes = {atom: as_int(c) for atom, c in terms.items()}
+    start = as_int(base)
+    if divisor is None or start is None or any(c is None for c in sizes.values()):
+        return None
+    for g in sorted({abs(c) for c in sizes.values() if c}, reverse=True):
+        if g == 1 or divisor % g or g == divisor:
+            continue
+        upper = _sum({atom: c // g for atom, c in sizes.items() if c and c % g == 0}, start // g)
+        rest = _sum({atom: c for atom, c in sizes.items() if c and c % g}, start % g)
+        if _decided(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
+            continue
+        part = _quotient(op, simplify(upper), const(divisor // g), ranges)
+        return part if op is BinOp.FLOORDIV else simplify(part * g + rest)
+    return None
+
+
+def _sum(terms: Mapping[Expr, int], base: int) -> Expr:
+    out: Expr = const(base)
+    for atom, c in terms.items():
+        out = out + atom * c
+    return simplify(out)
+
+
+def _joined(e: Expr) -> Expr:
+    """`e` with every `x//a * (a*c) + x%a * c` as `x*c`."""
+    try:
+        base, terms = linear(e, free_vars(e))
+    except NotAffine:
+        return e
+    for atom, c in terms.items():
+        if not (isinstance(atom, Binary) and atom.op is BinOp.MOD):
+            continue
+        quotient = simplify(_flat_quotient(atom.a, atom.b))
+        if quotient in terms and terms[quotient] == simplify(c * atom.b):
+            rest = base
+            for other, factor in terms.items():
+                if other not in (atom, quotient):
+                    rest = rest + other * factor
+            return _joined(simplify(rest + atom.a * c))
+    return e
+
+
+def _flat_quotient(a: Expr, b: Expr) -> Expr:
+    """`a // b`, without a quotient in a quotient."""
+    if isinstance(a, Binary) and a.op is BinOp.FLOORDIV:
+        return Binary(BinOp.FLOORDIV, a.a, simplify(a.b * b))
+    return Binary(BinOp.FLOORDIV, a, b)
+
+
+# --- the way back ----------------------------------------------------------------------------------------
+
+
+def inverse(index_map: IndexMap, shape: Sequence[Expr], outputs: Sequence[str]) -> dict[str, Expr]:
+    """Each index by name in terms of the outputs, which are called `outputs`.
+
+    Names that are not there cannot be told from the outputs: then the map is not one to one, or not understood.
+    """
+    ranges = dict(zip(index_map.names, shape, strict=True))
+    known: dict[Expr, Expr] = {Var(name): ZERO for name, extent in ranges.items() if simplify(extent) == ONE}
+    for e, name in zip(index_map.outputs, outputs, strict=True):
+        known.setdefault(resolve(e, ranges), Var(name))
+    while True:
+        found = [(k, v) for k, v in (*_digits(known, ranges), *_wholes(known)) if k not in known]
+        if not found:
+            return {name: simplify(known[Var(name)]) for name in index_map.names if Var(name) in known}
+        known.update(dict(reversed(found)))
+
+
+def _digits(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
+    """The digits of every known number."""
+    for number, value in known.items():
+        try:
+            base, terms = linear(number, free_vars(number))
+            digits = sorted(((as_int(c) or 0, atom) for atom, c in terms.items()), key=lambda item: item[0])
+            if not digits or not _is_radix(digits, ranges):
+                continue
+        except NotAffine:
+            continue
+        rest = simplify(value - base)
+        for n, (c, atom) in enumerate(digits):
+            digit: Expr = Binary(BinOp.FLOORDIV, rest, const(c))
+            if n + 1 < len(digits):
+                digit = Binary(BinOp.MOD, digit, const(digits[n + 1][0] // c))
+            yield atom, simplify(digit)
+
+
+def _is_radix(digits: Sequence[tuple[int, Expr]], ranges: Ranges) -> bool:
+    """Whether each coefficient is a multiple of the one before and more than the digits below. Raises NotAffine."""
+    below: Expr = ZERO
+    for n, (c, atom) in enumerate(digits):
+        if c <= 0 or (n and c % digits[n - 1][0]) or not nonnegative(simplify(const(c - 1) - below)):
+            return False
+        found = bounds(atom, ranges)
+        if not nonnegative(found.lo):
+            return False
+        below = simplify(below + found.hi * c)
+    return True
+
+
+def _wholes(known: Mapping[Expr, Expr]) -> Iterator[tuple[Expr, Expr]]:
+    """What a known quotient and remainder are of."""
+    for part, rest in known.items():
+        if isinstance(part, Binary) and part.op is BinOp.MOD:
+            quotient = known.get(simplify(_flat_quotient(part.a, part.b)))
+            if quotient is not None:
+                yield part.a, simplify(quotient * part.b + rest)

@@ -1,0 +1,70 @@
+"""Index maps: text such as `i, j -> j//16, i, j%16` to data."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from metasched.ir.dtypes import INDEX
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, IndexMap, Unary, UnOp, Var
+from metasched.ir.source import IntLit, Name, Operation, Prefix, SourceExpr
+from metasched.ir.source_printer import print_source
+from metasched.lang.expressions import ExpressionReader, at_token, subtree
+from metasched.lang.layout import Start
+from metasched.lang.report import Report, did_you_mean
+from metasched.lang.syntax import parse
+
+_OPERATORS = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})
+_DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD})
+
+
+def parse_index_map(text: str) -> IndexMap:
+    """An index map from its text: names, an arrow, and sums of multiples, quotients and remainders by constants.
+
+    Raises:
+        LanguageError: with the first syntax error, or with every other mistake found.
+    """
+    filename = "<index map>"
+    tree = parse(text, Start.INDEX_MAP, filename)
+    report = Report(text, filename)
+    names = [t for t in subtree(tree, 0).children if isinstance(t, Token)]
+    for n, name in enumerate(names):
+        if name in names[:n]:
+            report.error(at_token(name), f"`{name}` stands for two indices", "give each index a name of its own")
+    items = ExpressionReader(report).items(subtree(tree, 1))
+    reader = _Reader(report, tuple(str(name) for name in names))
+    outputs = tuple(reader.read(e) for e in items)
+    if not outputs:
+        report.error(at_token(names[-1]), "the map has no indices after the arrow", "write at least one")
+    report.check()
+    return IndexMap(reader.names, outputs)
+
+
+class _Reader:
+    def __init__(self, report: Report, names: tuple[str, ...]) -> None:
+        self._report = report
+        self.names = names
+
+    def read(self, e: SourceExpr) -> Expr:
+        match e:
+            case IntLit(value=number):
+                return Const(number, INDEX)
+            case Name(name=name):
+                if name not in self.names:
+                    known = ", ".join(f"`{n}`" for n in self.names)
+                    hint = did_you_mean(name, self.names) or f"the indices are {known}"
+                    self._report.error(e.at, f"`{name}` is not an index of the map", hint)
+                return Var(name)
+            case Prefix(op=UnOp.NEG, a=a):
+                return Unary(UnOp.NEG, self.read(a))
+            case Operation(op=op, a=a, b=b) if op in _OPERATORS:
+                self._check(e, op, a, b)
+                return Binary(op, self.read(a), self.read(b))
+        hint = "indices combine with + and -, and with * // % by constants"
+        self._report.error(e.at, f"`{print_source(e)}` has no meaning in an index map", hint)
+        return Const(0, INDEX)
+
+    def _check(self, e: SourceExpr, op: BinOp, a: SourceExpr, b: SourceExpr) -> None:
+        if op in _DIVISIONS and not (isinstance(b, IntLit) and b.value > 0):
+            self._report.error(e.at, "an index is divided by something other than a positive number", "write a number")
+        if op is BinOp.MUL and not any(isinstance(side, IntLit) for side in (a, b)):
+            self._report.error(e.at, "indices are multiplied by numbers only", "write one side as a number")
