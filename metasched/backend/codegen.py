@@ -75,6 +75,7 @@ def _optimize(module: Any, machine: Any) -> None:
     options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()  # the math functions
     manager.add_sroa_pass()
     manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()

@@ -15,8 +15,7 @@ from metasched.ir.nodes import BinOp
 _FLOAT = {BinOp.ADD: "fadd", BinOp.SUB: "fsub", BinOp.MUL: "fmul", BinOp.DIV: "fdiv"}
 _INTEGER = {BinOp.ADD: "add", BinOp.SUB: "sub", BinOp.MUL: "mul"}
 _COMPARE = {BinOp.LT: "lt", BinOp.LE: "le", BinOp.GT: "gt", BinOp.GE: "ge", BinOp.EQ: "eq", BinOp.NE: "ne"}
-_INTRINSICS = frozenset({"exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "floor", "ceil", "pow"})
-_LIBM = frozenset({"tanh", "log1p", "expm1", "erf"})
+_INTRINSICS = frozenset({"sqrt", "floor", "ceil"})
 
 
 class Arithmetic:
@@ -186,15 +185,20 @@ class Arithmetic:
             return self._intrinsic("fabs", args)
         if name in _INTRINSICS:
             return self._intrinsic(name, args)
-        if name in _LIBM:
-            return self._libm(name, x)
-        one = constant(1.0, x.dtype, x.width)
         if name == "rsqrt":
-            return self.binary(BinOp.DIV, one, self._intrinsic("sqrt", args))
-        if name == "sigmoid":
-            grown = self._intrinsic("exp", (self.negate(x),))
-            return self.binary(BinOp.DIV, one, self.binary(BinOp.ADD, one, grown))
-        raise BuildError(f"function `{name}`", "the native backend does not know this function")
+            return self.binary(BinOp.DIV, constant(1.0, x.dtype, x.width), self._intrinsic("sqrt", args))
+        return self._formula(name, args)
+
+    def _formula(self, name: str, args: tuple[Value, ...]) -> Value:
+        """A call that LLVM inlines."""
+        from metasched.backend.math import define, registry
+
+        if name not in registry():
+            raise BuildError(f"function `{name}`", "the native backend does not know this function")
+        x = args[0]
+        symbol = define(name, x.dtype, x.width, self._declarations)
+        operands = ", ".join(arg.typed for arg in args)
+        return Value(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
 
     def _intrinsic(self, name: str, args: tuple[Value, ...], more: str = "", more_types: str = "") -> Value:
         x = args[0]
@@ -203,20 +207,6 @@ class Arithmetic:
         self._declarations[symbol] = f"declare {x.type} {symbol}({types}{more_types})"
         operands = ", ".join(arg.typed for arg in args)
         return Value(self._text.pure(f"call {x.type} {symbol}({operands}{more})"), x.dtype, x.width)
-
-    def _libm(self, name: str, x: Value) -> Value:
-        """A call of the C library, lane by lane."""
-        scalar = type_text(x.dtype)
-        symbol = f"@{name}{'f' if x.dtype is DType.F32 else ''}"
-        self._declarations[symbol] = f"declare {scalar} {symbol}({scalar}) nounwind willreturn memory(none)"
-        if not x.width:
-            return Value(self._text.pure(f"call {scalar} {symbol}({x.typed})"), x.dtype)
-        out = "poison"
-        for lane in range(x.width):
-            element = self._text.pure(f"extractelement {x.typed}, i64 {lane}")
-            value = self._text.pure(f"call {scalar} {symbol}({scalar} {element})")
-            out = self._text.pure(f"insertelement {x.type} {out}, {scalar} {value}, i64 {lane}")
-        return Value(out, x.dtype, x.width)
 
 
 def _unsigned(dtype: DType) -> bool:

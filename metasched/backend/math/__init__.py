@@ -1,0 +1,5 @@
+"""Vector math: the language's functions as branch-free code over lanes, inlined into kernels."""
+
+from metasched.backend.math.registry import MathFunction as MathFunction
+from metasched.backend.math.registry import define as define
+from metasched.backend.math.registry import registry as registry
