@@ -5,8 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError
 
 from metasched.errors import MetaschedError
+from metasched.ir.dtypes import DType
+from metasched.ir.source import Setting
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
+_ELEMENT_TYPES = frozenset(dtype.value for dtype in DType)
 
 
 class UsageError(MetaschedError):
@@ -24,7 +27,7 @@ def add_program(parser: ArgumentParser) -> None:
         type=setting,
         action="append",
         default=[],
-        help="set a parameter of the program, such as -D N=256; may be repeated",
+        help="set a parameter of the program, such as -D N=256 or -D T=bf16; may be repeated",
     )
 
 
@@ -41,15 +44,18 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line, for machines")
 
 
-def setting(text: str) -> tuple[str, int]:
-    """`N=256` as a pair."""
+def setting(text: str) -> tuple[str, Setting]:
+    """`N=256` or `T=bf16` as a pair."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip().isidentifier():
-        raise ArgumentTypeError(f"`{text}` is not a setting; write NAME=INTEGER, such as N=256")
+        raise ArgumentTypeError(f"`{text}` is not a setting; write NAME=VALUE, such as N=256 or T=f64")
+    if value.strip() in _ELEMENT_TYPES:
+        return name.strip(), value.strip()
     try:
         return name.strip(), int(value)
     except ValueError:
-        raise ArgumentTypeError(f"the value of `{name.strip()}` is an integer, not `{value}`") from None
+        message = f"the value of `{name.strip()}` is an integer or an element type, not `{value}`"
+        raise ArgumentTypeError(message) from None
 
 
 def positive(text: str) -> int:
@@ -62,9 +68,9 @@ def positive(text: str) -> int:
     return number
 
 
-def params(pairs: list[tuple[str, int]]) -> dict[str, int]:
+def params(pairs: list[tuple[str, Setting]]) -> dict[str, Setting]:
     """The `-D` settings; one given twice is a mistake, not a choice."""
-    out: dict[str, int] = {}
+    out: dict[str, Setting] = {}
     for name, value in pairs:
         if name in out:
             raise UsageError(f"-D {name} is given twice, as {out[name]} and as {value}")

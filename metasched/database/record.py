@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from metasched.errors import MetaschedError
+from metasched.ir.source import Setting
 
 
 class DatabaseError(MetaschedError):
@@ -41,7 +42,7 @@ class Record:
 
     task: TaskKey
     program: str
-    params: tuple[tuple[str, int], ...]
+    params: tuple[tuple[str, Setting], ...]
     trace: str
     times: tuple[float, ...]
     failure: str | None
@@ -69,7 +70,7 @@ class TaskStats:
 
     task: TaskKey
     program: str
-    params: tuple[tuple[str, int], ...]
+    params: tuple[tuple[str, Setting], ...]
     records: int
     failures: tuple[tuple[str, int], ...]
     best_seconds: float | None

@@ -14,6 +14,7 @@ from typing import Any
 from metasched.database.base import BaseDatabase, Missing
 from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats
 from metasched.errors import NoRecord
+from metasched.ir.source import settings_from_json
 
 _PREFIX = "sqlite:///"
 _MEMORY = ":memory:"
@@ -150,7 +151,8 @@ class SQLiteDatabase(BaseDatabase):
             "SELECT min(timestamp), max(timestamp) FROM records WHERE task = ?", (task_id,)
         ).fetchone()
         ranked = tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
-        return TaskStats(task, _program_name(trace), _params(json.loads(params)), records, ranked, best, first, last)
+        settings = settings_from_json(json.loads(params))
+        return TaskStats(task, _program_name(trace), settings, records, ranked, best, first, last)
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
         with self._session() as connection:
@@ -258,7 +260,7 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
         return Record(
             task=task,
             program=program,
-            params=_params(json.loads(params)),
+            params=settings_from_json(json.loads(params)),
             trace=trace,
             times=tuple(float(t) for t in json.loads(times)),
             failure=failure,
@@ -270,10 +272,6 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
         )
     except (ValueError, TypeError) as error:
         raise DatabaseError(f"a record of trial {trial} does not read: {error}. Was the file edited?") from error
-
-
-def _params(pairs: list[list[Any]]) -> tuple[tuple[str, int], ...]:
-    return tuple((str(name), int(value)) for name, value in pairs)
 
 
 def _program_name(trace: str) -> str:

@@ -25,6 +25,7 @@ from metasched.ir.nodes import (
 )
 from metasched.ir.printer import print_func
 from metasched.ir.source import ProgramDef as ProgramDef
+from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params, print_program
 
 
@@ -36,7 +37,7 @@ class Program:
     """
 
     definition: ProgramDef
-    params: tuple[tuple[str, int], ...]
+    params: tuple[tuple[str, Setting], ...]
     func: Func = field(repr=False)
 
     @property

@@ -6,9 +6,9 @@ Equality and hashing ignore where a node stood in its text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import BinOp, Reducer, UnOp
@@ -134,13 +134,63 @@ class Reduce(SourceExpr):
     operand: SourceExpr
 
 
+# --- values of modules and traces ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TextLit(SourceExpr):
+    value: str
+
+
+@dataclass(frozen=True)
+class NoneLit(SourceExpr):
+    pass
+
+
+@dataclass(frozen=True)
+class ListLit(SourceExpr):
+    items: tuple[SourceExpr, ...]
+
+
+@dataclass(frozen=True)
+class Keyword(SourceExpr):
+    """`name=value`, an argument of a call."""
+
+    name: str
+    value: SourceExpr
+
+
+@dataclass(frozen=True)
+class Starred(SourceExpr):
+    """`*value`, the arguments of a call that a list holds."""
+
+    value: SourceExpr
+
+
 # --- definitions -----------------------------------------------------------------------------------------
+
+
+# An element type, or the name of the parameter that it is.
+ElementType: TypeAlias = DType | str
+# What a parameter is set to: a size, or the name of an element type.
+Setting: TypeAlias = int | str
 
 
 @dataclass(frozen=True)
 class Param(SourceNode):
+    """`N=512`, a size; `T=f32`, an element type; `U=T`, the type that an earlier parameter is set to."""
+
     name: str
-    default: int
+    default: Setting
+
+    @property
+    def is_type(self) -> bool:
+        return isinstance(self.default, str)
+
+
+def settings_from_json(pairs: Iterable[Iterable[object]]) -> tuple[tuple[str, Setting], ...]:
+    """Parameters and what they are set to, from what JSON makes of them."""
+    return tuple((str(name), value if isinstance(value, str) else int(str(value))) for name, value in pairs)
 
 
 @dataclass(frozen=True)
@@ -148,7 +198,7 @@ class Argument(SourceNode):
     """`A: f32[N, K]`, `const K: f32[R]`; `alpha: f32`, a scalar, has no shape."""
 
     name: str
-    dtype: DType
+    dtype: ElementType
     shape: tuple[SourceExpr, ...] | None
     const: bool = False
 
@@ -158,7 +208,7 @@ class Declaration(SourceNode):
     """An output, or the declared shape of a buffer in between."""
 
     name: str
-    dtype: DType
+    dtype: ElementType
     shape: tuple[SourceExpr, ...]
 
 

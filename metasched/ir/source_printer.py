@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import IntEnum
 
 from metasched.ir.nodes import BinOp, UnOp
@@ -20,6 +21,7 @@ from metasched.ir.source import (
     ProgramDef,
     Read,
     Reduce,
+    Setting,
     SourceExpr,
     Stage,
 )
@@ -47,8 +49,8 @@ def print_source(expr: SourceExpr) -> str:
     return _text(expr, _Level.CONDITIONAL)
 
 
-def print_params(params: tuple[tuple[str, int], ...]) -> str:
-    """`[N=512, M=512]`, or nothing."""
+def print_params(params: tuple[tuple[str, Setting], ...]) -> str:
+    """`[N=512, T=f32]`, or nothing."""
     return "[" + ", ".join(f"{name}={value}" for name, value in params) + "]" if params else ""
 
 
@@ -122,6 +124,21 @@ def _render(expr: SourceExpr) -> tuple[_Level, str]:
         case IfElse(then=then, cond=cond, otherwise=otherwise):
             parts = _text(then, _Level.OR), _text(cond, _Level.OR), _text(otherwise, _Level.CONDITIONAL)
             return _Level.CONDITIONAL, f"{parts[0]} if {parts[1]} else {parts[2]}"
+    return _plain(expr)
+
+
+def _plain(expr: SourceExpr) -> tuple[_Level, str]:
+    match expr:
+        case TextLit(value=value):
+            return _Level.ATOM, json.dumps(value)
+        case NoneLit():
+            return _Level.ATOM, "None"
+        case ListLit(items=items):
+            return _Level.ATOM, f"[{_list(items)}]"
+        case Keyword(name=name, value=argument):
+            return _Level.CONDITIONAL, f"{name}={print_source(argument)}"
+        case Starred(value=argument):
+            return _Level.CONDITIONAL, f"*{print_source(argument)}"
     raise TypeError(f"no text for {type(expr).__name__}")
 
 

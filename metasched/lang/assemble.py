@@ -57,7 +57,7 @@ def infer_dtype(stage: Stage, symbols: tuple[Symbol, ...]) -> DType | None:
     buffers = {s.name: BufferInfo(s.name, s.dtype, None, NOWHERE) for s in symbols if isinstance(s, Tensor)}
     spatial, reduce = stage_axes(stage)
     axes = frozenset(axis.name for axis in spatial + reduce)
-    scope = StageScope(ProgramScope(Sizes(report), scalars, buffers, {}), stage.buffer, axes)
+    scope = StageScope(ProgramScope(Sizes(report), {}, scalars, buffers, {}), stage.buffer, axes)
     return Values(scope, report).dtype(stage.value)
 
 

@@ -12,16 +12,31 @@ from keyword import iskeyword
 from numbers import Integral
 
 from metasched.ir.dtypes import DType
+from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
 from metasched.ir.program import Program
-from metasched.ir.source import Argument, At, Declaration, Let, Name, Param, ProgramDef, Read, SourceExpr
+from metasched.ir.source import (
+    Apply,
+    Argument,
+    At,
+    Declaration,
+    ElementType,
+    Let,
+    Name,
+    Param,
+    ProgramDef,
+    Read,
+    Setting,
+    SourceExpr,
+)
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Sizes
 from metasched.lang.stages import StageBuilder, nest
 from metasched.lang.values import BufferInfo, ProgramScope
 
 _KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "root", "inline", "_"})
-_BUILTIN = frozenset(dtype.value for dtype in DType) | {"sum", "prod", "max", "min", "argmax", "argmin"}
+_DTYPES = {dtype.value: dtype for dtype in DType}
+_BUILTIN = frozenset(_DTYPES) | {"sum", "prod", "max", "min", "argmax", "argmin"}
 _MAX_BYTES = 2**62
 
 
@@ -44,6 +59,7 @@ class _Elaborator:
         self._report = report
         self._sizes = Sizes(report)
         self.settings = self._settings(params)
+        self._types: dict[str, DType] = {}
         self._buffers: dict[str, BufferInfo] = {}
         self._declared: dict[str, BufferInfo] = {}
 
@@ -58,24 +74,40 @@ class _Elaborator:
 
     # --- parameters and sizes --------------------------------------------------------------------------
 
-    def _settings(self, params: Mapping[str, object]) -> tuple[tuple[str, int], ...]:
+    def _settings(self, params: Mapping[str, object]) -> tuple[tuple[str, Setting], ...]:
         definition = self._definition
         known = [param.name for param in definition.params]
+        types = {param.name for param in definition.params if param.is_type}
         for name, value in params.items():
             if name not in known:
                 hint = did_you_mean(name, known)
                 has = f"its parameters are {listing(known)}" if known else "it has none"
                 message = f"`{definition.name}` has no parameter `{name}`: {has}"
                 self._report.error(definition.at, message, hint)
+            elif name in types:
+                if str(value) not in _DTYPES:
+                    hint = did_you_mean(str(value), _DTYPES) or "the element types are " + ", ".join(_DTYPES)
+                    message = f"the parameter `{name}` is an element type, not {value!r}"
+                    self._report.error(definition.at, message, hint)
             elif isinstance(value, bool) or not isinstance(value, Integral):
                 message = f"the parameter `{name}` is a whole number, not {value!r}"
                 self._report.error(definition.at, message)
-        given = {name: int(value) for name, value in params.items() if isinstance(value, Integral)}
-        return tuple((p.name, given.get(p.name, p.default)) for p in definition.params)
+        out: dict[str, Setting] = {}
+        for param in definition.params:
+            value = params.get(param.name, param.default)
+            if param.is_type:
+                # A default may be the type that an earlier parameter is set to.
+                out[param.name] = out.get(str(value), str(value))
+            else:
+                out[param.name] = int(value) if isinstance(value, Integral) else param.default
+        return tuple(out.items())
 
     def _define_sizes(self) -> None:
         for name, value in self.settings:
-            self._sizes.define(name, value)
+            if isinstance(value, int):
+                self._sizes.define(name, value)
+            else:
+                self._types[name] = _DTYPES.get(value, DType.F32)
         for let in self._definition.lets:
             self._sizes.define(let.name, self._sizes.size(let.value))
 
@@ -88,6 +120,9 @@ class _Elaborator:
         named += [*definition.outputs, *definition.lets, *definition.buffers]
         for item in named:
             self._check_word(item.name, item.at)
+            if isinstance(item, Param) and item.is_type and item.name in FUNCTIONS:
+                message = f"`{item.name}` is a function, and as an element type it would be a cast"
+                self._report.error(item.at, message, "choose another name")
             self._once(seen, item.name, item.at, f"`{item.name}` is defined twice")
         blocks: dict[str, At] = {}
         for stage in definition.stages:
@@ -119,7 +154,11 @@ class _Elaborator:
             info = self._info(declaration.name, declaration.dtype, declaration.shape, declaration.at)
             self._declared[declaration.name] = info
 
-    def _info(self, name: str, dtype: DType, shape: tuple[SourceExpr, ...], at: At) -> BufferInfo:
+    def _element(self, written: ElementType) -> DType:
+        return written if isinstance(written, DType) else self._types[written]
+
+    def _info(self, name: str, written: ElementType, shape: tuple[SourceExpr, ...], at: At) -> BufferInfo:
+        dtype = self._element(written)
         extents = [self._extent(name, e) for e in shape]
         good = tuple(n for n in extents if n is not None)
         if len(good) == len(shape) and math.prod(good) * dtype.bytes > _MAX_BYTES:
@@ -160,10 +199,10 @@ class _Elaborator:
 
     def _stages(self) -> list[Stmt]:
         definition = self._definition
-        scalars = {a.name: a.dtype for a in definition.arguments if a.shape is None}
+        scalars = {a.name: self._element(a.dtype) for a in definition.arguments if a.shape is None}
         fixed_names = self._sizes.names | {a.name for a in definition.arguments} | {s.buffer for s in definition.stages}
         later = {stage.buffer: stage.at for stage in reversed(definition.stages)}
-        scope = ProgramScope(self._sizes, scalars, self._buffers, later)
+        scope = ProgramScope(self._sizes, self._types, scalars, self._buffers, later)
         loops: set[str] = set()
         nests: list[Stmt] = []
         for stage in definition.stages:
@@ -179,14 +218,7 @@ class _Elaborator:
 
     def _check_used(self) -> None:
         definition = self._definition
-        # A name is used wherever it is written, whether or not what is written there is right.
-        read: set[str] = set()
-        named: set[str] = set()
-        for node in definition.walk():
-            if isinstance(node, Read):
-                read.add(node.buffer)
-            elif isinstance(node, Name):
-                named.add(node.name)
+        read, named = _mentioned(definition)
         outputs = {output.name for output in definition.outputs}
         for argument in definition.arguments:
             if argument.name not in read | named:
@@ -211,7 +243,7 @@ class _Elaborator:
         return Func(
             definition.name,
             tuple(self._buffer(a.name, const=a.const) for a in definition.arguments if a.shape is not None),
-            tuple(Scalar(a.name, a.dtype) for a in definition.arguments if a.shape is None),
+            tuple(Scalar(a.name, self._element(a.dtype)) for a in definition.arguments if a.shape is None),
             tuple(a.name for a in definition.arguments),
             tuple(self._buffer(output.name) for output in definition.outputs),
             tuple(self._buffer(name) for name in temps),
@@ -223,6 +255,25 @@ class _Elaborator:
         assert info.shape is not None
         assert info.dtype is not None
         return Buffer(name, tuple(Const(n) for n in info.shape), info.dtype, const=const)
+
+
+def _mentioned(definition: ProgramDef) -> tuple[set[str], set[str]]:
+    """The buffers that are read, and the other names that are written anywhere, right or wrong."""
+    read: set[str] = set()
+    named: set[str] = set()
+    for node in definition.walk():
+        match node:
+            case Read(buffer=buffer):
+                read.add(buffer)
+            case Name(name=name):
+                named.add(name)
+            case Apply(func=func):
+                named.add(func)
+            case Argument(dtype=dtype) | Declaration(dtype=dtype):
+                named.add(str(dtype))
+            case Param(default=default):
+                named.add(str(default))
+    return read, named
 
 
 def _is_word(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from metasched.ir.nodes import Expr
+from metasched.ir.source import Setting
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,6 @@ class TraceData:
     """`trace 1 of conv2d[H=14]:` and its lines. `format` is the version of the text format."""
 
     program: str
-    params: tuple[tuple[str, int], ...]
+    params: tuple[tuple[str, Setting], ...]
     instructions: tuple[Instruction, ...]
     format: int = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.program import Program
-from metasched.ir.source import At, ProgramDef
+from metasched.ir.source import At, ProgramDef, Setting
 from metasched.lang.elaborate import elaborate
 from metasched.lang.programs import read_programs
 from metasched.lang.report import Report, did_you_mean, listing
@@ -14,7 +14,7 @@ from metasched.lang.report import Report, did_you_mean, listing
 _SEPARATOR = "::"
 
 
-def parse_program(text: str, /, **params: int) -> Program:
+def parse_program(text: str, /, **params: Setting) -> Program:
     """The one program of a text, with its parameters set; those not given take their defaults.
 
     Raises:
@@ -24,7 +24,7 @@ def parse_program(text: str, /, **params: int) -> Program:
     return _program(text, "<text>", None, params)
 
 
-def load_program(path: str | Path, /, **params: int) -> Program:
+def load_program(path: str | Path, /, **params: Setting) -> Program:
     """A program from a file: `FILE.ms`, or `FILE.ms::NAME` where the file holds several.
 
     Raises:
@@ -64,7 +64,7 @@ def parse_definitions(text: str, filename: str = "<text>") -> tuple[ProgramDef, 
     return definitions
 
 
-def _program(text: str, filename: str, name: str | None, params: dict[str, int]) -> Program:
+def _program(text: str, filename: str, name: str | None, params: dict[str, Setting]) -> Program:
     definitions, report = read_programs(text, filename)
     definition = _pick(definitions, name, filename, report)
     if definition is None:

@@ -10,6 +10,7 @@ from metasched.ir.source import (
     At,
     Axis,
     Declaration,
+    ElementType,
     Let,
     Param,
     ProgramDef,
@@ -56,9 +57,12 @@ def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Rep
 
 
 def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[Param, ...]:
-    """`[N=512, M=-1]`, or nothing."""
+    """`[N=512, M=-1, T=f32]`, or nothing."""
     out = []
     for setting in subtrees(tree):
+        if setting.data == "type_setting":
+            out.append(Param(str(token(setting, 0)), str(token(setting, 1)), at=at_token(token(setting, 0))))
+            continue
         name, value = token(setting, 0), expressions.integer(token(setting, 2))
         negative = isinstance(setting.children[1], Token)
         out.append(Param(str(name), -value if negative else value, at=at_token(name)))
@@ -69,10 +73,12 @@ class _ProgramReader:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._expressions = ExpressionReader(report)
+        self._types: set[str] = set()
 
     def read(self, tree: SyntaxTree) -> ProgramDef:
         name = token(tree, 0)
         settings, arguments, outputs, *definitions = subtrees(tree)
+        params = self._params(settings)
         lets: list[Let] = []
         buffers: list[Declaration] = []
         stages: list[Stage] = []
@@ -86,7 +92,7 @@ class _ProgramReader:
                     stages.append(stage)
         return ProgramDef(
             str(name),
-            read_settings(settings, self._expressions),
+            params,
             tuple(self._argument(a) for a in subtrees(arguments)),
             tuple(self._output(o) for o in subtrees(outputs)),
             tuple(lets),
@@ -94,6 +100,15 @@ class _ProgramReader:
             tuple(stages),
             at=at_token(name),
         )
+
+    def _params(self, tree: SyntaxTree) -> tuple[Param, ...]:
+        """The parameters; those that stand for element types are known to what is read after."""
+        params = read_settings(tree, self._expressions)
+        for param, setting in zip(params, subtrees(tree), strict=True):
+            if param.is_type:
+                self._element_type(token(setting, 1))
+                self._types.add(param.name)
+        return params
 
     def _argument(self, tree: SyntaxTree) -> Argument:
         name = token(tree, 1)
@@ -111,17 +126,19 @@ class _ProgramReader:
             self._report.error(at_token(name), f"the output `{name}` has no shape", hint)
         return Declaration(str(name), dtype, shape or (), at=at_token(name))
 
-    def _type(self, tree: SyntaxTree) -> tuple[DType, tuple[SourceExpr, ...] | None]:
+    def _type(self, tree: SyntaxTree) -> tuple[ElementType, tuple[SourceExpr, ...] | None]:
         items = subtrees(subtree(tree, 1))
         shape = self._expressions.items(items[0]) if items else None
-        return self._dtype(token(tree, 0)), shape
+        return self._element_type(token(tree, 0)), shape
 
-    def _dtype(self, name: Token) -> DType:
+    def _element_type(self, name: Token) -> ElementType:
+        if name in self._types:
+            return str(name)
         dtype = _DTYPES.get(name)
         if dtype is not None:
             return dtype
         alias = _ALIASES.get(name)
-        hint = f"write `{alias}`" if alias else did_you_mean(name, _DTYPES)
+        hint = f"write `{alias}`" if alias else did_you_mean(name, [*_DTYPES, *self._types])
         hint = hint or "the element types are " + ", ".join(_DTYPES)
         self._report.error(at_token(name), f"`{name}` is not an element type", hint)
         return DType.F32
@@ -134,7 +151,7 @@ class _ProgramReader:
             case "declaration":
                 name = token(tree, 0)
                 type_name, shape = self._expressions.subscript(subtree(tree, 1))
-                return Declaration(str(name), self._dtype(type_name), shape, at=at_token(name))
+                return Declaration(str(name), self._element_type(type_name), shape, at=at_token(name))
             case "labelled":
                 return self._stage(str(token(tree, 0)), subtree(tree, 1), subtree(tree, 2), at_tree(tree))
             case "stage":

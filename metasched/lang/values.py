@@ -45,9 +45,12 @@ class BufferInfo:
 
 @dataclass(frozen=True)
 class ProgramScope:
-    """The names every stage may use; the buffers are those defined so far, `later` where the others are."""
+    """The names every stage may use: `types` are the parameters that stand for element types, `buffers` those defined
+    so far, and `later` says where the others are.
+    """
 
     sizes: Sizes
+    types: Mapping[str, DType]
     scalars: Mapping[str, DType]
     buffers: Mapping[str, BufferInfo]
     later: Mapping[str, At]
@@ -85,6 +88,7 @@ class Values:
         self._scope = scope
         self._report = report
         self._dtypes: dict[int, DType | None] = {}
+        self._casts = {**_DTYPES, **scope.program.types}
 
     # --- types -----------------------------------------------------------------------------------------
 
@@ -109,7 +113,7 @@ class Values:
             case Prefix(op=op, a=a):
                 return DType.BOOL if op is UnOp.NOT else self.dtype(a)
             case Apply(func=func, args=args):
-                return _DTYPES[func] if func in _DTYPES else self._common(*args)
+                return self._casts[func] if func in self._casts else self._common(*args)
             case IfElse(then=then, otherwise=otherwise):
                 return self._common(then, otherwise)
             case Reduce(operand=operand):
@@ -261,8 +265,8 @@ class Values:
         return Select(cond, then, otherwise)
 
     def _apply(self, e: Apply, want: DType, facts: Facts) -> Expr | None:
-        if e.func in _DTYPES:
-            return self._cast(e, _DTYPES[e.func], facts)
+        if e.func in self._casts:
+            return self._cast(e, self._casts[e.func], facts)
         function = FUNCTIONS.get(e.func)
         if function is None and e.func not in _EXTREMA:
             self._unknown_function(e)
@@ -290,7 +294,7 @@ class Values:
         elif e.func in self._scope.buffers or e.func in self._scope.later:
             hint = f"`{e.func}` is a tensor: index it with brackets, `{e.func}[...]`"
         else:
-            hint = did_you_mean(e.func, [*FUNCTIONS, *_EXTREMA, *_DTYPES])
+            hint = did_you_mean(e.func, [*FUNCTIONS, *_EXTREMA, *self._casts])
             hint = hint or "the functions are " + ", ".join([*_EXTREMA, *FUNCTIONS])
         self._report.error(e.at, f"`{e.func}` is not a function", hint)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from metasched.backend.target import Target
 from metasched.ir.program import Program
+from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
 from metasched.measure.check import prepare
 from metasched.measure.compiling import compile_func
@@ -34,7 +35,7 @@ class Builder:
 
     def prepare(self, body: dict[str, Any]) -> Message:
         """Compute and save the data and expected results of a program. Raises CheckError."""
-        params = tuple((str(name), int(value)) for name, value in body["params"])
+        params = settings_from_json(body["params"])
         with np.load(body["given"], allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         ranges = {name: (float(low), float(high)) for name, (low, high) in body["ranges"].items()}
@@ -44,7 +45,7 @@ class Builder:
 
 
 @lru_cache(maxsize=32)
-def _program(text: str, params: tuple[tuple[str, int], ...]) -> Program:
+def _program(text: str, params: tuple[tuple[str, Setting], ...]) -> Program:
     return parse_program(text, **dict(params))
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from metasched.errors import MetaschedError
+from metasched.ir.source import Setting
 
 
 class Reason(Enum):
@@ -38,7 +39,7 @@ class Candidate:
     """What is measured, as text: a program with its parameters, a trace of it, a target."""
 
     program: str
-    params: tuple[tuple[str, int], ...]
+    params: tuple[tuple[str, Setting], ...]
     trace: str
     target: str
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from metasched.ir.program import Program
+from metasched.ir.source import Setting
 from metasched.measure.inputs import Given, Inputs, given_inputs
 from metasched.measure.process import Place, Role, WorkerLost, WorkerProcess, WorkerUsage
 from metasched.measure.protocol import Kind, Message
@@ -64,7 +65,7 @@ class RunnerSettings:
     worker: str = WORKER_MODULE
 
 
-_Key = tuple[str, tuple[tuple[str, int], ...]]  # a program's text and parameters
+_Key = tuple[str, tuple[tuple[str, Setting], ...]]  # a program's text and parameters
 
 
 @dataclass

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from metasched.errors import BuildError, ScheduleError
+from metasched.ir.source import settings_from_json
 from metasched.measure.process import Role, WorkerSettings
 from metasched.measure.protocol import Decoder, Kind, Message
 from metasched.measure.records import Candidate, CheckError, Failure, Reason
@@ -131,7 +132,7 @@ def failed(failure: Failure) -> Message:
 
 def candidate_of(body: dict[str, Any]) -> Candidate:
     """The candidate in a BUILD request."""
-    params = tuple((str(name), int(value)) for name, value in body["params"])
+    params = settings_from_json(body["params"])
     return Candidate(body["program"], params, body["trace"], body["target"])
 
 

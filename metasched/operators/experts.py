@@ -1,6 +1,6 @@
 """Expert traces: schedules that people wrote for operators of the library, to learn from and to start from.
 
-`traces/OPERATOR.VARIANT.trace` is one. Its first comment says what it shows; the trace's own first line, at which shape.
+`traces/OPERATOR.VARIANT.trace` is one. Its first comment says what it shows; the trace's first line, at which shape.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
+from metasched.ir.source import Setting
 from metasched.lang import parse_program
 from metasched.lang.report import did_you_mean
 
@@ -34,7 +35,7 @@ def source(name: str) -> str:
     return files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
 
 
-def load(name: str, /, **params: int) -> Program:
+def load(name: str, /, **params: Setting) -> Program:
     """An operator of the library with its parameters set; those not given take their defaults.
 
     Raises:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from metasched.ir.program import Program
+from metasched.ir.source import Setting
 from metasched.operators.library import load
 
 
@@ -15,7 +16,7 @@ class Case:
     """An operator at one shape."""
 
     operator: str
-    params: Mapping[str, int] = field(default_factory=dict)
+    params: Mapping[str, Setting] = field(default_factory=dict)
 
     def program(self) -> Program:
         return load(self.operator, **self.params)

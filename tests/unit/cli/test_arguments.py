@@ -15,7 +15,9 @@ def test_setting(text: str, pair: tuple[str, int]) -> None:
     assert setting(text) == pair
 
 
-@pytest.mark.parametrize(("text", "message"), [("N", "NAME=INTEGER"), ("N=big", "is an integer"), ("1=2", "NAME=")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("N", "NAME=VALUE"), ("N=big", "an integer or an element type"), ("1=2", "NAME=")]
+)
 def test_wrong_settings_say_what_is_expected(text: str, message: str) -> None:
     with pytest.raises(ArgumentTypeError, match=message):
         setting(text)
@@ -52,3 +54,7 @@ def test_an_unknown_rule_lists_those_there_are() -> None:
     err = io.StringIO()
     assert main(["rules", "show", "nonsense"], Console(io.StringIO(), err)) == 2
     assert "no rule `nonsense` is installed" in err.getvalue()
+
+
+def test_a_setting_may_be_an_element_type() -> None:
+    assert setting("T=bool") == ("T", "bool")
