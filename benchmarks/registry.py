@@ -32,6 +32,7 @@ class Benchmark:
 
 
 _ALL = (
+    Benchmark("peak", "what this machine can do at most: multiply-adds a second, and bytes a second by kind of access"),
     Benchmark("dense_relu_quality", "dense + ReLU 512^3 against NumPy and two naive Numba loops, median of five seeds"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),

@@ -1,0 +1,202 @@
+"""What this machine can do at most: multiply-adds in registers, and bytes through memory. Other figures divide by it.
+
+The loops are LLVM text, compiled by the code generator that kernels use. Bandwidth counts the bytes that the program
+names: a store that is not non-temporal also reads its line first, which is not counted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.registry import Options, Result
+from metasched.backend.codegen import LoadedCode, compile_text
+from metasched.backend.target import Target
+
+_MIB = 1 << 20
+# An accumulator is ready four or five cycles after it is used, at two multiply-adds a cycle.
+_ACCUMULATORS = 24
+_SAMPLES = 15
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A loop over large arrays: how many it reads and writes, and how it stores."""
+
+    name: str
+    reads: int
+    writes: int
+    non_temporal: bool = False
+
+
+STREAMS = (
+    Stream("read", 1, 0),
+    Stream("write", 0, 1),
+    Stream("write, non-temporal", 0, 1, non_temporal=True),
+    Stream("copy", 1, 1),
+    Stream("copy, non-temporal", 1, 1, non_temporal=True),
+    Stream("add", 2, 1),
+    Stream("add, non-temporal", 2, 1, non_temporal=True),
+)
+
+
+def run(options: Options) -> Iterator[Result]:
+    target = Target.detect()
+    threads = sorted({1, options.threads})
+    for bits in (32, 64):
+        yield from _arithmetic(bits, target, threads, options)
+    for stream in STREAMS:
+        yield from _bandwidth(stream, target, threads, options)
+
+
+def _arithmetic(bits: int, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
+    lanes = target.vector_bits // bits
+    function = _load(_multiply_adds(lanes, bits), target, (ctypes.c_int64,))
+    count = 20_000 if options.quick else 4_000_000
+    for n in threads:
+        seconds = _time(n, lambda _: function(count), options)
+        gflops = 2.0 * lanes * _ACCUMULATORS * count * n / seconds / 1e9
+        yield {"case": f"multiply-add f{bits}, {_threads(n)}", "cpu": target.name, "lanes": lanes, "gflops": gflops}
+
+
+def _bandwidth(stream: Stream, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
+    size = (4 if options.quick else 256) * _MIB
+    arrays = [np.ones(size // 4 + 64, np.float32) for _ in range(3)]
+    starts = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
+    function = _load(_stream(stream, target.vector_bits // 32), target, (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
+    for n in threads:
+        part = size // n // 4096 * 4096
+
+        def work(thread: int, part: int = part) -> None:
+            function(*(start + thread * part for start in starts), part // 4)
+
+        seconds = _time(n, work, options)
+        gb_per_s = (stream.reads + stream.writes) * part * n / seconds / 1e9
+        yield {"case": f"{stream.name}, {_threads(n)}", "cpu": target.name, "mib": size // _MIB, "gb_per_s": gb_per_s}
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'' if n == 1 else 's'}"
+
+
+def _time(threads: int, work: Callable[[int], object], options: Options) -> float:
+    """Seconds of one call of `work` in every thread at once: the median of samples."""
+    samples = []
+    for _ in range(3 if options.quick else _SAMPLES):
+        barrier = threading.Barrier(threads + 1)
+
+        def body(thread: int, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            work(thread)
+            barrier.wait()
+
+        pool = [threading.Thread(target=body, args=(n,)) for n in range(threads)]
+        for thread in pool:
+            thread.start()
+        barrier.wait()
+        start = time.perf_counter()
+        barrier.wait()
+        samples.append(time.perf_counter() - start)
+        for thread in pool:
+            thread.join()
+    return statistics.median(samples)
+
+
+def _load(text: str, target: Target, arguments: tuple[type, ...]) -> Callable[..., float]:
+    code = LoadedCode(compile_text(text, target))
+    function = ctypes.CFUNCTYPE(ctypes.c_double, *arguments)(code.address("loop"))
+
+    def call(*values: object, _keep: LoadedCode = code) -> float:
+        return float(function(*values))
+
+    return call
+
+
+_LOOP = """\
+define double @loop({parameters}) {{
+entry:
+{entry}
+  br label %body
+body:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+{body}
+  %next = add i64 %i, {step}
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %body, label %done, !llvm.loop !0
+done:
+{done}
+  ret double %result
+}}
+{declarations}
+!0 = distinct !{{!0, !1}}
+!1 = !{{!"llvm.loop.unroll.disable"}}
+!2 = !{{i32 1}}
+"""
+
+
+def _multiply_adds(lanes: int, bits: int) -> str:
+    """`n` rounds of independent multiply-adds on vectors in registers."""
+    scalar = "float" if bits == 32 else "double"
+    vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}f{bits}"
+    every = range(_ACCUMULATORS)
+    body = [f"  %a.{k} = phi {vector} [ zeroinitializer, %entry ], [ %b.{k}, %body ]" for k in every]
+    body += [f"  %b.{k} = call {vector} @llvm.fma.{suffix}({vector} %x, {vector} %x, {vector} %a.{k})" for k in every]
+    done: list[str] = []
+    total = "%b.0"
+    for k in range(1, _ACCUMULATORS):
+        done.append(f"  %c.{k} = fadd {vector} {total}, %b.{k}")
+        total = f"%c.{k}"
+    done.append(f"  %one = extractelement {vector} {total}, i64 0")
+    done.append("  %result = fpext float %one to double" if bits == 32 else "  %result = fadd double %one, 0.0")
+    entry = [
+        f"  %first = sitofp i64 %n to {scalar}",
+        f"  %seed = insertelement {vector} poison, {scalar} %first, i64 0",
+        f"  %x = shufflevector {vector} %seed, {vector} poison, <{lanes} x i32> zeroinitializer",
+    ]
+    return _LOOP.format(
+        parameters="i64 %n",
+        entry="\n".join(entry),
+        body="\n".join(body),
+        step=1,
+        done="\n".join(done),
+        declarations=f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})",
+    )
+
+
+def _stream(stream: Stream, lanes: int) -> str:
+    """A pass over `n` floats of each array, four vectors at a time."""
+    vector, unroll = f"<{lanes} x float>", 4
+    body = [f"  %s = phi {vector} [ zeroinitializer, %entry ], [ %s.{unroll}, %body ]"]
+    last = "%s"
+    hint = ", !nontemporal !2" if stream.non_temporal else ""
+    for u in range(unroll):
+        body.append(f"  %at.{u} = add i64 %i, {u * lanes}")
+        value = "%s"
+        for r in range(stream.reads):
+            body.append(f"  %p.{u}.{r} = getelementptr float, ptr %x{r}, i64 %at.{u}")
+            body.append(f"  %v.{u}.{r} = load {vector}, ptr %p.{u}.{r}, align 64")
+            value = f"%v.{u}.{r}"
+        if stream.reads == 2:
+            body.append(f"  %sum.{u} = fadd {vector} %v.{u}.0, %v.{u}.1")
+            value = f"%sum.{u}"
+        if stream.writes:
+            body.append(f"  %q.{u} = getelementptr float, ptr %x2, i64 %at.{u}")
+            body.append(f"  store {vector} {value}, ptr %q.{u}, align 64{hint}")
+            body.append(f"  %s.{u + 1} = fadd {vector} {last}, zeroinitializer")
+        else:
+            body.append(f"  %s.{u + 1} = fadd {vector} {last}, {value}")
+        last = f"%s.{u + 1}"
+    return _LOOP.format(
+        parameters="ptr noalias %x0, ptr noalias %x1, ptr noalias %x2, i64 %n",
+        entry="",
+        body="\n".join(body),
+        step=unroll * lanes,
+        done=f"  %one = extractelement {vector} {last}, i64 0\n  %result = fpext float %one to double",
+        declarations="",
+    )
