@@ -23,6 +23,7 @@ class Kind(Enum):
     STR = "a string"
     NUMBER = "a number"
     BOOL = "True or False"
+    INDEX_MAP = 'an index map, as text such as "i, j -> j//16, i, j%16" or as a function'
     NONE = "nothing"
 
 
@@ -36,6 +37,7 @@ Literal = Annotated[str | int | float | bool, Kind.LITERAL]
 Text = Annotated[str, Kind.STR]
 Number = Annotated[int, Kind.NUMBER]
 Flag = Annotated[bool, Kind.BOOL]
+IndexMapText = Annotated[str, Kind.INDEX_MAP]
 AnnotationValue = Annotated[Expr | str, Kind.INT]
 
 # Where `sample_compute_location` can put a block besides under a loop. Not identifiers of any loop.

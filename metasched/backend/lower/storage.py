@@ -52,7 +52,7 @@ class Storage:
         """The size of the whole, and the strides."""
         step, steps = 1, []
         for axis in reversed(range(len(self.shape))):
-            for dimension, factor, offset in self.alignments if self.kind is not ArrayKind.REGISTER else ():
+            for dimension, factor, offset in self.alignments:
                 step += (offset - step) % factor if dimension == axis else 0
             steps.append(step)
             step *= self.shape[axis]
@@ -218,6 +218,7 @@ def in_registers(
 
     None when an index is not constant once loops are unrolled, or accesses disagree on how vectors lie.
     """
+    storage = replace(storage, alignments=())
     lanes: set[tuple[int, int] | None] = set()
     for indices, inside in used:
         here = relative(storage, indices)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import Annotation, Block, For
+from metasched.ir.nodes import Annotation
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, TargetName, Text
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import find_target
 
 OP = "annotate"
 # What a backend understands, and what it means.
@@ -33,17 +34,6 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: IntExpr) -> Non
     if key not in KEYS:
         known = ", ".join(f'"{k}"' for k in KEYS)
         raise ScheduleError(OP, f'there is no annotation "{key}"', hint=f"known are {known}")
-    stmt = _find(ctx, target)
+    stmt = find_target(ctx, OP, target)
     kept = tuple(a for a in stmt.annotations if a.key != key)
     ctx.func = query.replace_stmt(ctx.func, stmt, replace(stmt, annotations=(*kept, Annotation(key, value))))
-
-
-def _find(ctx: Context, target: str) -> Block | For:
-    for stmt in query.walk_stmts(ctx.func.body):
-        if (isinstance(stmt, Block) and stmt.name == target) or (isinstance(stmt, For) and stmt.var == target):
-            return stmt
-    raise ScheduleError(
-        OP,
-        f"there is no block or loop `{target}` any more",
-        hint="an earlier step inlined, split, fused or moved it; use the handles that step returned",
-    )

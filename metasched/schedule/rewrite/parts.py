@@ -193,6 +193,23 @@ def take_out(ctx: Context, block: Block) -> None:
     ctx.func = query.replace_stmt(ctx.func, block, None)
 
 
+def replace_temp(func: Func, buffer: Buffer) -> Func:
+    """`func` with the intermediate buffer of that name replaced."""
+    return replace(func, temps=tuple(buffer if b.name == buffer.name else b for b in func.temps))
+
+
+def find_target(ctx: Context, op: str, target: str) -> Block | For:
+    """The block or loop of that name; ScheduleError when it is gone."""
+    for stmt in query.walk_stmts(ctx.func.body):
+        if (isinstance(stmt, Block) and stmt.name == target) or (isinstance(stmt, For) and stmt.var == target):
+            return stmt
+    raise ScheduleError(
+        op,
+        f"there is no block or loop `{target}` any more",
+        hint="an earlier step inlined, split, fused or moved it; use the handles that step returned",
+    )
+
+
 def set_block(func: Func, block: Block, new: Block) -> Func:
     """`func` with a block replaced."""
     return query.replace_stmt(func, block, new)

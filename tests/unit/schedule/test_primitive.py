@@ -33,6 +33,7 @@ EXAMPLES: dict[Kind, Value] = {
     Kind.STR: 'a "quoted" text',
     Kind.NUMBER: 3,
     Kind.BOOL: True,
+    Kind.INDEX_MAP: "i, j -> j // 16, i, j % 16",
 }
 
 

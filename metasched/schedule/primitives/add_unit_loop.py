@@ -1,0 +1,35 @@
+"""add_unit_loop: a loop of a single iteration."""
+
+from __future__ import annotations
+
+from metasched.ir import query
+from metasched.ir.affine import ONE
+from metasched.ir.nodes import For
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import LoopName, TargetName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import find_target
+
+OP = "add_unit_loop"
+
+
+@primitive
+def add_unit_loop(ctx: Context, target: TargetName) -> LoopName:
+    """Put a loop of one iteration around a loop or a block: a place for other blocks to be computed at.
+
+    A block that writes a single number of no dimensions has no loops of its own. Machine code has no trace of it.
+
+    Args:
+        target: a loop, with all that is inside it, or a block.
+
+    Requires:
+        The target is still there.
+
+    Rewrite:
+        root: N = sqrt(S)                     ->     for unit in 1:
+                                                         root: N = sqrt(S)
+    """
+    stmt = find_target(ctx, OP, target)
+    name = ctx.fresh("unit")
+    ctx.func = query.replace_stmt(ctx.func, stmt, For(name, ONE, stmt))
+    return name

@@ -1,0 +1,56 @@
+"""storage_align: how far apart the rows of an intermediate buffer are in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir.nodes import Alignment
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, IntExpr, Number
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import replace_temp, require_intermediate
+
+OP = "storage_align"
+
+
+@primitive
+def storage_align(ctx: Context, block: BlockName, axis: Number, factor: IntExpr, offset: IntExpr) -> None:
+    """Put neighbours along a dimension a multiple of `factor` elements, and `offset` more, apart in memory.
+
+    Rows whose distance is a power of two share few sets of a cache; with an offset of a line or a vector they share
+    none. The gaps are neither written nor read. It is about the array as it is in the end, shrunk to the region used
+    under its loops; an array in vector registers has no rows.
+
+    Args:
+        block: the block that writes the buffer.
+        axis: the dimension, 0 the outermost; of the dimensions in memory where the buffer has a layout.
+        factor: an integer or an integer random variable, in elements.
+        offset: an integer or an integer random variable, in elements.
+
+    Requires:
+        The buffer is intermediate. The dimension is not the last one, whose neighbours stay next to each other.
+
+    Rewrite:
+        temp C: f32[64, 64]                   ->     temp C: f32[64, 64]  aligned(0, 64, 16)
+    """
+    writer = ctx.block(OP, block)
+    require_intermediate(ctx, OP, writer, "give it a cache with cache_read or cache_write, and align that")
+    buffer = ctx.func.buffer(writer.store.buffer)
+    rank = len(buffer.shape if buffer.layout is None else buffer.layout.outputs)
+    if not 0 <= axis < rank - 1:
+        raise ScheduleError(
+            OP,
+            f"axis {axis} is no dimension of `{buffer.name}` that has rows",
+            (buffer.name,),
+            f"the rows of its {rank} dimensions are along 0 to {rank - 2}" if rank > 1 else "it has a single row",
+        )
+    ctx.require(
+        factor >= 1, ScheduleError(OP, "the factor is less than 1", (buffer.name,), "1 leaves rows as they are")
+    )
+    ctx.require(
+        offset >= 0, ScheduleError(OP, "the offset is negative", (buffer.name,), "0 is a multiple of the factor")
+    )
+    kept = tuple(a for a in buffer.alignments if a.axis != axis)
+    alignments = tuple(sorted((*kept, Alignment(axis, factor, offset)), key=lambda a: a.axis))
+    ctx.func = replace_temp(ctx.func, replace(buffer, alignments=alignments))

@@ -1,0 +1,70 @@
+"""transform_layout: where the elements of an intermediate buffer are in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir.affine import NotAffine
+from metasched.ir.index_map import image_shape, inverse
+from metasched.ir.nodes import Buffer, IndexMap
+from metasched.schedule.context import Context
+from metasched.schedule.index_maps import read_index_map
+from metasched.schedule.kinds import BlockName, IndexMapText
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import replace_temp, require_intermediate
+
+OP = "transform_layout"
+
+
+@primitive
+def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> None:
+    """Say how the buffer that a block writes lies in memory: element `indices` is where the map puts them.
+
+    The program goes on to index the buffer as before; reading and writing go to the new places. What a tile leaves open
+    at the end of a dimension is neither written nor read. A second layout replaces the first.
+
+    Args:
+        block: the block that writes the buffer.
+        index_map: from the buffer's indices to those in memory, outermost first: "i, j -> j//16, i, j%16", or a
+            function, `lambda i, j: (j // 16, i, j % 16)`.
+
+    Requires:
+        The buffer is intermediate: the layout of inputs and outputs is the caller's. The map keeps elements apart: its
+        outputs are sums of indices and their quotients and remainders by constants, from which the indices follow.
+
+    Rewrite:
+        temp C: f32[8, 64]                    ->     temp C: f32[8, 64]  layout i, j -> j // 16, i, j % 16
+    """
+    writer = ctx.block(OP, block)
+    require_intermediate(ctx, OP, writer, "give it a cache with cache_read or cache_write, and transform that")
+    buffer = ctx.func.buffer(writer.store.buffer)
+    layout = read_index_map(OP, index_map, len(buffer.shape), f"`{buffer.name}`")
+    if buffer.alignments:
+        raise ScheduleError(
+            OP, f"the rows of `{buffer.name}` are aligned already", (buffer.name,), f"{OP} before storage_align"
+        )
+    _require_apart(buffer, layout, index_map)
+    ctx.func = replace_temp(ctx.func, replace(buffer, layout=layout))
+
+
+def _require_apart(buffer: Buffer, layout: IndexMap, text: str) -> None:
+    """Raise unless every index follows from those in memory."""
+    outputs = [f"<{n}>" for n in range(len(layout.outputs))]
+    lost = [name for name in layout.names if name not in inverse(layout, buffer.shape, outputs)]
+    if lost:
+        raise ScheduleError(
+            OP,
+            f'"{text}" does not keep the elements of `{buffer.name}` apart: `{lost[0]}` does not follow from it',
+            (buffer.name,),
+            "use every part of every index once, such as j//16 and j%16",
+        )
+    try:
+        image_shape(layout, buffer.shape)
+    except NotAffine as error:
+        raise ScheduleError(
+            OP,
+            f'"{text}" leaves the memory of `{buffer.name}`: {error}',
+            (buffer.name,),
+            "start every index at 0",
+        ) from None

@@ -1,0 +1,38 @@
+"""unannotate: a note for the backend, taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import TargetName, Text
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import find_target
+
+OP = "unannotate"
+
+
+@primitive
+def unannotate(ctx: Context, target: TargetName, key: Text) -> None:
+    """Take back a note for the backend on a loop or a block.
+
+    Args:
+        target: a loop or a block.
+        key: which note, as `annotate` names them.
+
+    Requires:
+        The note is there.
+
+    Rewrite:
+        for i in 64:  @unroll_limit(16)       ->     for i in 64:
+    """
+    stmt = find_target(ctx, OP, target)
+    if all(a.key != key for a in stmt.annotations):
+        known = ", ".join(f'"{a.key}"' for a in stmt.annotations)
+        raise ScheduleError(
+            OP, f'`{target}` has no annotation "{key}"', (target,), f"it has {known}" if known else "it has none"
+        )
+    kept = tuple(a for a in stmt.annotations if a.key != key)
+    ctx.func = query.replace_stmt(ctx.func, stmt, replace(stmt, annotations=kept))
