@@ -15,7 +15,10 @@ from metasched.ir.source import (
     FloatLit,
     IfElse,
     IntLit,
+    Keyword,
+    ListLit,
     Name,
+    NoneLit,
     Operation,
     Prefix,
     ProgramDef,
@@ -24,6 +27,8 @@ from metasched.ir.source import (
     Setting,
     SourceExpr,
     Stage,
+    Starred,
+    TextLit,
 )
 
 

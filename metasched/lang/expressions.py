@@ -1,6 +1,8 @@
-"""Parse tree to source expressions, for programs and traces alike."""
+"""Parse tree to source expressions, for programs, modules and traces alike."""
 
 from __future__ import annotations
+
+import json
 
 from lark import Token, Tree
 
@@ -13,12 +15,17 @@ from metasched.ir.source import (
     FloatLit,
     IfElse,
     IntLit,
+    Keyword,
+    ListLit,
     Name,
+    NoneLit,
     Operation,
     Prefix,
     Read,
     Reduce,
     SourceExpr,
+    Starred,
+    TextLit,
     negate,
 )
 from metasched.lang.report import Report, did_you_mean
@@ -27,6 +34,13 @@ SyntaxTree = Tree[Token]
 
 _OPERATORS = {op.value: op for op in BinOp if op not in (BinOp.CEILDIV, BinOp.MIN, BinOp.MAX)}
 _REDUCERS = {reducer.value: reducer for reducer in Reducer}
+_NOT_IN_PROGRAMS = {
+    "string": ("there are no texts", "values are numbers, such as `A[i] * 2`"),
+    "none": ("there is no `None`", "values are numbers, such as `A[i] * 2`"),
+    "list": ("there are no lists", "an element is written with its buffer: `A[i, j]`"),
+    "keyword": ("arguments of functions have no names", "give them in order: `pow(x, y)`"),
+    "starred": ("`*` multiplies two numbers", "write both: `x * y`"),
+}
 # The magnitude of the smallest i64; whether a number fits its type is decided where its type is known.
 MAX_INTEGER = 2**63
 
@@ -72,14 +86,8 @@ class ExpressionReader:
     def read(self, tree: SyntaxTree) -> SourceExpr:
         at = at_tree(tree)
         match tree.data:
-            case "integer":
-                return IntLit(self.integer(token(tree, 0)), at=at)
-            case "real":
-                return FloatLit(float(token(tree, 0)), at=at)
-            case "truth":
-                return BoolLit(token(tree, 0) == "True", at=at)
-            case "name":
-                return Name(str(token(tree, 0)), at=at)
+            case "integer" | "real" | "truth" | "name":
+                return self._atom(tree)
             case "read":
                 name, items = self.subscript(subtree(tree, 0))
                 return Read(str(name), items, at=at)
@@ -94,11 +102,27 @@ class ExpressionReader:
             case "conditional":
                 then, cond, otherwise = (self.read(child) for child in subtrees(tree))
                 return IfElse(then, cond, otherwise, at=at)
-            case "apply":
-                return Apply(str(token(tree, 0)), self.items(subtree(tree, 1)), at=at)
+            case "call":
+                return self.call(tree)
             case "reduction":
                 return self._reduction(tree)
+            case "string" | "none" | "list" | "keyword" | "starred":
+                return self._plain(tree)
         raise AssertionError(f"the grammar has no expression `{tree.data}`")
+
+    def _atom(self, tree: SyntaxTree) -> SourceExpr:
+        at, written = at_tree(tree), token(tree, 0)
+        match tree.data:
+            case "integer":
+                return IntLit(self.integer(written), at=at)
+            case "real":
+                return FloatLit(float(written), at=at)
+            case "truth":
+                return BoolLit(written == "True", at=at)
+        return Name(str(written), at=at)
+
+    def call(self, tree: SyntaxTree) -> Apply:
+        return Apply(str(token(tree, 0)), self.items(subtree(tree, 1)), at=at_tree(tree))
 
     def items(self, tree: SyntaxTree) -> tuple[SourceExpr, ...]:
         return tuple(self.read(item) for item in subtrees(tree))
@@ -116,6 +140,12 @@ class ExpressionReader:
             return int(number)
         self._report.error(at_token(number), "this number does not fit in 64 bits")
         return 1
+
+    def _plain(self, tree: SyntaxTree) -> SourceExpr:
+        """What a program has no use for."""
+        what, hint = _NOT_IN_PROGRAMS[tree.data]
+        self._report.error(at_tree(tree), f"{what} in a program", hint)
+        return IntLit(0, at=at_tree(tree))
 
     def _axis(self, item: SourceExpr) -> Axis | None:
         match item:
@@ -146,3 +176,33 @@ class ExpressionReader:
             message = f"a reduction has one operand, not {len(operands)}"
             self._report.error(at, message, f"write `{name}[k](...)` with one expression in the parentheses")
         return Reduce(reducer, axes, operands[0] if operands else IntLit(0, at=at), at=at)
+
+
+class ValueReader(ExpressionReader):
+    """Reads what modules and traces have besides: texts, `None`, lists, and arguments with names or stars."""
+
+    def _plain(self, tree: SyntaxTree) -> SourceExpr:
+        at = at_tree(tree)
+        match tree.data:
+            case "string":
+                return TextLit(self.text(token(tree, 0)), at=at)
+            case "list":
+                return ListLit(self.items(subtree(tree, 0)), at=at)
+            case "keyword":
+                return Keyword(str(token(tree, 0)), self.read(subtree(tree, 1)), at=at)
+            case "starred":
+                return Starred(self.read(subtree(tree, 1)), at=at)
+        return NoneLit(at=at)
+
+    def text(self, written: Token) -> str:
+        """The text between the quotes."""
+        try:
+            value = json.loads(written)
+        except ValueError as error:
+            # The position in the error counts from the opening quote.
+            at = At(written.line or 1, (written.column or 1) + getattr(error, "pos", 0))
+            message = "this is not a JSON string"
+            self._report.error(at, message, 'escapes are \\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX')
+            return ""
+        assert isinstance(value, str)
+        return value

@@ -26,6 +26,8 @@ _WORDS = {
     "FLOAT": "a number",
 }
 _EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "LPAR", "SIGN", "NOT", "TRUE", "FALSE", "INF"})
+# What an expression may begin with as well, though few do: a list of all this is no help.
+_VALUE = frozenset({"STRING", "NONE", "LSQB", "STAR"})
 _OPERATOR = frozenset({"PLUS", "SIGN", "TIMES", "COMPARE", "AND", "OR", "IF", "LPAR", "LSQB"})
 _NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
 # Tokens that stand for many texts: which one it was says nothing about the mistake.
@@ -72,7 +74,8 @@ class _Found:
         if kind == "UNKNOWN" and word is not None:
             # What may not stand somewhere, the lexer sees only the first character of.
             kind, value = "NAME", word.group()
-        symbol = next((s for s in _SYMBOLS if kind == "UNKNOWN" and here.startswith(s, column - 1)), None)
+        # Nor does it see a symbol whole, where only its beginning may stand.
+        symbol = next((s for s in _SYMBOLS if s.startswith(value) and here.startswith(s, column - 1)), None)
         value = symbol or value
         before = _LAST_WORD.search(here[: column - 1])
         keyword = before.group(1) if before is not None and iskeyword(before.group(1)) else ""
@@ -118,7 +121,7 @@ def _expected(error: UnexpectedToken, grammar: Lark) -> str:
     phrases: list[str] = []
     last: list[str] = []
     if {"INT", "LPAR"} <= accepted:
-        accepted -= _EXPRESSION
+        accepted -= _EXPRESSION | _VALUE
         phrases.append("an expression")
     if "OR" in accepted:
         accepted -= _OPERATOR

@@ -53,7 +53,8 @@ def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Rep
     """
     report = Report(text, filename)
     tree = parse(text, Start.FILE, filename)
-    return tuple(_ProgramReader(report).read(child) for child in subtrees(tree)), report
+    programs = [child for child in subtrees(tree) if child.data == "program"]
+    return tuple(_ProgramReader(report).read(child) for child in programs), report
 
 
 def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[Param, ...]:

@@ -18,16 +18,20 @@ from metasched.ir.source import (
     FloatLit,
     IfElse,
     IntLit,
+    Keyword,
+    ListLit,
     Name,
+    NoneLit,
     Operation,
     Prefix,
     SourceExpr,
+    TextLit,
     negate,
 )
 from metasched.ir.source_printer import print_params, print_source
 from metasched.lang.expressions import (
-    ExpressionReader,
     SyntaxTree,
+    ValueReader,
     at_token,
     at_tree,
     optional,
@@ -118,7 +122,7 @@ def print_value(value: Value | Decision) -> str:
 class _TraceReader:
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._expressions = ExpressionReader(report)
+        self._expressions = ValueReader(report)
         self._handles: set[str] = set()
 
     def read(self, tree: SyntaxTree) -> TraceData:
@@ -149,7 +153,7 @@ class _TraceReader:
             kwargs,
             outputs,
             random,
-            self._string(token(address, 0)) if address.children else None,
+            self._expressions.text(token(address, 0)) if address.children else None,
             self._decision(subtree(decision, 0)) if decision.children else None,
             self._expressions.integer(token(version, 0)) if version.children else 1,
         )
@@ -160,63 +164,33 @@ class _TraceReader:
         args: list[Value] = []
         kwargs: dict[str, Value] = {}
         for field in fields:
-            name, value = optional(field, 0), self._value(subtree(field, 1))
-            if name is None:
-                if kwargs:
-                    message = "an argument without a name comes after one with a name"
-                    self._report.error(at_tree(field), message, "put it first")
-                args.append(value)
-            elif str(name) in kwargs:
-                self._report.error(at_tree(field), f"`{name}` is given twice", "remove one")
-            else:
-                kwargs[str(name)] = value
+            match self._expressions.read(field):
+                case Keyword(name=name, value=value) if name in kwargs:
+                    self._report.error(at_tree(field), f"`{name}` is given twice", "remove one")
+                case Keyword(name=name, value=value):
+                    kwargs[name] = self._value(value)
+                case value:
+                    if kwargs:
+                        message = "an argument without a name comes after one with a name"
+                        self._report.error(at_tree(field), message, "put it first")
+                    args.append(self._value(value))
         return tuple(args), tuple(kwargs.items())
 
-    def _value(self, tree: SyntaxTree) -> Value:
-        match tree.data:
-            case "string":
-                return self._string(token(tree, 0))
-            case "none":
+    def _value(self, e: SourceExpr) -> Value:
+        match e:
+            case TextLit(value=value) | IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
+                return value
+            case NoneLit():
                 return None
-            case "list":
-                return tuple(self._value(item) for item in subtrees(tree))
-        e = self._expressions.read(subtree(tree, 0))
-        literal = _literal(e)
-        if literal is not None:
-            return literal
-        if isinstance(e, Name):
-            self._check_handle(e.name, e.at)
-            return Ref(e.name)
+            case ListLit(items=items):
+                return tuple(self._value(item) for item in items)
+            case Name(name=name):
+                self._check_handle(name, e.at)
+                return Ref(name)
         return self._arithmetic(e)
 
     def _decision(self, tree: SyntaxTree) -> Decision:
-        match tree.data:
-            case "string":
-                return self._string(token(tree, 0))
-            case "none":
-                return None
-            case "list":
-                return tuple(self._decision(item) for item in subtrees(tree))
-        e = self._expressions.read(subtree(tree, 0))
-        if isinstance(e, Name):
-            return HOLE if e.name == "_" else Ref(e.name)
-        literal = _literal(e)
-        if literal is None:
-            message = f"a decision is a plain value, and `{print_source(e)}` is arithmetic"
-            self._report.error(at_tree(tree), message, "write the number it stands for")
-        return literal
-
-    def _string(self, text: Token) -> str:
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            # The position in the error counts from the opening quote.
-            at = At(text.line or 1, (text.column or 1) + getattr(error, "pos", 0))
-            message = "this is not a JSON string"
-            self._report.error(at, message, 'escapes are \\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX')
-            return ""
-        assert isinstance(value, str)
-        return value
+        return read_decision(self._expressions.read(tree), self._report)
 
     def _check_handle(self, name: str, at: At) -> None:
         if name == "_":
@@ -249,8 +223,21 @@ class _TraceReader:
         return Const(0, INDEX)
 
 
-def _literal(e: SourceExpr) -> bool | int | float | None:
-    return e.value if isinstance(e, (IntLit, FloatLit, BoolLit)) else None
+def read_decision(e: SourceExpr, report: Report) -> Decision:
+    """What a random variable takes, as it stands after `:=`."""
+    match e:
+        case TextLit(value=value) | IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
+            return value
+        case ListLit(items=items):
+            return tuple(read_decision(item, report) for item in items)
+        case Name(name=name):
+            return HOLE if name == "_" else Ref(name)
+        case NoneLit():
+            report.error(e.at, "`None` is no decision", "leave out `:= None`, and the variable is open")
+        case _:
+            message = f"a decision is a plain value, and `{print_source(e)}` is arithmetic"
+            report.error(e.start, message, "write the number it stands for")
+    return HOLE
 
 
 # --- printing arithmetic ---------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ def stage(line: str) -> str:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("", (1, 1), "expected `program`, found the end of the text"),
-        ("   # nothing\n", (1, 1), "expected `program`, found the end of the text"),
+        ("", (1, 1), "expected `module` or `program`, found the end of the text"),
+        ("   # nothing\n", (1, 1), "expected `module` or `program`, found the end of the text"),
         ("program", (1, 8), "expected a name, found the end of the line"),
         (stage("B[i] = "), (2, 11), "expected an expression, found the end of the line"),
         (stage("B[i] = A[i] +"), (2, 18), "expected an expression, found the end of the line"),
@@ -48,7 +48,7 @@ def stage(line: str) -> str:
         (stage("B[i] = max(A[i] 0)"), (2, 21), "expected `)`, `,` or an operator, found `0`"),
         (stage("B[i] = (A[i]\n    C[i] = A[i]"), (2, 12), "`(` is never closed"),
         (stage("B[i] = (A[i]\n  A[i])"), (3, 3), "expected `)` or an operator, found `A`"),
-        ("program p(\n  A: f32[4],\n) -> B: f32[4]:", (3, 1), "expected `const` or a name, found `)`"),
+        ("program p(\n  A: f32[4],,\n) -> B: f32[4]:", (2, 13), "expected `)`, `const` or a name, found `,`"),
         (stage("B[i] = (A[i] # )\n C[i] = 1"), (2, 12), "`(` is never closed"),
         (stage("B[i] = A[i"), (2, 13), "`[` is never closed"),
         (stage("B[i] = A[i])"), (2, 16), "`)` closes nothing"),
@@ -61,7 +61,7 @@ def stage(line: str) -> str:
         ),
         ("program p(A: f32[4]) -> B: f32[4]:", (1, 35), "expected an indented line, found the end of the text"),
         ("trace 1 of p:\n    f(1\n    g(2)", (2, 6), "`(` is never closed"),
-        ("trace 1 of p:\n    a ~ f() := ", (2, 15), "expected an expression, `None`, `[` or a text in quotes, found"),
+        ("trace 1 of p:\n    a ~ f() := ", (2, 15), "expected an expression, found"),
     ],
 )
 def test_messages(text: str, place: tuple[int, int], message: str) -> None:
