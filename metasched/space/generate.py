@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Protocol
 
 from metasched.schedule.schedule import Schedule
-from metasched.space.rule import Rule, Skip
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a rule did with a block; `reason` is None when it applied."""
-
-    rule: str
-    block: str
-    reason: str | None
-
+from metasched.space.rule import Outcome as Outcome
+from metasched.space.rule import Rule
 
 Module = Callable[[Schedule], object]
 
@@ -33,8 +26,7 @@ class Generator:
             for name in reversed(schedule.block_names()):
                 if name not in schedule.block_names():
                     continue
-                result = rule.apply(schedule, schedule.get_block(name))
-                outcomes.append(Outcome(rule.name, name, result.reason if isinstance(result, Skip) else None))
+                rule.apply(schedule, schedule.get_block(name), outcomes.append)
         return tuple(outcomes)
 
 
@@ -49,26 +41,60 @@ class FromModule:
         return ()
 
 
-SpaceSource = Generator | FromModule
+class SpaceSource(Protocol):
+    """What runs on a schedule and makes the sketches of a space."""
+
+    def run(self, schedule: Schedule) -> tuple[Outcome, ...]: ...
 
 
-def explain(outcomes: Sequence[tuple[Outcome, ...]]) -> str:
-    """Per block, which rule applied, or why not, over several sketches."""
+def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ()) -> str:
+    """Per block, which rule applied, or why not, over several sketches.
+
+    At the end, the rules that never applied with the reasons together, and patterns that no block's name matches.
+    """
     order: dict[str, dict[str, dict[str | None, int]]] = {}
     for run in outcomes:
         for o in run:
             counts = order.setdefault(o.block, {}).setdefault(o.rule, {})
             counts[o.reason] = counts.get(o.reason, 0) + 1
     lines: list[str] = []
-    for block, rules in order.items():
+    for block, verdicts in order.items():
         lines.append(f"block {block}")
-        width = max(len(rule) for rule in rules)
-        for rule, counts in rules.items():
+        width = max(len(rule) for rule in verdicts)
+        for rule, counts in verdicts.items():
             lines.extend(_line(rule, reason, n, len(outcomes), width) for reason, n in counts.items())
-    fired = {o.rule for run in outcomes for o in run if o.reason is None}
-    silent = dict.fromkeys(o.rule for run in outcomes for o in run if o.rule not in fired)
-    lines.extend(f"rule {rule} never applied" for rule in silent)
-    return "\n".join(lines)
+    return "\n".join([*lines, *_silent(outcomes, rules), *_unmatched(rules, tuple(order))])
+
+
+def _silent(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
+    """The rules that never applied, each with its reasons."""
+    reasons: dict[str, dict[str, dict[str, None]]] = {rule.name: {} for rule in rules}
+    fired: set[str] = set()
+    for run in outcomes:
+        for o in run:
+            told = reasons.setdefault(o.rule, {})
+            if o.reason is None:
+                fired.add(o.rule)
+            else:
+                told.setdefault(o.block, {})[o.reason] = None
+    lines: list[str] = []
+    for rule, blocks in reasons.items():
+        if rule in fired:
+            continue
+        lines.append(f"rule {rule} never applied" + ("" if blocks else ": there was no block to try it on"))
+        width = max((len(block) for block in blocks), default=0)
+        lines.extend(f"    {block:<{width}}  {'; or '.join(told)}" for block, told in blocks.items())
+    return lines
+
+
+def _unmatched(rules: Sequence[Rule], blocks: Sequence[str]) -> list[str]:
+    """A misspelt name of a block would otherwise leave a rule out everywhere, or nowhere."""
+    return [
+        f"rule {rule.name}: no block is named `{pattern}`"
+        for rule in rules
+        for pattern in (*rule.blocks.only, *rule.blocks.but)
+        if not any(fnmatchcase(block, pattern) for block in blocks)
+    ]
 
 
 def _line(rule: str, reason: str | None, count: int, total: int, width: int) -> str:

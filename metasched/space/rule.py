@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from metasched.errors import MetaschedError
+from metasched.ir.nodes import Func
+from metasched.ir.printer import print_func
+from metasched.lang import print_instruction
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
+from metasched.space.blame import Place, blaming, place_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,50 @@ class RuleError(MetaschedError):
     """A rule that does not keep the rules' contract."""
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a rule did with a block; `reason` is None when it applied."""
+
+    rule: str
+    block: str
+    reason: str | None
+
+
 RuleFunction = Callable[..., Skip | None]
+Listener = Callable[[Outcome], object]
+
+
+class Combined(ABC):
+    """What a rule made of other rules does. It opens no scope of its own unless it decides something itself."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Rule, ...]: ...
+
+    @abstractmethod
+    def with_parts(self, parts: tuple[Rule, ...]) -> Combined: ...
+
+    @abstractmethod
+    def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        """Apply to one block; `tell` hears what each part did."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Which blocks a rule may take, by patterns of names such as `conv*`: those of `only` (all blocks where it is
+    empty), less those of `but`.
+    """
+
+    only: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+
+    def refusal(self, name: str) -> str | None:
+        """Why the rule may not take this block; None when it may."""
+        if self.only and not _matches(name, self.only):
+            return f"it is left out: the rule is only for {_listed(self.only)}"
+        if _matches(name, self.but):
+            return f"it is left out: the rule is for blocks except {_listed(self.but)}"
+        return None
 
 
 @dataclass(frozen=True)
@@ -36,32 +85,54 @@ class Rule:
     """A rule and its configuration.
 
     Called with a schedule and a block it applies; called with keywords alone it gives the rule so configured:
-    `multi_level_tiling(levels="SSRS")`.
+    `multi_level_tiling(levels="SSRS")`. `only` and `except_for` give the rule for some blocks.
     """
 
     name: str
-    fn: RuleFunction
+    fn: RuleFunction | Combined
     doc: str
     config: tuple[tuple[str, Any], ...] = ()
+    blocks: Blocks = Blocks()
 
     def __call__(self, *args: Any, **config: Any) -> Any:
         if not args:
             return self._configured(config)
-        schedule, block = args
-        if not isinstance(schedule, Schedule) or not isinstance(block, BlockRV):
+        schedule, block, *more = args if len(args) > 1 else (*args, None)
+        if not isinstance(schedule, Schedule) or not isinstance(block, BlockRV) or more or config:
             raise TypeError(f"rule {self.name}: call it with a Schedule and a block, or with keywords to configure it")
         return self.apply(schedule, block)
+
+    def only(self, *patterns: str) -> Rule:
+        """This rule, for blocks whose name matches one of these patterns: `tile.only("dense", "conv*")`."""
+        self._check_patterns("only", patterns)
+        return replace(self, blocks=replace(self.blocks, only=(*self.blocks.only, *patterns)))
+
+    def except_for(self, *patterns: str) -> Rule:
+        """This rule, for all blocks but those whose name matches one of these patterns."""
+        self._check_patterns("except_for", patterns)
+        return replace(self, blocks=replace(self.blocks, but=(*self.blocks.but, *patterns)))
+
+    def _check_patterns(self, method: str, patterns: tuple[object, ...]) -> None:
+        wrong = [p for p in patterns if not isinstance(p, str) or not p]
+        if wrong or not patterns:
+            given = repr(wrong[0]) if wrong else "nothing"
+            raise RuleError(f'rule {self.name}.{method} takes names of blocks such as "dense" or "conv*", not {given}')
 
     def _configured(self, config: dict[str, Any]) -> Rule:
         known = self.parameters
         unknown = config.keys() - known.keys()
         if unknown:
             raise RuleError(f"rule {self.name} has no parameter `{min(unknown)}`; it has {', '.join(known) or 'none'}")
+        if isinstance(self.fn, Combined):
+            parts = [p(**{k: v for k, v in config.items() if k in p.parameters}) for p in self.fn.parts]
+            return replace(self, fn=self.fn.with_parts(tuple(parts)))
         return replace(self, config=tuple(sorted({**dict(self.config), **config}.items())))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Keyword parameters and their values here."""
+        """Keyword parameters and their values here; of a combination, those of its parts, the first of a name."""
+        if isinstance(self.fn, Combined):
+            return {name: value for part in reversed(self.fn.parts) for name, value in part.parameters.items()}
         given = dict(self.config)
         return {
             p.name: given.get(p.name, p.default)
@@ -69,25 +140,45 @@ class Rule:
             if p.kind is inspect.Parameter.KEYWORD_ONLY
         }
 
-    def apply(self, schedule: Schedule, block: BlockRV) -> Skip | None:
-        """Run on one block, in a scope of the rule's name. Raises RuleError for a wrong result."""
-        before = schedule.func
-        with schedule.scope(f"{self.name}({schedule.name_of(block)})"):
-            result = self._call(schedule, block)
-        if not (result is None or isinstance(result, Skip)):
-            raise RuleError(f"rule {self.name} returned {result!r}; a rule returns None, or skip(reason)")
-        if isinstance(result, Skip) and schedule.func is not before:
-            raise RuleError(f"rule {self.name} skipped block `{block.label}` after transforming it; decide first")
+    @property
+    def place(self) -> Place | None:
+        """Where it is defined; None for a combination."""
+        return None if isinstance(self.fn, Combined) else place_of(self.fn)
+
+    def apply(self, schedule: Schedule, block: BlockRV, tell: Listener = lambda _: None) -> Skip | None:
+        """Run on one block, in a scope of the rule's name. `tell` hears what it did, and then what its parts did.
+
+        Raises RuleError for a wrong result; whatever the rule's code raises has a note with the rule's line.
+        """
+        name = schedule.name_of(block)
+        heard: list[Outcome] = []
+        refusal = self.blocks.refusal(name)
+        result = self._run(schedule, block, name, heard.append) if refusal is None else Skip(refusal)
+        tell(Outcome(self.name, name, None if result is None else result.reason))
+        for outcome in heard:
+            tell(replace(outcome, rule=f"{self.name} > {outcome.rule}"))
         return result
 
-    def _call(self, schedule: Schedule, block: BlockRV) -> object:
-        try:
-            return self.fn(schedule, block, **dict(self.config))
-        except Exception as error:
-            code = self.fn.__code__ if hasattr(self.fn, "__code__") else None
-            where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-            error.add_note(f"in rule {self.name}{where}, on block `{block.label}` of {schedule.program.key}")
-            raise
+    def _run(self, schedule: Schedule, block: BlockRV, name: str, tell: Listener) -> Skip | None:
+        if isinstance(self.fn, Combined):
+            return self.fn.run(schedule, block, tell)
+        before, started = schedule.func, len(schedule.trace.instructions)
+        with schedule.scope(f"{self.name}({name})"), blaming(f"rule {self.name}", self.fn, schedule, name):
+            result: object = self.fn(schedule, block, **dict(self.config))
+        if result is None:
+            return None
+        if not isinstance(result, Skip):
+            kind = type(result).__name__
+            message = f"rule {self.name} returned {result!r} ({kind}); a rule returns None, or skip(reason)"
+            raise RuleError(f"{message}{self._defined()}")
+        if schedule.func is not before:
+            message = f"rule {self.name} skipped block `{block.label}` after transforming it; decide first"
+            steps = "\n".join(f"    {print_instruction(i)}" for i in schedule.trace.instructions[started:])
+            raise RuleError(f"{message}{self._defined()}\n  it had run:\n{steps}\n\n{_drawn(schedule.func, name)}")
+        return result
+
+    def _defined(self) -> str:
+        return "" if self.place is None else f"\n  {self.place}"
 
 
 def rule(fn: RuleFunction) -> Rule:
@@ -110,3 +201,15 @@ def rule(fn: RuleFunction) -> Rule:
     if len(positional) != 2:
         raise RuleError(f"rule {fn.__name__}: the parameters are (schedule, block), and the others keyword-only")
     return Rule(fn.__name__, fn, inspect.cleandoc(fn.__doc__))
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _listed(patterns: tuple[str, ...]) -> str:
+    return ", ".join(f"`{pattern}`" for pattern in patterns)
+
+
+def _drawn(func: Func, block: str) -> str:
+    return print_func(func, (block,))

@@ -203,10 +203,41 @@ def test_explaining_outcomes() -> None:
         "    inline  not applied: it is an output  (in 1 of 2 sketches)\n"
         "block relu\n"
         "    tile  not applied: no\n"
-        "rule inline never applied"
+        "rule inline never applied\n"
+        "    dense  it is a reduction; or it is an output"
     )
 
 
-def test_a_rule_that_is_never_used_is_named() -> None:
+def test_a_rule_that_is_never_used_is_named_with_every_reason() -> None:
     """A custom rule that is silently ignored is a wasted day."""
-    assert ms.space(program(DENSE_RELU), rules=[drop]).explain().splitlines()[-1] == "rule drop never applied"
+    text = ms.space(program(DENSE_RELU), rules=[drop]).explain()
+    assert text.endswith("rule drop never applied\n    relu   it stays\n    dense  it stays")
+
+
+def test_a_rule_that_met_no_block_is_named() -> None:
+    assert explain([()], [drop]) == "rule drop never applied: there was no block to try it on"
+
+
+# --- some blocks only
+
+
+def test_a_rule_for_some_blocks() -> None:
+    runs = Generator((look.only("dense", "x*"), look.except_for("den*"))).run(schedule())
+    assert [(o.block, o.reason) for o in runs] == [
+        ("relu", "it is left out: the rule is only for `dense`, `x*`"),
+        ("dense", None),
+        ("relu", None),
+        ("dense", "it is left out: the rule is for blocks except `den*`"),
+    ]
+
+
+def test_a_name_of_no_block_is_pointed_out() -> None:
+    text = ms.space(program(DENSE_RELU), rules=[look.only("densee"), look.except_for("re*")]).explain()
+    assert "rule look: no block is named `densee`" in text
+    assert "`re*`" not in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("patterns", [(), (3,), ("",)])
+def test_patterns_are_names(patterns: tuple[Any, ...]) -> None:
+    with pytest.raises(ms.RuleError, match=r'rule look.only takes names of blocks such as "dense" or "conv\*"'):
+        look.only(*patterns)

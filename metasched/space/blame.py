@@ -1,0 +1,95 @@
+"""Mistakes in a rule: which line of it made them, and what the program was."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metasched.errors import ScheduleError
+from metasched.ir.printer import print_func
+from metasched.schedule.schedule import Schedule
+
+_PACKAGE = Path(__file__).parents[1]
+_RULES = _PACKAGE / "rules"  # installed, the shipped rules lie inside the package, and are rules like any other
+
+
+class RuleNote(str):
+    """What is noted on an exception that a rule's code raised. Such an exception is a message about that code."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def place_of(fn: Callable[..., Any]) -> Place | None:
+    """Where a function is defined; None where that is not known.
+
+    What is no Python function says it by an attribute `place`.
+    """
+    code = getattr(fn, "__code__", None)
+    if code is not None:
+        return Place(code.co_filename, code.co_firstlineno)
+    place = getattr(fn, "place", None)
+    return place if isinstance(place, Place) else None
+
+
+@contextmanager
+def blaming(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -> Iterator[None]:
+    """Note on every exception of a `with` body: whose code raised it, at which line, on which block.
+
+    The program is drawn as it was then, with the block marked, unless the error draws it itself.
+    """
+    try:
+        yield
+    except Exception as error:
+        func = schedule.func
+        lines = [f"in {what}, on block `{block}` of {schedule.program.key}", *_line(error, fn)]
+        if isinstance(error, ScheduleError):
+            error.draw_with(lambda: print_func(func, (block,)))
+        else:
+            lines += ["", print_func(func, (block,))]
+        error.add_note(RuleNote("\n".join(lines)))
+        raise
+
+
+def _line(error: Exception, fn: Callable[..., Any]) -> list[str]:
+    """The innermost line of the rule's own code that the exception came through, with the part at fault marked."""
+    own = place_of(fn)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
+    frame = next((f for f in reversed(frames) if own is not None and f.filename == own.file), None)
+    frame = frame if frame is not None else next(reversed(frames), None)
+    if frame is None:
+        return [] if own is None else [f"  {own}"]
+    out = [f"  {frame.filename}:{frame.lineno}"]
+    source = linecache.getline(frame.filename, frame.lineno or 0).rstrip()
+    if source:
+        out += [f"    {source.lstrip()}", *_underline(source, frame)]
+    return out
+
+
+def _underline(source: str, frame: traceback.FrameSummary) -> list[str]:
+    """Marks under the part of a line at fault; its columns count bytes."""
+    if frame.colno is None or frame.end_colno is None or frame.end_lineno != frame.lineno:
+        return []
+    first, last = (len(source.encode()[:n].decode(errors="replace")) for n in (frame.colno, frame.end_colno))
+    indent = len(source) - len(source.lstrip())
+    return [" " * (4 + first - indent) + "^" * (last - first)]
+
+
+def _is_ours(filename: str) -> bool:
+    path = Path(filename)
+    return path.is_relative_to(_PACKAGE) and not path.is_relative_to(_RULES)

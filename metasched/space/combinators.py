@@ -1,0 +1,265 @@
+"""Rules made of rules. What they make is a rule like any other: configured, listed, explained and traced.
+
+A combination leaves the lines that its parts leave, at the addresses that these would have by themselves; `choice`
+alone decides something, and has a scope of its name. Keywords given to a combination go to every part that has a
+parameter of that name. (The vocabulary is that of strategy languages, as in ELEVATE, Hagedorn et al. 2020.)
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from metasched.errors import ScheduleError
+from metasched.lang.instructions import Decision
+from metasched.schedule.analysis import BlockInfo
+from metasched.schedule.handlers import FREE, Free, MissingDecision, Site
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.values import BlockRV
+from metasched.space.blame import blaming, place_of
+from metasched.space.rule import Combined, Listener, Rule, RuleError, Skip
+
+Predicate = Callable[[BlockInfo], bool]
+LEFT_ALONE = "none"
+
+
+def sequence(*rules: Rule, name: str | None = None) -> Rule:
+    """One rule after another on the same block, as if each stood in the list of rules by itself.
+
+    Each applies or skips for itself; one whose block is gone (inlined, say) skips. The whole skips when all do.
+    """
+    parts = _rules("sequence", rules)
+    doc = "In this order, on the same block:\n\n" + _summary(parts)
+    return Rule(name or f"sequence({_names(parts)})", _Sequence(parts), doc)
+
+
+def choice(name: str, *rules: Rule | None) -> Rule:
+    """A structural decision: one of several rules, each another sketch. None is one that leaves the block alone.
+
+    Offered are the rules that would apply to the block: each is tried on a copy. Where none of them would, the whole
+    skips and nothing is decided. `name` makes the decision's address, `NAME(BLOCK)/rule`, and is the name of the rule.
+    """
+    given: object = name
+    if not isinstance(given, str) or not given:
+        raise RuleError(f'choice: the first argument is its name, such as choice("tiling", a, b), not {given!r}')
+    parts = _rules("choice", tuple(r for r in rules if r is not None))
+    names = [r.name for r in parts]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise RuleError(
+            f'choice "{name}": two rules are named `{twice}`, and decisions are recorded by name\n'
+            f'  hint: give one another name: sequence({twice}(...), name="...")'
+        )
+    doc = "One of these, by a structural decision:\n\n" + _summary(parts)
+    if None in rules:
+        doc += f"\n- {LEFT_ALONE}: leave the block as it is"
+    return Rule(name, _Choice(name, parts, None in rules), doc)
+
+
+def when(predicate: Predicate, rule: Rule, *, otherwise: str | None = None) -> Rule:
+    """A rule for blocks of which `predicate` holds: a function of what `Schedule.describe` says of the block.
+
+    `otherwise` is the reason that `explain` shows for other blocks; by default the predicate's name, or its line.
+    """
+    (part,) = _rules("when", (rule,))
+    if not callable(predicate):
+        raise RuleError(f"when: the first argument is a function of a block's description, not {predicate!r}")
+    reason = otherwise or f"when: {_called(predicate)} does not hold"
+    doc = f"{part.doc}\n\nIt skips some blocks: {reason}."
+    return replace(part, fn=_When(predicate, part, reason), config=(), doc=doc)
+
+
+def attempt(rule: Rule) -> Rule:
+    """A rule that may fail: one of its steps that cannot be legal undoes all of them, and the rule skips.
+
+    The reason is that of the step's ScheduleError, which `explain` shows and counts by sketch. Other exceptions are
+    mistakes in the rule, and are raised.
+    """
+    (part,) = _rules("attempt", (rule,))
+    return replace(part, fn=_Attempt(part), config=(), doc=f"{part.doc}\n\nWhere a step is not legal, it skips.")
+
+
+def each_consumer(rule: Rule) -> Rule:
+    """A rule applied to every consumer of the block, those that exist when it starts; skips when it is none of them."""
+    (part,) = _rules("each_consumer", (rule,))
+    doc = f"For each block that reads this block's result: {part.name}.\n\n{part.doc}"
+    return Rule(f"each_consumer({part.name})", _EachConsumer(part), doc)
+
+
+# --- what they do
+
+
+@dataclass(frozen=True)
+class _Sequence(Combined):
+    rules: tuple[Rule, ...]
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.rules
+
+    def with_parts(self, parts: tuple[Rule, ...]) -> _Sequence:
+        return _Sequence(parts)
+
+    def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        name = schedule.name_of(block)
+        reasons: list[str] = []
+        for part in self.rules:
+            if name not in schedule.block_names():
+                reasons.append(f"{part.name}: the block is gone")
+                continue
+            result = part.apply(schedule, block, tell)
+            if result is not None:
+                reasons.append(f"{part.name}: {result.reason}")
+        return Skip("; ".join(reasons)) if len(reasons) == len(self.rules) else None
+
+
+@dataclass(frozen=True)
+class _Choice(Combined):
+    name: str
+    rules: tuple[Rule, ...]
+    may_leave: bool
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.rules
+
+    def with_parts(self, parts: tuple[Rule, ...]) -> _Choice:
+        return replace(self, rules=parts)
+
+    def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        refusals = {part.name: _refusal(part, schedule, block) for part in self.rules}
+        offered = [name for name, refusal in refusals.items() if refusal is None]
+        if not offered:
+            return Skip("; ".join(f"{name}: {refusal}" for name, refusal in refusals.items()))
+        with schedule.scope(f"{self.name}({schedule.name_of(block)})"):
+            taken = schedule.choose("rule", [*offered, *([LEFT_ALONE] if self.may_leave else [])])
+            for part in self.rules:
+                if part.name == taken:
+                    part.apply(schedule, block, tell)
+        return None
+
+
+@dataclass(frozen=True)
+class _When(Combined):
+    predicate: Predicate
+    rule: Rule
+    reason: str
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return (self.rule,)
+
+    def with_parts(self, parts: tuple[Rule, ...]) -> _When:
+        return replace(self, rule=parts[0])
+
+    def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        with blaming(f"the condition of rule {self.rule.name}", self.predicate, schedule, schedule.name_of(block)):
+            holds = self.predicate(schedule.describe(block))
+        return self.rule.apply(schedule, block) if holds else Skip(self.reason)
+
+
+@dataclass(frozen=True)
+class _Attempt(Combined):
+    rule: Rule
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return (self.rule,)
+
+    def with_parts(self, parts: tuple[Rule, ...]) -> _Attempt:
+        return _Attempt(parts[0])
+
+    def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        try:
+            with schedule.all_or_nothing():
+                return self.rule.apply(schedule, block)
+        except MissingDecision:
+            raise  # the trace that is replayed was made by another module
+        except ScheduleError as error:
+            return Skip(f"tried and undone: {error.reason}")
+
+
+@dataclass(frozen=True)
+class _EachConsumer(Combined):
+    rule: Rule
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return (self.rule,)
+
+    def with_parts(self, parts: tuple[Rule, ...]) -> _EachConsumer:
+        return _EachConsumer(parts[0])
+
+    def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        reasons: list[str] = []
+        consumers = schedule.get_consumers(block)
+        for consumer in consumers:
+            if schedule.name_of(consumer) not in schedule.block_names():
+                reasons.append(f"{consumer}: the block is gone")
+                continue
+            result = self.rule.apply(schedule, consumer, tell)
+            if result is not None:
+                reasons.append(f"{consumer}: {result.reason}")
+        if len(reasons) < len(consumers):
+            return None
+        return Skip("; ".join(reasons) or "nothing reads its result")
+
+
+@dataclass
+class _First:
+    """Decides whatever is first, and leaves numbers open; knows whether it was asked about structure."""
+
+    asked: bool = False
+
+    def decide(self, site: Site) -> Decision | Free:
+        if not site.dist.structural:
+            return FREE
+        self.asked = True
+        return site.dist.options()[0]
+
+
+def _refusal(part: Rule, schedule: Schedule, block: BlockRV) -> str | None:
+    """Why a rule would skip the block, whatever it chose; None when it would apply, or may."""
+    first = _First()
+    try:
+        result = part.apply(schedule.fork(first), block)
+    except ScheduleError:
+        return None  # taken in earnest, it raises this again, with the sketch that it belongs to
+    return None if result is None or first.asked else result.reason
+
+
+# --- helpers
+
+
+def _rules(combinator: str, given: tuple[object, ...]) -> tuple[Rule, ...]:
+    out: list[Rule] = []
+    for item in given:
+        if not isinstance(item, Rule):
+            name = getattr(item, "__name__", repr(item))
+            raise RuleError(f"{combinator}: `{name}` is no rule: decorate the function with @metasched.rule")
+        out.append(item)
+    if not out:
+        raise RuleError(f"{combinator}: there are no rules to combine")
+    return tuple(out)
+
+
+def _names(rules: tuple[Rule, ...]) -> str:
+    return ", ".join(r.name for r in rules)
+
+
+def _summary(rules: tuple[Rule, ...]) -> str:
+    return "\n".join(f"- {r.name}: {r.doc.splitlines()[0]}" for r in rules)
+
+
+def _called(predicate: Predicate) -> str:
+    """A predicate as a person would point at it: its name, or the line of a lambda."""
+    name = getattr(predicate, "__name__", type(predicate).__name__)
+    place = place_of(predicate)
+    if name != "<lambda>" or place is None:
+        return f"`{name}`"
+    line = linecache.getline(place.file, place.line).strip()
+    return f"`{line}` ({place})" if line else str(place)
+
+
+__all__ = ["attempt", "choice", "each_consumer", "sequence", "when"]
