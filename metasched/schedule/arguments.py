@@ -56,7 +56,7 @@ def is_literal_of(kind: Kind, value: Any) -> bool:
         return True
     if kind is Kind.BOOL:
         return isinstance(value, bool)
-    if kind is Kind.STR:
+    if kind in (Kind.STR, Kind.INDEX_MAP):
         return isinstance(value, str)
     if kind is Kind.LITERAL:
         return isinstance(value, str | int | float | bool)

@@ -27,8 +27,8 @@ def test_around_a_block_without_loops() -> None:
         == """
 temp T: f32
 for unit in 1:
-    for i in 6:
-        total: T += A[i] * A[i]  init 0.0
+    for i_total in 6:
+        total: T += A[i] * A[i]  init 0.0  with i = i_total
     twice: S = T + T
 """
     )
