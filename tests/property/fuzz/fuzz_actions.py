@@ -1,0 +1,180 @@
+"""One random attempt at every primitive: a table, with an entry for each of the registry's.
+
+An entry tries arguments that may well be legal on a random block and loop; what is refused is passed over. A test
+compares the table with the registry, so that a new primitive cannot be forgotten here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from metasched.schedule.analysis import BlockInfo
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.values import BlockRV, LoopRV
+
+T = TypeVar("T")
+
+
+@dataclass
+class Spot:
+    """A schedule, a random stream, and a random block of the program to try something on."""
+
+    sch: Schedule
+    rng: np.random.Generator
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[int(self.rng.integers(len(options)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def number(self, low: int, high: int) -> int:
+        """Both ends included."""
+        return int(self.rng.integers(low, high + 1))
+
+    @cached_property
+    def block(self) -> BlockRV:
+        return self.sch.get_block(self.pick(self.sch.block_names()))
+
+    @cached_property
+    def info(self) -> BlockInfo:
+        return self.sch.describe(self.block)
+
+    @cached_property
+    def loops(self) -> list[LoopRV]:
+        loops: list[LoopRV] = self.sch.get_loops(self.block)
+        return loops
+
+    @property
+    def loop(self) -> LoopRV:
+        return self.pick(self.loops)
+
+    @property
+    def near(self) -> LoopRV:
+        """A loop of a block that this one reads from, or that reads it."""
+        names = (*self.info.readers, *self.info.sources) or (self.info.name,)
+        return self.pick(self.sch.get_loops(self.sch.get_block(self.pick(names))))
+
+    @property
+    def reader_loop(self) -> LoopRV:
+        names = self.info.readers or (self.info.name,)
+        return self.pick(self.sch.get_loops(self.sch.get_block(self.pick(names))))
+
+    @property
+    def source_loop(self) -> LoopRV:
+        names = self.info.sources or (self.info.name,)
+        return self.pick(self.sch.get_loops(self.sch.get_block(self.pick(names))))
+
+    @property
+    def reduction_loop(self) -> LoopRV:
+        """A loop that a reduction of the block runs over, if there is one."""
+        over = [
+            handle
+            for handle, name in zip(self.loops, self.info.loops, strict=True)
+            if any(it.reduces for it in self.info.iter_of(name))
+        ]
+        return self.pick(over or self.loops)
+
+    @property
+    def read(self) -> str:
+        return self.pick([r.buffer for r in self.info.reads] or ["nothing"])
+
+    @property
+    def scope(self) -> str:
+        return self.pick(["global", "local", "local", "register"])
+
+    @property
+    def factors(self) -> list[int | None]:
+        kind = self.number(0, 5)
+        inner = [self.number(1, 6) for _ in range(1 if kind < 4 else 2)]
+        if kind == 0:
+            return [inner[0], None]
+        if kind == 5:
+            return [self.number(1, 3), None, inner[0]]
+        return [None, *inner]
+
+
+Action = Callable[[Spot], object]
+
+
+def _reorder(s: Spot) -> None:
+    chosen = [s.loops[n] for n in s.rng.permutation(len(s.loops))[: s.number(2, 4)]]
+    s.sch.reorder(*chosen)
+
+
+def _fuse(s: Spot) -> None:
+    at = s.number(0, max(0, len(s.loops) - 2))
+    s.sch.fuse(*s.loops[at : at + s.number(1, 3)])
+
+
+def _tile(s: Spot) -> None:
+    """Split by a sampled tile, as rules do."""
+    loop = s.loop
+    s.sch.split(loop, s.sch.sample_tile(loop, parts=s.number(2, 3), innermost=s.pick([4, 64]), perfect=s.chance(0.2)))
+
+
+def _vectorize(s: Spot) -> None:
+    s.sch.vectorize(s.loops[-1] if s.chance(0.6) else s.loop, lanes=s.pick([1, 2, 3, 4, 8, 16]))
+
+
+def _lanes(s: Spot) -> None:
+    s.sch.vectorize(s.loops[-1], lanes=s.sch.sample_categorical([2, 4, 8]))
+
+
+def _annotate(s: Spot) -> None:
+    s.sch.annotate(s.block if s.chance(0.6) else s.loop, "unroll_limit", s.pick([0, 4, 16, 64]))
+
+
+def _cache_at(s: Spot, cached: BlockRV, loop: LoopRV) -> None:
+    if s.chance(0.6):
+        s.sch.compute_at(cached, loop)
+
+
+# One entry a primitive. Some are tried in the form in which rules use them, where bare ones would seldom be legal.
+ACTIONS: Mapping[str, tuple[Action, ...]] = {
+    "split": (lambda s: s.sch.split(s.loop, s.factors),) * 3,
+    "sample_tile": (_tile,) * 2,
+    "fuse": (_fuse,) * 2,
+    "reorder": (_reorder,) * 3,
+    "parallel": (lambda s: s.sch.parallel(s.loops[0] if s.chance(0.6) else s.loop),) * 2,
+    "vectorize": (_vectorize,) * 2,
+    "sample_categorical": (_lanes,),
+    "unroll": (lambda s: s.sch.unroll(s.loop),),
+    "annotate": (_annotate,),
+    "set_scope": (lambda s: s.sch.set_scope(s.block, s.scope),),
+    "compute_at": (lambda s: s.sch.compute_at(s.block, s.reader_loop),) * 3,
+    "reverse_compute_at": (lambda s: s.sch.reverse_compute_at(s.block, s.source_loop),) * 3,
+    "compute_inline": (lambda s: s.sch.compute_inline(s.block),),
+    "reverse_compute_inline": (lambda s: s.sch.reverse_compute_inline(s.block),),
+    "cache_read": (
+        lambda s: s.sch.cache_read(s.block, s.read, scope=s.scope),
+        lambda s: _cache_at(s, s.sch.cache_read(s.block, s.read, scope=s.scope), s.loop),
+    ),
+    "cache_write": (
+        lambda s: s.sch.cache_write(s.block, scope=s.scope),
+        lambda s: s.sch.reverse_compute_at(s.sch.cache_write(s.block, scope=s.scope), s.loop),
+    ),
+    "rfactor": (lambda s: s.sch.rfactor(s.reduction_loop, axis=s.number(0, 1)),) * 2,
+    "decompose_reduction": (lambda s: s.sch.decompose_reduction(s.block, s.loop),) * 2,
+    "sample_compute_location": (lambda s: s.sch.compute_at(s.block, s.sch.sample_compute_location(s.block)),),
+}
+# Queries that every attempt begins with, and what has a method of its own.
+LOOKING: Mapping[str, Action] = {
+    "get_block": lambda s: s.block,
+    "get_loops": lambda s: s.loops,
+    "get_producers": lambda s: s.sch.get_producers(s.block),
+    "get_consumers": lambda s: s.sch.get_consumers(s.block),
+    "choose": lambda s: s.sch.choose("taken", [s.number(0, 3), "other"]),
+}
+_WEIGHTED: tuple[Action, ...] = (*(a for entry in ACTIONS.values() for a in entry), LOOKING["choose"])
+
+
+def attempt(sch: Schedule, rng: np.random.Generator) -> Any:
+    """Try one action; raises ScheduleError where it is not legal."""
+    spot = Spot(sch, rng)
+    return spot.pick(_WEIGHTED)(spot)

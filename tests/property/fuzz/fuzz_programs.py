@@ -1,0 +1,295 @@
+"""Random programs: small, with odd extents, and every way of reading a buffer that schedules can get wrong.
+
+A program is text with its sizes as parameters, so that a failure prints as a file and its sizes can be shrunk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from metasched import operators
+from metasched.errors import MetaschedError
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import IterKind
+from metasched.ir.program import Program
+from metasched.ir.query import blocks
+from metasched.lang import parse_program
+
+T = TypeVar("T")
+
+SIZES = (1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 13)
+_WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "f16", "bf16")
+DTYPES = tuple(name for name in _WANTED if name in {d.value for d in DType})
+FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+# What may run per case: the reference is an interpreter.
+MOST_INSTANCES = 3000
+_LETTERS = "ijklmn"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program's text and its sizes."""
+
+    text: str
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    def program(self) -> Program:
+        """Raises LanguageError."""
+        return parse_program(self.text, **dict(self.sizes))
+
+
+def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
+    return options[int(rng.integers(len(options)))]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A size as the text has it, and as a number."""
+
+    text: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Index:
+    name: str
+    extent: Extent
+
+
+@dataclass
+class _Stage:
+    indices: list[Index]
+    reduced: list[Index]
+
+
+class _Maker:
+    """One random program."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.sizes = [Extent(name, int(pick(rng, SIZES))) for name in "NMKLP"[: int(rng.integers(2, 5))]]
+        self.dtype = pick(rng, DTYPES)
+        self.buffers: dict[str, tuple[str, tuple[Extent, ...]]] = {}
+        self.inputs: list[str] = []
+        self.lines: list[str] = []
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def source(self) -> Source:
+        made = [self._stage(number) for number in range(int(self.rng.integers(1, 5)))]
+        body = "".join(f"    {line}\n" for line in self.lines)
+        values = " ".join(line.partition(" = ")[2] for line in self.lines)
+        read = {name for name in self.buffers if re.search(rf"\b{name}\[", values)}
+        outputs = [name for name in made if name not in read or self.chance(0.15)]
+        given = ", ".join(self._declared(name, const=self.chance(0.2)) for name in self.inputs if name in read)
+        results = ", ".join(self._declared(name) for name in outputs)
+        rest = f"({given}) -> {results if len(outputs) == 1 else f'({results})'}:\n{body}"
+        # A size that nothing uses is an error.
+        used = [e for e in self.sizes if re.search(rf"\b{e.text}\b", rest)]
+        settings = ", ".join(f"{e.text}={e.value}" for e in used)
+        return Source(f"program made[{settings}]{rest}", tuple((e.text, e.value) for e in used))
+
+    def _declared(self, name: str, *, const: bool = False) -> str:
+        dtype, shape = self.buffers[name]
+        return f"{'const ' if const else ''}{name}: {dtype}[{', '.join(e.text for e in shape)}]"
+
+    # --- stages
+
+    def _stage(self, number: int) -> str:
+        name = f"T{number}"
+        rank = int(self.rng.integers(1, 4))
+        indices = [Index(_LETTERS[n], pick(self.rng, self.sizes)) for n in range(rank)]
+        reduced = [Index("rst"[n], pick(self.rng, self.sizes)) for n in range(int(self.rng.integers(1, 3)))]
+        before = [b for b in self.buffers if b not in self.inputs]
+        if before and self.chance(0.75):
+            # Follow a stage before, so that the two can be scheduled together.
+            _, shape = self.buffers[pick(self.rng, before)]
+            indices = [Index(_LETTERS[n], e) for n, e in enumerate(shape)]
+            if len(indices) > 1 and self.chance(0.4):
+                reduced = [Index("r", indices.pop(int(self.rng.integers(len(indices)))).extent)]
+            elif self.chance(0.2):
+                indices = indices[::-1]
+        if not self.chance(0.45):
+            reduced = []
+        stage = _Stage(indices, reduced)
+        value = self._expr(stage, 2 if not reduced else 1)
+        if reduced:
+            value = self._reduction(stage, value)
+        target = f"{name}[{', '.join(f'{i.name} < {i.extent.text}' for i in indices)}]"
+        self.buffers[name] = (self.dtype, tuple(i.extent for i in indices))
+        self.lines.append(f"{f's{number}: ' if self.chance(0.7) else ''}{target} = {value}")
+        return name
+
+    def _reduction(self, stage: _Stage, value: str) -> str:
+        kind = pick(self.rng, ["sum", "sum", "sum", "max", "min", "prod"])
+        over = ", ".join(f"{i.name} < {i.extent.text}" for i in stage.reduced)
+        return f"{kind}[{over}]({value})"
+
+    # --- values
+
+    def _expr(self, stage: _Stage, depth: int) -> str:
+        if depth == 0 or self.chance(0.15):
+            return self._term(stage)
+        a, b = self._expr(stage, depth - 1), self._expr(stage, depth - 1)
+        kind = pick(self.rng, ["+", "+", "-", "*", "*", "max", "min", "select", "index", "call", "literal"])
+        if kind in "+-*":
+            return f"({a} {kind} {b})"
+        if kind in ("max", "min"):
+            return f"{kind}({a}, {b})"
+        if kind == "select":
+            return f"({a} if {self._condition(stage)} else {b})"
+        if kind == "index":
+            return f"({a} if {self._index_condition(stage)} else {pick(self.rng, [b, '0', '1'])})"
+        if kind == "literal":
+            return f"({a} + {int(self.rng.integers(0, 4))})"
+        return self._call(a, b)
+
+    def _call(self, a: str, b: str) -> str:
+        if self.dtype not in FLOATS:
+            return f"(0 - {a})" if not self.dtype.startswith("u") else f"({a} + {b})"
+        return pick(
+            self.rng,
+            [f"abs({a})", f"(-{a})", f"tanh({a})", f"sqrt(abs({a}))", f"exp(min({a}, 2))", f"({a} / (abs({b}) + 1))"],
+        )
+
+    def _term(self, stage: _Stage) -> str:
+        if self.chance(0.06):
+            return str(int(self.rng.integers(0, 4)))
+        if self.chance(0.04) and self.dtype in FLOATS:
+            return f"{self.dtype}({pick(self.rng, [*stage.indices, *stage.reduced]).name})"
+        return self._read(stage, self._buffer(stage))
+
+    def _condition(self, stage: _Stage) -> str:
+        """A comparison of data: of an input's element with a constant that no input takes, which rounding leaves be."""
+        if self.dtype.startswith("u") or (self.dtype not in FLOATS and self.chance(0.5)):
+            return self._index_condition(stage)
+        read = self._read(stage, self._input(stage), guarded=False)
+        return f"{read} {pick(self.rng, ['<', '>='])} {'0.1' if self.dtype in FLOATS else '1'}"
+
+    def _index_condition(self, stage: _Stage) -> str:
+        index = pick(self.rng, [*stage.indices, *stage.reduced])
+        text, value = index.name, int(self.rng.integers(0, index.extent.value + 1))
+        plain = f"{text} {pick(self.rng, ['<', '>=', '=='])} {value}"
+        if self.chance(0.3):
+            other = pick(self.rng, [*stage.indices, *stage.reduced])
+            return f"{plain} {pick(self.rng, ['and', 'or'])} {other.name} <= {text}"
+        return f"{text} % 2 == 0" if self.chance(0.2) else plain
+
+    # --- reads
+
+    def _buffer(self, stage: _Stage) -> str:
+        before = [b for b in self.buffers if b not in self.inputs]
+        if before and self.chance(0.6):
+            return before[-1] if self.chance(0.6) else pick(self.rng, before)
+        if self.inputs and self.chance(0.4):
+            return pick(self.rng, self.inputs)
+        return self._input(stage)
+
+    def _input(self, stage: _Stage) -> str:
+        """A new input, of a shape that the stage's indices fit in one way or another."""
+        if len(self.inputs) == 4:
+            return pick(self.rng, self.inputs)
+        name = "ABCD"[len(self.inputs)]
+        indices = [*stage.indices, *stage.reduced]
+        chosen = [indices[n] for n in self.rng.permutation(len(indices))[: int(self.rng.integers(1, 4))]]
+        if self.chance(0.6):
+            chosen.sort(key=indices.index)
+        shape = []
+        for index in chosen:
+            e = index.extent
+            if self.chance(0.15):
+                e = Extent(f"2*{e.text} + 1", 2 * e.value + 1)
+            elif self.chance(0.15) and len(indices) > 1:
+                other = pick(self.rng, indices).extent
+                e = Extent(f"{e.text} + {other.text} - 1", e.value + other.value - 1)
+            elif self.chance(0.08):
+                e = pick(self.rng, self.sizes)
+            shape.append(e)
+        self.inputs.append(name)
+        self.buffers[name] = (self.dtype, tuple(shape))
+        return name
+
+    def _read(self, stage: _Stage, buffer: str, *, guarded: bool = True) -> str:
+        _, shape = self.buffers[buffer]
+        indices = [*stage.indices, *stage.reduced]
+        unused = list(indices)
+        texts, guards = [], []
+        for e in shape:
+            same = [i for i in unused if i.extent == e]
+            index = pick(self.rng, same) if same and self.chance(0.9) else pick(self.rng, indices)
+            if index in unused:
+                unused.remove(index)
+            text, guard = self._index(index, e, pick(self.rng, indices))
+            if guard and not guarded:
+                text, guard = f"{index.name} % ({e.text})", None
+            texts.append(text)
+            guards += [guard] if guard else []
+        read = f"{buffer}[{', '.join(texts)}]"
+        return f"({read} if {' and '.join(guards)} else 0)" if guards else read
+
+    def _index(self, index: Index, e: Extent, other: Index) -> tuple[str, str | None]:
+        """An index expression that stays within `e`, or a condition under which it does."""
+        name, n = index.name, index.extent.value
+        if index.extent == e and self.chance(0.85):
+            return name, None
+        options: list[tuple[str, str | None]] = [(f"{name} % ({e.text})", None)]
+        if n <= e.value:
+            options += [(f"{e.text} - 1 - {name}", None)]
+            slack = e.value - n
+            if slack:
+                # Bare, the index would take its extent from here.
+                options += [(f"0 + {name}", None)]
+                options += [(f"{name} + {int(self.rng.integers(1, slack + 1))}", None)] * 2
+        if 2 * (n - 1) < e.value:
+            options += [(f"2*{name}", None)] * 2
+        if other is not index and n + other.extent.value - 2 < e.value:
+            options += [(f"{name} + {other.name}", None)] * 6
+        if other is not index and 2 * (n - 1) + other.extent.value - 1 < e.value:
+            options += [(f"2*{name} + {other.name}", None)] * 4
+        if n > e.value:
+            options.append((f"{name} // {-(-n // e.value)}", None))
+        shift = int(self.rng.integers(0, 3))
+        options.append((f"{name} - {shift}", f"{name} >= {shift} and {name} - {shift} < {e.text}"))
+        return pick(self.rng, options)
+
+
+def made(rng: np.random.Generator) -> Source:
+    """A random program."""
+    return _Maker(rng).source()
+
+
+def from_library(rng: np.random.Generator) -> Source:
+    """An operator of the library at a small random shape."""
+    name = pick(rng, operators.names())
+    text = operators.source(name)
+    defaults = operators.load(name).params
+    sizes = tuple((key, _small(rng, key, value)) for key, value in defaults)
+    return Source(text, sizes)
+
+
+def _small(rng: np.random.Generator, name: str, value: int) -> int:
+    """Sizes become small ones; what may be a stride, a padding or a flag stays near what it was."""
+    if value <= 3:
+        return value if rng.random() < 0.7 else max(0, value + int(rng.integers(-1, 2)))
+    return int(pick(rng, SIZES[:10]))
+
+
+def small(source: Source) -> bool:
+    """Whether a program parses and is quick to interpret."""
+    try:
+        func = source.program().func
+    except MetaschedError:
+        return False
+    total = 0
+    for block in blocks(func):
+        instances = 1
+        for it in block.iters:
+            instances *= int(it.extent.value)  # type: ignore[attr-defined]
+        total += instances * (1 + sum(it.kind is IterKind.REDUCE for it in block.iters))
+    return 0 < total <= MOST_INSTANCES
