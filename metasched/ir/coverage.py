@@ -1,8 +1,8 @@
 """Which instances of its blocks a small concrete program runs, by enumerating them.
 
 Every instance is in its domain. Blocks that write outputs run every instance exactly once. A block that writes an
-intermediate buffer may be recomputed, every instance of an element as often as the others. Iterations of parallel
-and vector loops neither read nor write what another one writes.
+intermediate buffer may be recomputed, every instance of an element as often as the others; where nothing is needed of
+it, none runs. Iterations of parallel and vector loops neither read nor write what another one writes.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def coverage_violations(func: Func) -> Iterator[str]:
             known[block.name] = found
             exactly_once = query.writes(block) in outputs
             yield from (f"block `{block.name}`: {v}" for v in _domain(found, exactly_once))
+    yield from _never_written(func, known)
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
             yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
@@ -82,7 +83,6 @@ def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
         return
     counts = np.zeros(found.extents, np.int64)
     np.add.at(counts, tuple(iters.T), 1)
-    spatial_axes = [n for n, it in enumerate(block.iters) if it.kind is IterKind.SPATIAL]
     reduce_axes = tuple(n for n, it in enumerate(block.iters) if it.kind is IterKind.REDUCE)
     most = counts.max(axis=reduce_axes, keepdims=True) if reduce_axes else counts
     highest = int(np.max(counts, initial=0))
@@ -93,8 +93,6 @@ def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
         yield f"instance {_point(block, missing)} does not run"
     if ((counts > 0) & (counts != most)).any():
         yield f"instance {_point(block, (counts > 0) & (counts != most))} runs less often than others of its element"
-    if not iters.size and spatial_axes:
-        yield "no instance runs"
 
 
 def _leaves_out(block: Block) -> bool:
@@ -127,6 +125,27 @@ def _started(block: Block) -> Block:
 def _point(block: Block, where: Any) -> str:
     first = np.argwhere(where)[0]
     return "(" + ", ".join(f"{it.name} = {value}" for it, value in zip(block.iters, first, strict=True)) + ")"
+
+
+def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
+    """Reads, under no condition, of elements that no instance writes."""
+    writers: dict[str, list[Block]] = {}
+    for block in query.blocks(func):
+        writers.setdefault(query.writes(block), []).append(block)
+    for reader in known.values():
+        for load in _unconditional(reader.block.store.value):
+            sources = [known.get(b.name) for b in writers.get(load.buffer, ())]
+            if not sources or None in sources or any(query.loads(i) for i in load.indices):
+                continue
+            written = {row for s in sources if s is not None for row in _written(s)}
+            if not set(map(tuple, _elements(reader, load.indices).tolist())) <= written:
+                yield f"block `{reader.block.name}`: it reads elements of `{load.buffer}` that nothing writes"
+
+
+def _written(found: Instances) -> set[tuple[int, ...]]:
+    started = instances(_started(found.block), found.above)
+    assert started is not None
+    return set(map(tuple, _elements(started, found.block.store.indices).tolist()))
 
 
 # --- loops that run at once ------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ BROKEN: list[tuple[str, Callable[[], Func], str]] = [
         change("sum", bindings=(i, k_0 * 2)),
         "block `sum`: instance (i = 0, k = 1) does not run",
     ),
-    ("never", change("sum", guards=(i > 5,)), "block `sum`: no instance runs"),
+    ("never", change("sum", guards=(i > 5,)), "block `neg`: it reads elements of `C` that nothing writes"),
 ]
 
 
