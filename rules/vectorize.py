@@ -18,6 +18,8 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         return ms.skip("it has a vector loop")
     if not info.loops:
         return ms.skip("it is in no loop")
+    if ms.LoopKind.VECTORIZED in info.kinds:
+        return ms.skip("a loop around it is vectorized")
     driven = info.iter_of(info.loops[-1])
     if info.kinds[-1] is not ms.LoopKind.SERIAL:
         return ms.skip("its innermost loop has been decided already")
