@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Expr, Node, Scalar, node
+from metasched.ir.nodes import Expr, Load, Node, Scalar, node
 
 
 class ArrayKind(Enum):
@@ -78,6 +78,26 @@ class Write(LStmt):
     array: str
     index: Expr
     value: Expr
+
+
+@node
+class Operand(Node):
+    """What a tensor intrinsic accesses: its first element, and the stride of each of its axes, in elements."""
+
+    first: Load
+    strides: tuple[int, ...]
+
+
+@node
+class Intrinsic(LStmt):
+    """One use of the tensor intrinsic `name`; see `metasched.schedule.tensor` for what each computes.
+
+    `output` is read and written; `inputs` are in the order of its arguments.
+    """
+
+    name: str
+    output: Operand
+    inputs: tuple[Operand, ...]
 
 
 @node

@@ -20,6 +20,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
         return [line for child in stmt.stmts for line in _stmt(child, depth)]
     if isinstance(stmt, lir.Write):
         return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}"]
+    if isinstance(stmt, lir.Intrinsic):
+        return [f"{pad}{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"]
     if isinstance(stmt, lir.If):
         return [f"{pad}if {print_expr(stmt.cond)}:", *_stmt(stmt.body, depth + 1)]
     if isinstance(stmt, lir.VectorLoop):
@@ -29,6 +31,11 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     assert isinstance(stmt, lir.Loop)
     word = {lir.LoopMode.SERIAL: "for", lir.LoopMode.PARALLEL: "parallel", lir.LoopMode.UNROLLED: "unrolled"}[stmt.mode]
     return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):", *_stmt(stmt.body, depth + 1)]
+
+
+def _operand(operand: lir.Operand) -> str:
+    strides = ", ".join(map(str, operand.strides))
+    return f"{operand.first.buffer}[{print_expr(operand.first.indices[0])}; strides {strides}]"
 
 
 def _strips(loop: lir.VectorLoop) -> int | None:

@@ -33,6 +33,7 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
+from metasched.schedule.tensor import in_vector_form
 
 UNROLL_LIMIT = "unroll_limit"
 
@@ -132,6 +133,7 @@ class _Site:
 
 def analyse(func: Func, table: Table) -> Nest:
     """The statements of `func`; its sizes go into `table`."""
+    func = in_vector_form(func)
     sites = list(_sites(func.body, ()))
     depths = _allocation_depths(func, sites)
     buffers = {buffer.name: buffer for buffer in func.buffers()}

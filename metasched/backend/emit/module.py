@@ -10,6 +10,7 @@ from metasched.backend.emit.arith import Arithmetic
 from metasched.backend.emit.linear import Indices
 from metasched.backend.emit.scope import PADDING, Scope, Storage
 from metasched.backend.emit.statements import Statements
+from metasched.backend.emit.tensor import require_features
 from metasched.backend.emit.text import FunctionText
 from metasched.backend.emit.types import Value, memory_text
 from metasched.backend.lir import Array, ArrayKind
@@ -66,6 +67,7 @@ def emit(kernel: lir.Kernel, target: Target) -> EmittedModule:
 
 class _ModuleEmitter:
     def __init__(self, kernel: lir.Kernel, target: Target) -> None:
+        require_features(kernel, target)
         self._kernel = kernel
         self._threads = target.threads
         self._declarations: dict[str, str] = {}

@@ -9,6 +9,7 @@ from metasched.backend import lir
 from metasched.backend.emit.expressions import Expressions
 from metasched.backend.emit.linear import Linear, Range
 from metasched.backend.emit.scope import Lane, Scope
+from metasched.backend.emit.tensor import TensorOperands, emitters
 from metasched.backend.emit.types import Value, constant, first_lanes
 from metasched.backend.lir import LoopMode
 from metasched.errors import BuildError
@@ -40,6 +41,8 @@ class Statements(Expressions):
             self._vector_loop(stmt)
         elif isinstance(stmt, lir.If):
             self._if(stmt)
+        elif isinstance(stmt, lir.Intrinsic):
+            emitters()[stmt.name](TensorOperands(self, stmt))
         else:
             raise BuildError(f"statement {type(stmt).__name__}", "the native backend does not know this statement")
 
@@ -48,6 +51,8 @@ class Statements(Expressions):
         found = self._written.get(stmt)
         if found is None:
             found = frozenset((stmt.array,)) if isinstance(stmt, lir.Write) else frozenset()
+            if isinstance(stmt, lir.Intrinsic):
+                found = frozenset((stmt.output.first.buffer,))
             for child in stmt.children():
                 if isinstance(child, lir.LStmt):
                     found |= self.written(child)

@@ -31,6 +31,7 @@ from metasched.ir.nodes import (
     Seq,
     Stmt,
 )
+from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
 UNROLL_LIMIT = "unroll_limit"
 
@@ -53,7 +54,11 @@ class _Context:
 
 
 def build(func: Func) -> Nest:
-    """Raises BuildError when an extent is not constant."""
+    """Raises BuildError when an extent is not constant, or a tensorized nest is no more what its intrinsic computes."""
+    try:
+        func = in_vector_form(func)
+    except Mismatch as error:
+        raise BuildError("tensorized nest changed", str(error)) from None
     return _stmt(func.body, _Context({}, {}))
 
 
@@ -98,7 +103,7 @@ def _loop(loop: For, context: _Context) -> Nest:
     )
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
-    return Loop(loop.var, extent, _stmt(loop.body, inner), kind, lanes, unroll, limit)
+    return Loop(loop.var, extent, _stmt(loop.body, inner), kind, lanes, unroll, limit, tensor=tensorized_by(loop))
 
 
 _VECTOR = LoopKind.VECTORIZED

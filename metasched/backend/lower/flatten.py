@@ -12,6 +12,7 @@ from metasched.backend import lir
 from metasched.backend.lower.build import OPERATION
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, When
 from metasched.backend.lower.storage import Storage, relative
+from metasched.backend.lower.tensors import tensor_nest, use_of
 from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.dtypes import INDEX
@@ -46,6 +47,12 @@ class _Flattener:
                 body = lir.If(self._index(cond, depths), body)
             return body
         assert isinstance(stmt, Loop)
+        if stmt.tensor is not None:
+            return use_of(
+                tensor_nest(stmt),
+                lambda access: self._element(access.buffer, access.indices, depths),
+                lambda e: ordered(e, depths),
+            )
         return self._loop(stmt, depths)
 
     def _loop(self, loop: Loop, depths: Mapping[str, int]) -> lir.LStmt:

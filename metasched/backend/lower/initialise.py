@@ -34,7 +34,7 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     needed = assign.spatial.union(*(free_vars(g) for g in guards))
     assert assign.init is not None
     body: Nest = replace(assign, value=assign.init, guards=guards, reducer=None, init=None, starts=assign.block)
-    clones = [replace(loop, var=names.fresh(f"{loop.var}_init")) for loop in path if loop.var in needed]
+    clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None) for loop in path if loop.var in needed]
     old = [loop.var for loop in path if loop.var in needed]
     body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
     return around(clones, body)

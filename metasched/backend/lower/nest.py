@@ -44,6 +44,7 @@ class Loop(Nest):
     """`for var in range(min(extent, *clips))`.
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
+    `tensor` is the intrinsic that does the whole loop.
     """
 
     var: str
@@ -54,6 +55,7 @@ class Loop(Nest):
     unroll: bool = False
     limit: int | None = None
     clips: tuple[Expr, ...] = ()
+    tensor: str | None = None
 
     @property
     def steps(self) -> int:

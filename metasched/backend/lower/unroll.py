@@ -41,6 +41,8 @@ def _mark(stmt: Nest) -> tuple[Nest, _Run]:
     nearest = stmt.limit if innermost else run.nearest
     unroll = stmt.unroll or _joins(stmt, run, nearest)
     copies = run.copies * stmt.steps if run.copies is not None and unroll else None
+    if stmt.tensor is not None:
+        copies = 1  # One statement does all of it.
     return replace(stmt, body=body, unroll=unroll), _Run(copies, run.limit, nearest)
 
 
@@ -60,7 +62,7 @@ def check_copies(stmt: Nest) -> None:
 
 def _copies(stmt: Nest) -> int:
     if isinstance(stmt, Loop):
-        return _copies(stmt.body) * (stmt.steps if stmt.unroll else 1)
+        return 1 if stmt.tensor is not None else _copies(stmt.body) * (stmt.steps if stmt.unroll else 1)
     if isinstance(stmt, Many):
         return sum(_copies(child) for child in stmt.stmts)
     if isinstance(stmt, When):

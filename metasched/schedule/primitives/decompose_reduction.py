@@ -14,6 +14,7 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.nest import simplify_sides
 from metasched.schedule.rewrite.parts import common_loops, loops_of, readers, reduction, spatial
+from metasched.schedule.tensor import other_annotations
 
 OP = "decompose_reduction"
 
@@ -133,5 +134,5 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     for x in reversed(copied):
         var = renamed[x.var]
         assert isinstance(var, Var)
-        stmt = replace(x, var=var.name, body=stmt)
+        stmt = replace(x, var=var.name, body=stmt, annotations=other_annotations(x))
     return name, stmt

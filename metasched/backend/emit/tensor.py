@@ -1,0 +1,142 @@
+"""What emitters of tensor intrinsics are written in: their operands as vectors, and calls of LLVM's intrinsics.
+
+An emitter is `emit(operands)` in `metasched/backend/intrinsics/NAME.py`; what the intrinsic computes is in
+`metasched/schedule/intrinsics/NAME.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from types import MappingProxyType
+
+from metasched.backend import lir
+from metasched.backend.emit.expressions import Expressions
+from metasched.backend.emit.linear import Linear
+from metasched.backend.emit.scope import Lane
+from metasched.backend.emit.types import Value, constant, type_text
+from metasched.backend.target import Target
+from metasched.errors import BuildError
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
+from metasched.schedule.tensor import intrinsics
+
+_ELEMENT = "tensor element"
+
+
+class TensorOperands:
+    """The operands of one use of an intrinsic, by the names of its program."""
+
+    def __init__(self, emitter: Expressions, stmt: lir.Intrinsic) -> None:
+        self._emitter = emitter
+        names = [x.buffer for x in intrinsics()[stmt.name].operands]
+        self._operands = dict(zip(names, (stmt.output, *stmt.inputs), strict=True))
+
+    # --- operands ---
+
+    def stride(self, name: str, axis: int) -> int:
+        """Elements between neighbours along an axis."""
+        return self._operands[name].strides[axis]
+
+    def load(self, name: str, lanes: int, offset: int = 0) -> Value:
+        """`lanes` consecutive elements, from `offset` elements behind the first."""
+        operand = self._operands[name]
+        with self._lanes(lanes):
+            return self._emitter.load(operand.first.buffer, self._index(operand, offset))
+
+    def store(self, name: str, value: Value, offset: int = 0) -> None:
+        """Write consecutive elements, from `offset` elements behind the first."""
+        operand = self._operands[name]
+        with self._lanes(value.width):
+            self._emitter.store(operand.first.buffer, self._index(operand, offset), value)
+
+    def groups(self, name: str, count: int, size: int) -> Value:
+        """`count` groups of `size` consecutive elements, side by side; neighbouring groups are one stride of the
+        operand's first axis apart."""
+        stride, dtype = self.stride(name, 0), self._operands[name].first.type
+        if stride == size:
+            return self.load(name, count * size)
+        word = _word(dtype, size)
+        out = Value("poison", word, count)
+        for n in range(count):
+            group = self._cast(self.load(name, size, n * stride), word, 0)
+            text = self._emitter.text.pure(f"insertelement {out.typed}, {group.typed}, i64 {n}")
+            out = Value(text, word, count)
+        return self._cast(out, dtype, count * size)
+
+    def repeated(self, name: str, count: int, size: int) -> Value:
+        """The first `size` elements, `count` times side by side."""
+        dtype = self._operands[name].first.type
+        word = _word(dtype, size)
+        group = self._cast(self.load(name, size), word, 0)
+        return self._cast(self._emitter.arith.widen(group, count), dtype, count * size)
+
+    # --- arithmetic ---
+
+    def call(self, symbol: str, result: DType, *args: Value) -> Value:
+        """A call of an LLVM intrinsic that returns a vector as wide as its first argument or a `result` of 512 bits."""
+        width = 512 // result.bits
+        type_ = type_text(result, width)
+        self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(a.type for a in args)})"
+        text = self._emitter.text.pure(f"call {type_} @{symbol}({', '.join(a.typed for a in args)})")
+        return Value(text, result, width)
+
+    def binary(self, op: BinOp, a: Value, b: Value) -> Value:
+        """Lane by lane."""
+        return self._emitter.arith.binary(op, a, b)
+
+    def flipped(self, value: Value, bits: int) -> Value:
+        """The value with the given bits of each lane flipped."""
+        mask = constant(bits, value.dtype, value.width)
+        return Value(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
+
+    # --- inside ---
+
+    def _lanes(self, count: int) -> AbstractContextManager[None]:
+        return self._emitter.scope.vectors(Lane(_ELEMENT, count), Linear(0))
+
+    def _index(self, operand: lir.Operand, offset: int) -> Expr:
+        first = operand.first.indices[0]
+        return Binary(BinOp.ADD, Binary(BinOp.ADD, first, Var(_ELEMENT)), Const(offset))
+
+    def _cast(self, value: Value, dtype: DType, width: int) -> Value:
+        text = self._emitter.text.pure(f"bitcast {value.typed} to {type_text(dtype, width)}")
+        return Value(text, dtype, width)
+
+
+def _word(dtype: DType, count: int) -> DType:
+    """The integer type with as many bits as `count` elements."""
+    return {32: DType.I32, 64: DType.I64}[dtype.bits * count]
+
+
+Emitter = Callable[[TensorOperands], None]
+
+
+@cache
+def emitters() -> Mapping[str, Emitter]:
+    """The emitter of every tensor intrinsic by name, found by importing `metasched.backend.intrinsics`.
+
+    Raises TypeError where descriptions and emitters are not one to one.
+    """
+    package = importlib.import_module("metasched.backend.intrinsics")
+    found: dict[str, Emitter] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        if not callable(getattr(module, "emit", None)):
+            raise TypeError(f"{module.__name__} must define `emit(operands)`")
+        found[info.name] = module.emit
+    apart = sorted(found.keys() ^ intrinsics().keys())
+    if apart:
+        raise TypeError(f"tensor intrinsic `{apart[0]}` has no description, or no emitter")
+    return MappingProxyType(found)
+
+
+def require_features(kernel: lir.Kernel, target: Target) -> None:
+    """Raise BuildError where a kernel uses an intrinsic that the target does not have."""
+    for name in dict.fromkeys(node.name for node in kernel.walk() if isinstance(node, lir.Intrinsic)):
+        missing = sorted(intrinsics()[name].features - target.features)
+        if missing:
+            raise BuildError(f"target lacks {missing[0]}", f"`{name}` needs {', '.join(missing)}")

@@ -1,0 +1,11 @@
+"""vpdpbusd for two signed operands: A + 128 is unsigned, and 128 times the sums of B are taken off again.
+
+The correction depends on B only, so that it is computed once for all rows of A in a register tile.
+"""
+
+FEATURES = ("avx512vnni",)
+
+PROGRAM = """
+program dot_i8i8_vnni(A: i8[4], B: i8[16, 4]) -> C: i32[16]:
+    C[j] = sum[k](i32(A[k]) * i32(B[j, k]))
+"""

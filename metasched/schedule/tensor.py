@@ -1,0 +1,332 @@
+"""Tensor intrinsics, and where a loop nest is what one computes.
+
+A tensorized nest keeps its loops, so that everything that reads a program reads it as before; its outermost loop
+carries the annotation `tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import permutations
+from types import MappingProxyType, ModuleType
+
+from metasched.ir import query
+from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
+from metasched.ir.index_map import image, resolve
+from metasched.ir.nodes import (
+    Annotation,
+    Binary,
+    BinOp,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    Load,
+    LoopKind,
+    Stmt,
+    Var,
+)
+from metasched.ir.printer import print_expr
+from metasched.lang import parse_program
+
+TENSORIZE = "tensorize"
+_COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """What a tensor intrinsic computes: the only block of `func`, which holds for an update of its output.
+
+    `features` are LLVM's names of the instruction sets that it takes.
+    """
+
+    name: str
+    doc: str
+    features: frozenset[str]
+    func: Func
+
+    @property
+    def block(self) -> Block:
+        return query.blocks(self.func)[0]
+
+    @property
+    def operands(self) -> tuple[Load, ...]:
+        """What is written, then the inputs in the order of the arguments, as the block accesses them."""
+        block = self.block
+        loads = {load.buffer: load for load in query.loads(block.store.value)}
+        written = Load(block.store.buffer, block.store.indices, self.func.buffer(block.store.buffer).dtype)
+        return (written, *(loads[name] for name in self.func.order))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Iteration variables, from the outermost loop of the nest that lowering makes: reductions, then the others,
+        the lanes last."""
+        spatial = [_name(e) for e in self.block.store.indices]
+        return (*(it.name for it in self.block.iters if it.name not in spatial), *spatial)
+
+    def extent(self, axis: str) -> int:
+        found = as_int(next(it.extent for it in self.block.iters if it.name == axis))
+        assert found is not None
+        return found
+
+
+def _name(e: Expr) -> str:
+    assert isinstance(e, Var)
+    return e.name
+
+
+@cache
+def intrinsics() -> Mapping[str, Intrinsic]:
+    """Every tensor intrinsic by name, found by importing `metasched.schedule.intrinsics`.
+
+    Raises TypeError for a file that does not say what it has to.
+    """
+    package = importlib.import_module("metasched.schedule.intrinsics")
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        found[info.name] = intrinsic_of(info.name, module)
+    return MappingProxyType(found)
+
+
+def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
+    """The intrinsic that a module describes. Raises TypeError."""
+    text, features = getattr(module, "PROGRAM", None), getattr(module, "FEATURES", None)
+    if not isinstance(text, str) or not isinstance(features, tuple) or not module.__doc__:
+        raise TypeError(
+            f"intrinsic {name}: a docstring, `FEATURES` (a tuple) and `PROGRAM` (a text) are its description"
+        )
+    func = parse_program(text).func
+    blocks = query.blocks(func)
+    if func.name != name or len(blocks) != 1:
+        raise TypeError(f"intrinsic {name}: `PROGRAM` is one stage, and has the name of the file")
+    if not func.outputs[0].shape or blocks[0].reducer is None:
+        raise TypeError(f"intrinsic {name}: it reduces into an output of at least one dimension")
+    return Intrinsic(name, inspect.cleandoc(module.__doc__), frozenset(features), func)
+
+
+# --- matching --------------------------------------------------------------------------------------------
+
+
+class Mismatch(Exception):
+    """A nest is not what an intrinsic computes; the text says what differs."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """How a nest is an intrinsic: `axes` are the loops by the intrinsic's iteration variables.
+
+    It holds if all `conditions` do, which are over free tile variables, and every one of `guards` for all values of
+    the loops around the block.
+    """
+
+    intrinsic: Intrinsic
+    block: Block
+    axes: Mapping[str, For]
+    conditions: tuple[tuple[Expr, str], ...]
+    guards: tuple[Expr, ...]
+
+
+def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
+    """How the nest from `loop` inward is `intrinsic`. Raises Mismatch."""
+    nest, block = _nest(loop, intrinsic)
+    _require_same_block(block, intrinsic)
+    values = {it.name: b for it, b in zip(block.iters, block.bindings, strict=True)}
+    written = Load(block.store.buffer, block.store.indices, func.buffer(block.store.buffer).dtype)
+    ranges = query.ranges(query.loops_above(func, block.name))
+    orders = _orders(intrinsic, block, nest)
+    why: Mismatch | None = None
+    for found in unified(intrinsic, written, block.store.value):
+        operands = [_in_memory(func.buffer(x.buffer), x, values, ranges) for x in found]
+        for axes in orders:
+            try:
+                _require_accesses(intrinsic, operands, axes)
+            except Mismatch as error:
+                why = why or error
+                continue
+            names = {x.var for x in nest}
+            guards = tuple(g for g in block.guards if free_vars(g) & names)
+            return Match(intrinsic, block, axes, _extents(intrinsic, axes), guards)
+    raise why or Mismatch(
+        f"it computes {print_expr(block.store.value)}, the intrinsic {print_expr(intrinsic.block.store.value)}"
+    )
+
+
+def _nest(loop: For, intrinsic: Intrinsic) -> tuple[list[For], Block]:
+    nest = [loop]
+    while isinstance(nest[-1].body, For):
+        nest.append(nest[-1].body)
+    inside = nest[-1].body
+    if not isinstance(inside, Block):
+        raise Mismatch(f"loop `{nest[-1].var}` holds more than one statement")
+    if len(nest) != len(intrinsic.axes):
+        raise Mismatch(f"there are {len(nest)} loops from `{loop.var}` inward, the intrinsic has {len(intrinsic.axes)}")
+    other = next((x for x in nest if x.kind is not LoopKind.SERIAL), None)
+    if other is not None:
+        raise Mismatch(f"loop `{other.var}` is {other.kind.value}")
+    return nest, inside
+
+
+def _require_same_block(block: Block, intrinsic: Intrinsic) -> None:
+    wanted = intrinsic.block.reducer
+    if block.reducer is not wanted or block.index is not None:
+        assert wanted is not None
+        raise Mismatch(f"block `{block.name}` is no reduction by `{wanted.value}`")
+
+
+def unified(intrinsic: Intrinsic, written: Load, value: Expr) -> Iterator[tuple[Load, ...]]:
+    """What stands for each of the intrinsic's operands in an update of `written` by `value`; every way it can be."""
+    pattern = intrinsic.block
+    target = intrinsic.operands[0]
+    if target.type is not written.type:
+        raise Mismatch(f"`{written.buffer}` is {written.type}, the intrinsic's `{target.buffer}` {target.type}")
+    for found in _unify(pattern.store.value, value, {target.buffer: written}):
+        yield tuple(found[x.buffer] for x in intrinsic.operands)
+
+
+def _unify(pattern: Expr, value: Expr, known: dict[str, Load]) -> Iterator[dict[str, Load]]:
+    if isinstance(pattern, Load):
+        if isinstance(value, Load) and value.type is pattern.type and known.get(pattern.buffer, value) == value:
+            yield {**known, pattern.buffer: value}
+    elif isinstance(pattern, Const):
+        if pattern == value:
+            yield known
+    elif isinstance(pattern, Cast):
+        if isinstance(value, Cast) and value.type is pattern.type:
+            yield from _unify(pattern.value, value.value, known)
+    elif isinstance(pattern, Binary) and isinstance(value, Binary) and pattern.op is value.op:
+        sides = [(value.a, value.b), (value.b, value.a)] if pattern.op in _COMMUTE else [(value.a, value.b)]
+        for a, b in sides:
+            for found in _unify(pattern.a, a, known):
+                yield from _unify(pattern.b, b, found)
+
+
+def _in_memory(buffer: Buffer, access: Load, values: Mapping[str, Expr], ranges: Mapping[str, Expr]) -> Load:
+    """An access over loops, its indices those of the dimensions in memory."""
+    indices = tuple(substitute(e, values) for e in access.indices)
+    if buffer.layout is not None:
+        indices = image(buffer.layout, indices)
+    return Load(access.buffer, tuple(resolve(e, ranges) for e in indices), access.type)
+
+
+def _orders(intrinsic: Intrinsic, block: Block, nest: list[For]) -> list[dict[str, For]]:
+    """Every way to take the loops for the intrinsic's axes that takes reductions for reductions. Raises Mismatch."""
+    reducing = frozenset[str]().union(
+        *(free_vars(b) for it, b in zip(block.iters, block.bindings, strict=True) if it.kind is IterKind.REDUCE)
+    )
+    reduced = [it.name for it in intrinsic.block.iters if it.kind is IterKind.REDUCE]
+    found = sum(loop.var in reducing for loop in nest)
+    if found != len(reduced):
+        raise Mismatch(f"{found} of its loops reduce, of the intrinsic's {len(reduced)}")
+    ways = (dict(zip(intrinsic.axes, order, strict=True)) for order in permutations(nest))
+    return [axes for axes in ways if all((axes[a].var in reducing) is (a in reduced) for a in axes)]
+
+
+def _require_accesses(intrinsic: Intrinsic, operands: list[Load], axes: Mapping[str, For]) -> None:
+    of_loop = {loop.var: axis for axis, loop in axes.items()}
+    for operand, access in zip(intrinsic.operands, operands, strict=True):
+        wanted = [_name(e) for e in operand.indices]
+        places: dict[str, tuple[int, Expr]] = {}
+        for d, index in enumerate(access.indices):
+            for digit, step in _digits(access, index, of_loop):
+                axis = of_loop[digit]
+                if axis not in wanted or axis in places:
+                    raise Mismatch(
+                        f"`{access.buffer}` is not read as the intrinsic's `{operand.buffer}`: loop `{digit}`"
+                    )
+                places[axis] = (d, step)
+        for axis in wanted:
+            if axis not in places:
+                raise Mismatch(f"`{access.buffer}` does not go along loop `{axes[axis].var}`")
+        last = places[wanted[-1]]
+        if last[0] != len(access.indices) - 1 or last[1] != ONE:
+            raise Mismatch(f"`{access.buffer}` is not contiguous along loop `{axes[wanted[-1]].var}`")
+
+
+def _digits(access: Load, index: Expr, of_loop: Mapping[str, str]) -> Iterator[tuple[str, Expr]]:
+    try:
+        _, terms = linear(index, frozenset(of_loop))
+    except NotAffine:
+        terms = {index: ONE}
+    for digit, step in terms.items():
+        if not isinstance(digit, Var):
+            raise Mismatch(f"`{access.buffer}` is not linear in the loops: {print_expr(index)}")
+        yield digit.name, simplify(step)
+
+
+def _extents(intrinsic: Intrinsic, axes: Mapping[str, For]) -> tuple[tuple[Expr, str], ...]:
+    out = []
+    for axis, loop in axes.items():
+        wanted = Const(intrinsic.extent(axis))
+        why = f"loop `{loop.var}` has {print_expr(loop.extent)} iterations, the intrinsic's `{axis}` {wanted.value}"
+        out.append((Binary(BinOp.EQ, loop.extent, wanted), why))
+    return tuple(out)
+
+
+# --- tensorized loops ------------------------------------------------------------------------------------
+
+
+def tensorized_by(loop: For) -> str | None:
+    """The name of the intrinsic that a loop is tensorized by."""
+    return next((str(a.value) for a in loop.annotations if a.key == TENSORIZE), None)
+
+
+def other_annotations(loop: For) -> tuple[Annotation, ...]:
+    """A loop's annotations that a copy of it around something else keeps."""
+    return tuple(a for a in loop.annotations if a.key != TENSORIZE)
+
+
+def tensorized(func: Func) -> dict[str, For]:
+    """The outermost loops of tensorized nests, by the block inside."""
+    return {query.blocks_under(x)[0].name: x for x in query.loops(func) if tensorized_by(x) is not None}
+
+
+def vector_form(func: Func, loop: For) -> For:
+    """A tensorized nest as ordinary loops that run much alike: lanes in a vector, the others unrolled around them.
+
+    Raises Mismatch.
+    """
+    name = tensorized_by(loop)
+    assert name is not None
+    intrinsic = intrinsics()[name]
+    found = match(func, loop, intrinsic)
+    stmt: Stmt = found.block
+    for n, axis in enumerate(reversed(intrinsic.axes)):
+        inner = found.axes[axis]
+        kind, lanes = (LoopKind.UNROLLED, None) if n else (LoopKind.VECTORIZED, Const(intrinsic.extent(axis)))
+        stmt = For(inner.var, inner.extent, stmt, kind, lanes)
+    assert isinstance(stmt, For)
+    return replace(stmt, annotations=loop.annotations)
+
+
+def in_vector_form(func: Func) -> Func:
+    """`func` with every tensorized nest in its vector form."""
+    for loop in tensorized(func).values():
+        func = query.replace_stmt(func, loop, vector_form(func, loop))
+    return func
+
+
+__all__ = [
+    "TENSORIZE",
+    "Intrinsic",
+    "Match",
+    "Mismatch",
+    "in_vector_form",
+    "intrinsic_of",
+    "intrinsics",
+    "match",
+    "other_annotations",
+    "tensorized",
+    "tensorized_by",
+    "unified",
+    "vector_form",
+]

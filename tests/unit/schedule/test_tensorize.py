@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from schedules import checked, fails, loops_of, schedule
+from structural import at_values, body, refused, same, split, start, vector
+
+from metasched.errors import ScheduleError
+from metasched.ir.affine import const
+from metasched.schedule.context import Context
+from metasched.schedule.primitives.compute_at import compute_at
+from metasched.schedule.primitives.reorder import reorder
+from metasched.schedule.primitives.tensorize import tensorize
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.tensor import in_vector_form, intrinsic_of, intrinsics
+
+PACKED = """
+program packed[N=32, K=8, T=u8](A: T[3, K], B: i8[K // 4, N, 4]) -> C: i32[3, N]:
+    dot: C[i, j] = sum[k](i32(B[k // 4, j, k % 4]) * i32(A[i, k]))
+"""
+TRANSPOSED = """
+program transposed[N=32, K=8](A: u8[N, K], B: i8[N, K]) -> C: i32[N]:
+    dot: C[j] = sum[k](i32(A[0, k]) * i32(B[j, k]))
+"""
+
+
+def tiled(text: str = PACKED) -> Context:
+    ctx = start(text)
+    split(ctx, "j", 16)
+    split(ctx, "k", 4)
+    loops = ("i", "j_0", "k_0", "j_1", "k_1") if "i" in ctx.taken else ("j_0", "k_0", "j_1", "k_1")
+    reorder(ctx, *loops)
+    return ctx
+
+
+def test_the_loops_stay_and_the_outermost_is_marked() -> None:
+    ctx = tiled()
+    before = ctx.func
+    tensorize(ctx, "j_1", "dot_u8i8_vnni")
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+for i, j_0, k_0 in grid(3, 2, 2):
+    for j_1 in 16:  @tensorize("dot_u8i8_vnni")
+        for k_1 in 4:
+            dot: C[i, j] += i32(B[k // 4, j, k % 4]) * i32(A[i, k])
+                init 0  with j = j_0*16 + j_1, k = k_0*4 + k_1
+"""
+    )
+
+
+def test_what_models_of_cost_see_is_a_vector_loop_inside_unrolled_ones() -> None:
+    ctx = tiled()
+    tensorize(ctx, "j_1", "dot_u8i8_vnni")
+    seen = in_vector_form(ctx.func)
+    same(ctx.func, seen)
+    assert [line.strip() for line in body(seen).splitlines()[2:4]] == [
+        'unrolled k_1 in 4:  @tensorize("dot_u8i8_vnni")',
+        "vectorized(16) j_1 in 16:",
+    ]
+
+
+def test_loops_in_another_order_and_any_stride_of_an_outer_axis() -> None:
+    ctx = start(TRANSPOSED)
+    split(ctx, "j", 16)
+    split(ctx, "k", 4)
+    reorder(ctx, "j_0", "k_0", "k_1", "j_1")
+    tensorize(ctx, "k_1", "dot_u8i8_vnni")
+
+
+def test_free_extents_become_constraints() -> None:
+    ctx = start(PACKED)
+    split(ctx, "j", "t")
+    split(ctx, "k", 4)
+    reorder(ctx, "i", "j_0", "k_0", "j_1", "k_1")
+    tensorize(ctx, "j_1", "dot_u8i8_vnni")
+    assert [c.reason for c in ctx.constraints] == [
+        "tensorize: the nest of loop `j_1` is not `dot_u8i8_vnni`: loop `j_1` has t iterations, the intrinsic's `j` 16",
+        "tensorize: a guard of block `dot` leaves out part of the nest",
+    ]
+    same(start(PACKED).func, at_values(ctx.func, {"t": 16}))
+
+
+# --- what is refused -------------------------------------------------------------------------------------
+
+DIFFERS = "the nest of loop `j_1` is not `dot_u8i8_vnni`: "
+
+
+def test_an_intrinsic_that_is_not_there() -> None:
+    with refused('there is no intrinsic "dot"'):
+        tensorize(tiled(), "j_1", "dot")
+
+
+def test_extents() -> None:
+    ctx = start(PACKED)
+    split(ctx, "j", 8)
+    split(ctx, "k", 4)
+    reorder(ctx, "i", "j_0", "k_0", "j_1", "k_1")
+    with refused(DIFFERS + "loop `j_1` has 8 iterations, the intrinsic's `j` 16"):
+        tensorize(ctx, "j_1", "dot_u8i8_vnni")
+
+
+def test_number_of_loops() -> None:
+    with refused(
+        "the nest of loop `k_0` is not `dot_u8i8_vnni`: there are 3 loops from `k_0` inward, the intrinsic has 2"
+    ):
+        tensorize(tiled(), "k_0", "dot_u8i8_vnni")
+
+
+def test_more_than_one_statement() -> None:
+    text = """
+    program two[N=16](A: f32[N]) -> C: f32[N]:
+        a: B[i] = A[i] + 1
+        b: C[i] = B[i] * 2
+    """
+    ctx = start(text)
+    compute_at(ctx, "a", "i_b")
+    with refused("the nest of loop `i_b` is not `dot_u8i8_vnni`: loop `i_b` holds more than one statement"):
+        tensorize(ctx, "i_b", "dot_u8i8_vnni")
+
+
+def test_element_types() -> None:
+    text = PACKED.replace("T=u8", "T=i8").replace("A: T", "A: i8").replace(", T=i8", "")
+    with refused(
+        DIFFERS + "it computes i32(B[k // 4, j, k % 4]) * i32(A[i, k]), the intrinsic i32(A[k]) * i32(B[j, k])"
+    ):
+        tensorize(tiled(text), "j_1", "dot_u8i8_vnni")
+
+
+def test_element_type_of_the_result() -> None:
+    text = PACKED.replace("i32", "i64")
+    with refused(DIFFERS + "`C` is i64, the intrinsic's `C` i32"):
+        tensorize(tiled(text), "j_1", "dot_u8i8_vnni")
+
+
+def test_another_reduction() -> None:
+    text = PACKED.replace("sum[k]", "max[k]")
+    with refused(DIFFERS + "block `dot` is no reduction by `sum`"):
+        tensorize(tiled(text), "j_1", "dot_u8i8_vnni")
+
+
+def test_kinds_of_iteration() -> None:
+    text = """
+    program sums[N=16, K=4](A: u8[K], B: i8[N, K]) -> C: i32[1]:
+        dot: C[z] = sum[j, k](i32(A[k]) * i32(B[j, k]))
+    """
+    with refused("the nest of loop `j` is not `dot_u8i8_vnni`: 2 of its loops reduce, of the intrinsic's 1"):
+        tensorize(start(text), "j", "dot_u8i8_vnni")
+
+
+def test_contiguity() -> None:
+    text = """
+    program strided[N=16, K=4](A: u8[K], B: i8[K, N]) -> C: i32[N]:
+        dot: C[j] = sum[k](i32(A[k]) * i32(B[k, j]))
+    """
+    with refused("the nest of loop `j` is not `dot_u8i8_vnni`: `B` is not contiguous along loop `k`"):
+        tensorize(start(text), "j", "dot_u8i8_vnni")
+
+
+def test_an_operand_that_goes_along_too_few_loops() -> None:
+    text = """
+    program narrow[N=16, K=4](A: u8[K], B: i8[K]) -> C: i32[N]:
+        dot: C[j] = sum[k](i32(A[k]) * i32(B[k]))
+    """
+    with refused("the nest of loop `j` is not `dot_u8i8_vnni`: `B` does not go along loop `j`"):
+        tensorize(start(text), "j", "dot_u8i8_vnni")
+
+
+def test_an_operand_that_goes_along_too_many_loops() -> None:
+    text = """
+    program wide[N=16, K=4](A: u8[N, K], B: i8[N, K]) -> C: i32[N]:
+        dot: C[j] = sum[k](i32(A[j, k]) * i32(B[j, k]))
+    """
+    with refused("the nest of loop `j` is not `dot_u8i8_vnni`: `A` is not read as the intrinsic's `A`: loop `j`"):
+        tensorize(start(text), "j", "dot_u8i8_vnni")
+
+
+def test_an_access_that_is_not_linear() -> None:
+    text = """
+    program folded[N=16, K=4](A: u8[K], B: i8[N, 2]) -> C: i32[N]:
+        dot: C[j] = sum[k](i32(A[k]) * i32(B[j, k % 2]))
+    """
+    with refused("the nest of loop `j` is not `dot_u8i8_vnni`: `B` is not linear in the loops: k % 2"):
+        tensorize(start(text), "j", "dot_u8i8_vnni")
+
+
+def test_a_loop_that_does_not_run_serially() -> None:
+    ctx = tiled()
+    vector(ctx, "j_1")
+    with refused(DIFFERS + "loop `j_1` is vectorized"):
+        tensorize(ctx, "j_1", "dot_u8i8_vnni")
+
+
+def test_a_vector_loop_around() -> None:
+    ctx = tiled()
+    vector(ctx, "i")
+    with refused("loop `i` around it is vectorized"):
+        tensorize(ctx, "j_1", "dot_u8i8_vnni")
+
+
+def test_guards() -> None:
+    ctx = start(PACKED.replace("N=32", "N=30"))
+    split(ctx, "j", 16)
+    split(ctx, "k", 4)
+    reorder(ctx, "i", "j_0", "k_0", "j_1", "k_1")
+    with refused("a guard of block `dot` leaves out part of the nest"):
+        tensorize(ctx, "j_1", "dot_u8i8_vnni")
+
+
+# --- afterwards ------------------------------------------------------------------------------------------
+
+
+def done() -> Schedule:
+    sch = schedule(PACKED)
+    i, j, k = loops_of(sch, "dot")
+    j0, j1 = sch.split(j, [None, 16])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i, j0, k0, j1, k1)
+    sch.tensorize(j1, "dot_u8i8_vnni")
+    return sch
+
+
+KEPT = "the nest of loop `j_1` is tensorized as `dot_u8i8_vnni`, and would be no more: "
+
+
+def test_its_trace_replays() -> None:
+    checked(done())
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda s, j, k: s.split(j, [None, 4]), "there are 3 loops from `j_1_0` inward, the intrinsic has 2"),
+        (lambda s, j, k: s.fuse(j, k), "there are 1 loops from `j_1_k_1` inward, the intrinsic has 2"),
+        (lambda s, j, k: s.reorder(k, j), "there are 1 loops from `j_1` inward, the intrinsic has 2"),
+        (lambda s, j, k: s.unroll(k), "loop `k_1` is unrolled"),
+        (lambda s, j, k: s.vectorize(j, lanes=16), "loop `j_1` is vectorized"),
+    ],
+)
+def test_later_steps_leave_it_alone(step, why: str) -> None:  # type: ignore[no-untyped-def]
+    sch = done()
+    before = sch.func
+    j, k = loops_of(sch, "dot")[-2:]
+    with pytest.raises(ScheduleError) as info:
+        step(sch, j, k)
+    assert KEPT + why in str(info.value)
+    assert sch.func == before
+
+
+def test_the_block_does_not_leave_it() -> None:
+    sch = schedule(PACKED.replace("-> C: i32[3, N]", "-> D: i32[3, N]") + "    out: D[i, j] = C[i, j] + 1\n")
+    i, j, k = loops_of(sch, "dot")
+    j0, j1 = sch.split(j, [None, 16])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i, j0, k0, j1, k1)
+    sch.tensorize(j1, "dot_u8i8_vnni")
+    with fails(
+        "compute_at: the nest of loop `j_1` is tensorized as `dot_u8i8_vnni`, and block `dot` would leave it",
+        "compute_at before tensorize, or take it back with unannotate",
+    ):
+        sch.compute_at(sch.get_block("dot"), loops_of(sch, "out")[0])
+
+
+def test_it_can_be_taken_back() -> None:
+    sch = done()
+    j = loops_of(sch, "dot")[-2]
+    sch.unannotate(j, "tensorize")
+    sch.split(j, [None, 4])
+
+
+def test_other_loops_may_change() -> None:
+    sch = done()
+    i, j0, k0, _, _ = loops_of(sch, "dot")
+    sch.parallel(i)
+    sch.unroll(k0)
+    sch.annotate(j0, "unroll_limit", const(4).value)
+    checked(sch)
+
+
+# --- descriptions ----------------------------------------------------------------------------------------
+
+
+def described(**fields: object) -> ModuleType:
+    module = ModuleType("dot", "What it is.")
+    vars(module).update({"FEATURES": (), "PROGRAM": DOT, **fields})
+    return module
+
+
+DOT = """
+program dot(A: f32[4], B: f32[8, 4]) -> C: f32[8]:
+    C[j] = sum[k](A[k] * B[j, k])
+"""
+
+
+def test_a_description() -> None:
+    found = intrinsic_of("dot", described())
+    assert found.axes == ("k", "j")
+    assert [x.buffer for x in found.operands] == ["C", "A", "B"]
+    assert found.doc == "What it is."
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("dot", {"PROGRAM": 1}, "are its description"),
+        ("dot", {"FEATURES": "avx2"}, "are its description"),
+        ("dot", {"__doc__": None}, "are its description"),
+        ("other", {}, "has the name of the file"),
+        ("dot", {"PROGRAM": DOT.replace("sum[k](A[k] * B[j, k])", "A[0] + B[j, 0]")}, "it reduces into an output"),
+    ],
+)
+def test_a_description_that_lacks_something(name: str, fields: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        intrinsic_of(name, described(**fields))
+
+
+def test_every_description_says_what_it_needs() -> None:
+    for name, intrinsic in intrinsics().items():
+        assert intrinsic.name == name
+        assert intrinsic.features
