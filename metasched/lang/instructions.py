@@ -28,7 +28,7 @@ HOLE = Hole()
 # An argument: a handle, arithmetic over integer variables (`Var`s named by label), a literal, or a list of these.
 Value = Ref | Expr | str | bool | None | int | float | tuple["Value", ...]
 # What a random variable took: `[_, 8]` -> (HOLE, 8); `"outer"`; `16`; a loop's label -> Ref; root -> Ref("root").
-Decision = Ref | Hole | str | bool | None | int | float | tuple["Decision", ...]
+Decision = Ref | Hole | str | bool | int | float | tuple["Decision", ...]
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,9 @@ def _program(text: str, filename: str, name: str | None, params: dict[str, Setti
 
 def _pick(definitions: tuple[ProgramDef, ...], name: str | None, filename: str, report: Report) -> ProgramDef | None:
     names = [definition.name for definition in definitions]
+    if not names:
+        report.error(At(1, 1), "there are modules here, and no program", "a program begins with `program NAME(...)`")
+        return None
     if name is None:
         if len(definitions) == 1:
             return definitions[0]

@@ -1,0 +1,174 @@
+"""A module as it is written: the tree that its text parses to, and the text that it prints as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from metasched.ir.source import Apply, SourceExpr, SourceNode, TextLit
+from metasched.ir.source_printer import print_source
+from metasched.lang.instructions import Decision
+from metasched.lang.traces import print_decision
+
+
+@dataclass(frozen=True)
+class Setting(SourceNode):
+    """`innermost=64`, a keyword parameter with its default: a plain value, or a list of such."""
+
+    name: str
+    default: SourceExpr
+
+
+@dataclass(frozen=True)
+class Target(SourceNode):
+    """A name that a statement defines; a starred one takes as many results as the others leave."""
+
+    name: str
+    starred: bool = False
+
+
+@dataclass(frozen=True)
+class Bind(SourceNode):
+    """`i0, i1 = split(i, [x, y])`; `loops = get_loops(block)`; `z = x * 2`."""
+
+    targets: tuple[Target, ...]
+    value: SourceExpr
+
+
+@dataclass(frozen=True)
+class Draw(SourceNode):
+    """`x, y ~ sample_tile(i, parts=2) @ "i" := [_, 8]`: a random variable, its name, and what it always takes."""
+
+    targets: tuple[Target, ...]
+    call: Apply
+    address: str | None = None
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True)
+class Run(SourceNode):
+    """`parallel(i)`: a call whose results have no name."""
+
+    call: Apply
+
+
+@dataclass(frozen=True)
+class Give(SourceNode):
+    """`return i0, i1`: the results of the module, and its end."""
+
+    values: tuple[SourceExpr, ...]
+
+
+@dataclass(frozen=True)
+class SkipLine(SourceNode):
+    """`skip "it is a reduction"`: the module does not apply."""
+
+    reason: SourceExpr
+
+
+@dataclass(frozen=True)
+class Alternative(SourceNode):
+    """A condition, and what happens where it holds and none before it did."""
+
+    test: SourceExpr
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Branch(SourceNode):
+    """`if`, each `elif`, and `else`."""
+
+    alternatives: tuple[Alternative, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loop(SourceNode):
+    """`for i in loops:`, once for each item of a list."""
+
+    targets: tuple[Target, ...]
+    over: SourceExpr
+    body: tuple[Statement, ...]
+
+
+Simple: TypeAlias = Bind | Draw | Run | Give | SkipLine
+Statement: TypeAlias = Simple | Branch | Loop
+
+
+@dataclass(frozen=True)
+class ModuleDef(SourceNode):
+    """A module. `doc` is the texts it begins with, a line each; `parameters` are names of handles."""
+
+    name: str
+    settings: tuple[Setting, ...]
+    parameters: tuple[Target, ...]
+    doc: str
+    body: tuple[Statement, ...]
+
+    def calls(self) -> Iterator[Apply]:
+        """Every call in the module, in reading order."""
+        return (node for node in self.walk() if isinstance(node, Apply))
+
+
+def print_module(module: ModuleDef) -> str:
+    """The canonical text of a module, ending in a newline."""
+    settings = ", ".join(f"{s.name}={print_source(s.default)}" for s in module.settings)
+    bracketed = f"[{settings}]" if settings else ""
+    parameters = ", ".join(p.name for p in module.parameters)
+    lines = [f"module {module.name}{bracketed}({parameters}):"]
+    lines += [f"    {json.dumps(line)}" for line in module.doc.split("\n") if module.doc]
+    lines += _body(module.body, 1)
+    return "\n".join(lines) + "\n"
+
+
+def print_statement(statement: Simple) -> str:
+    """A statement of one line, without indentation."""
+    match statement:
+        case Bind(targets=targets, value=value):
+            return f"{_targets(targets)} = {print_source(value)}"
+        case Draw(targets=targets, call=call, address=address, decision=decision):
+            name = f" @ {json.dumps(address)}" if address is not None else ""
+            taken = f" := {print_decision(decision)}" if decision is not None else ""
+            return f"{_targets(targets)} ~ {print_source(call)}{name}{taken}"
+        case Run(call=call):
+            return print_source(call)
+        case Give(values=values):
+            return f"return {_values(values)}".rstrip()
+        case SkipLine(reason=reason):
+            return f"skip {print_source(reason)}"
+
+
+def _body(statements: tuple[Statement, ...], depth: int) -> list[str]:
+    return [line for statement in statements for line in _statement(statement, depth)]
+
+
+def _statement(statement: Statement, depth: int) -> list[str]:
+    indent = "    " * depth
+    match statement:
+        case Branch(alternatives=alternatives, otherwise=otherwise):
+            lines: list[str] = []
+            for word, a in zip(["if", *["elif"] * len(alternatives)], alternatives, strict=False):
+                lines += _headed(f"{indent}{word} {print_source(a.test)}:", a.body, depth)
+            return lines + (_headed(f"{indent}else:", otherwise, depth) if otherwise else [])
+        case Loop(targets=targets, over=over, body=body):
+            return _headed(f"{indent}for {_targets(targets)} in {print_source(over)}:", body, depth)
+        case _:
+            return [indent + print_statement(statement)]
+
+
+def _headed(head: str, body: tuple[Statement, ...], depth: int) -> list[str]:
+    """A reason to skip reads best on the line of its condition."""
+    match body:
+        case (SkipLine(reason=TextLit()) as only,):
+            return [f"{head} {print_statement(only)}"]
+    return [head, *_body(body, depth + 1)]
+
+
+def _targets(targets: tuple[Target, ...]) -> str:
+    return ", ".join("*" * t.starred + t.name for t in targets)
+
+
+def _values(values: tuple[SourceExpr, ...]) -> str:
+    return ", ".join(print_source(value) for value in values)
