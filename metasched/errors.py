@@ -70,6 +70,10 @@ class ScheduleError(MetaschedError):
         if self._render is None:
             self._render = render
 
+    def redraw_with(self, render: Callable[[], str]) -> None:
+        """Say how to draw the program, whatever was said before."""
+        self._render = render
+
     @property
     def reason(self) -> str:
         """A short stable text to count failures by."""

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from metasched.cli import db, replay, rules, show, tune
 from metasched.cli.command import Command, Console
 from metasched.errors import MetaschedError
+from metasched.space.blame import described, is_of_a_rule
 
 COMMANDS: tuple[Command, ...] = (tune.COMMAND, replay.COMMAND, show.COMMAND, rules.COMMAND, db.COMMAND)
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     try:
         status: int = args.run(args, console)
     except MetaschedError as error:
-        console.note(f"metasched {args.command}: {error}")
+        console.note(f"metasched {args.command}: {described(error)}")
         return WRONG_INPUT
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         console.note(f"metasched {args.command}: {error.filename}: {error.strerror}")
@@ -52,6 +53,11 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     except KeyboardInterrupt:
         console.note("interrupted")
         return INTERRUPTED
+    except Exception as error:
+        if not is_of_a_rule(error):
+            raise
+        console.note(f"metasched {args.command}: {described(error)}")
+        return WRONG_INPUT
     return status
 
 

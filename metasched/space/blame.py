@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import linecache
+import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metasched.errors import ScheduleError
+from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.printer import print_func
+from metasched.ir.query import names
 from metasched.schedule.schedule import Schedule
 
 _PACKAGE = Path(__file__).parents[1]
@@ -22,6 +26,17 @@ class RuleNote(str):
     """What is noted on an exception that a rule's code raised. Such an exception is a message about that code."""
 
     __slots__ = ()
+
+
+def is_of_a_rule(error: BaseException) -> bool:
+    """Whether it was raised by a rule's code, and has the note that says where."""
+    return any(isinstance(note, RuleNote) for note in getattr(error, "__notes__", ()))
+
+
+def described(error: BaseException) -> str:
+    """An exception as a message for a person, its notes included; its kind where that is not metasched's own."""
+    text = str(error) if isinstance(error, MetaschedError) else f"{type(error).__name__}: {error}"
+    return "\n".join([text, *("\n" + note for note in getattr(error, "__notes__", ()))])
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,21 @@ def place_of(fn: Callable[..., Any]) -> Place | None:
     return place if isinstance(place, Place) else None
 
 
+def results_of(fn: Callable[..., Any]) -> str:
+    """The lines of a function that return something, else where it is defined, as text below a message."""
+    place = place_of(fn)
+    if place is None:
+        return ""
+    try:
+        lines, first = inspect.getsourcelines(fn)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):  # no Python function, or its file is not there
+        return f"\n  {place}"
+    returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+    shown = [f"\n  {place.file}:{first + n.lineno - 1}\n    {lines[n.lineno - 1].strip()}" for n in returns]
+    return "".join(shown) or f"\n  {place}"
+
+
 @contextmanager
 def blaming(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -> Iterator[None]:
     """Note on every exception of a `with` body: whose code raised it, at which line, on which block.
@@ -57,18 +87,29 @@ def blaming(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -
         yield
     except Exception as error:
         func = schedule.func
-        lines = [f"in {what}, on block `{block}` of {schedule.program.key}", *_line(error, fn)]
+        lines = [f"in {what}, on block `{block}` of {schedule.program.key}", *_line(error, place_of(fn))]
         if isinstance(error, ScheduleError):
-            error.draw_with(lambda: print_func(func, (block,)))
+            # A loop that is gone cannot be marked; the block that the rule was given can.
+            draw = error.draw_with if names(func) & set(error.locations) else error.redraw_with
+            draw(lambda: print_func(func, (block,)))
         else:
             lines += ["", print_func(func, (block,))]
         error.add_note(RuleNote("\n".join(lines)))
         raise
 
 
-def _line(error: Exception, fn: Callable[..., Any]) -> list[str]:
+@contextmanager
+def blaming_file(path: str) -> Iterator[None]:
+    """Note on every exception of a `with` body at which line of a file of rules it came about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(RuleNote("\n".join([f"in the rules of {path}", *_line(error, Place(path, 1))])))
+        raise
+
+
+def _line(error: Exception, own: Place | None) -> list[str]:
     """The innermost line of the rule's own code that the exception came through, with the part at fault marked."""
-    own = place_of(fn)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
     frame = next((f for f in reversed(frames) if own is not None and f.filename == own.file), None)
     frame = frame if frame is not None else next(reversed(frames), None)

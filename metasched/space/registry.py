@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
+import linecache
+import re
+import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from metasched.space.blame import blaming_file
 from metasched.space.rule import Rule, RuleError
 
 GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"
+
+_AT_BLOCKS = re.compile(r"(.+)@([\w.*?\[\]!|]+)")
 
 RuleSpec = str | Sequence["Rule | str"] | None
 
@@ -24,22 +31,24 @@ def installed() -> Mapping[str, EntryPoint]:
 
 def installed_rules() -> dict[str, Rule]:
     """Every installed rule, loaded, by name."""
-    loaded = ((name, point.load()) for name, point in sorted(installed().items()))
-    return {name: value for name, value in loaded if isinstance(value, Rule)}
+    found = ((name, loaded(point)) for name, point in sorted(installed().items()))
+    return {name: value for name, value in found if isinstance(value, Rule)}
 
 
 def installed_presets() -> dict[str, tuple[Rule, ...]]:
     """Every installed preset (a tuple of rules), by name."""
-    loaded = ((name, point.load()) for name, point in sorted(installed().items()))
-    return {name: tuple(value) for name, value in loaded if isinstance(value, tuple | list)}
+    found = ((name, loaded(point)) for name, point in sorted(installed().items()))
+    return {name: tuple(value) for name, value in found if isinstance(value, tuple | list)}
 
 
 def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
     """Rules from a specification.
 
     None is the preset `cpu`. A text such as `cpu,-inline,+my.py:my_rule` starts from a preset (or from nothing, when
-    it starts with `+`), and drops and adds rules by name or `FILE.py:NAME`. A list holds rules and such names.
-    Raises RuleError for a name that is not there.
+    it starts with `+`), and drops and adds rules by name or `FILE.py:NAME`. Behind an `@` stand the blocks that a part
+    is about, patterns separated by `|`: `unroll@dense|conv*` keeps a rule of the list to them, or adds it for them
+    where the list lacks it (as `+unroll@dense` does always), and `-inline@relu` leaves them out. A list holds rules
+    and such names. Raises RuleError for a name that is not there.
     """
     if spec is None:
         spec = DEFAULT_PRESET
@@ -56,14 +65,28 @@ def _from_text(spec: str) -> tuple[Rule, ...]:
     for part in (p.strip() for p in spec.split(",")):
         if not part:
             raise RuleError(f"the rule specification {spec!r} has an empty part")
-        if part.startswith("-"):
-            kept = [r for r in rules if r.name != part[1:]]
-            if len(kept) == len(rules):
-                raise RuleError(f"`{part}`: there is no such rule to drop; there are {_listed(r.name for r in rules)}")
-            rules = kept
-        else:
-            rules.extend(_named(part.removeprefix("+")))
+        rules = _changed(rules, part)
     return tuple(rules)
+
+
+def _changed(rules: list[Rule], part: str) -> list[Rule]:
+    """The list after one part of a specification."""
+    name, patterns = _for_blocks(part.lstrip("+-"))
+    there = any(r.name == name for r in rules)
+    if part.startswith("-"):
+        if not there:
+            raise RuleError(f"`{part}`: there is no such rule to drop; there are {_listed(r.name for r in rules)}")
+        left_out = (r.except_for(*patterns) if r.name == name else r for r in rules)
+        return list(left_out) if patterns else [r for r in rules if r.name != name]
+    if there and patterns and not part.startswith("+"):
+        return [r.only(*patterns) if r.name == name else r for r in rules]
+    return [*rules, *(r.only(*patterns) if patterns else r for r in _named(name))]
+
+
+def _for_blocks(text: str) -> tuple[str, tuple[str, ...]]:
+    """`unroll@dense|conv*` as the name and the patterns. An `@` in the path of a file is neither."""
+    found = _AT_BLOCKS.fullmatch(text)
+    return (text, ()) if found is None else (found[1], tuple(found[2].split("|")))
 
 
 def _named(name: str) -> tuple[Rule, ...]:
@@ -73,7 +96,29 @@ def _named(name: str) -> tuple[Rule, ...]:
     points = installed()
     if name not in points:
         raise RuleError(f"no rule or preset `{name}` is installed{_advice(name, points)}")
-    return _as_rules(name, points[name].load())
+    return _as_rules(name, loaded(points[name]))
+
+
+def loaded(point: EntryPoint) -> Any:
+    """What an entry point names. Raises RuleError, with the package, where it cannot be imported or is not unique."""
+    others = {p.value: p for p in entry_points(group=GROUP, name=point.name)}
+    if len(others) > 1:
+        where = " and ".join(f"{origin(p)} ({p.value})" for p in others.values())
+        raise RuleError(
+            f"two packages have a rule `{point.name}`: {where}\n"
+            f"  hint: give the rule by its file, FILE.py:{point.name}, or as a value"
+        )
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise RuleError(
+            f"the rule `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {error}"
+        ) from error
+
+
+def origin(point: EntryPoint) -> str:
+    """The package that an entry point comes from, and its version."""
+    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def _advice(name: str, points: Iterable[str]) -> str:
@@ -87,15 +132,47 @@ def _advice(name: str, points: Iterable[str]) -> str:
 def _load_file(path: Path, attribute: str) -> Any:
     if not path.is_file():
         raise RuleError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise RuleError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if not hasattr(module, attribute):
-        rules = [k for k, v in vars(module).items() if isinstance(v, Rule)]
+    names = _namespace(path)
+    if attribute not in names:
+        rules = [k for k, v in names.items() if isinstance(v, Rule)]
         raise RuleError(f"{path} has no `{attribute}`; its rules are {_listed(rules)}")
-    return getattr(module, attribute)
+    return names[attribute]
+
+
+def _namespace(path: Path) -> dict[str, Any]:
+    """What a Python file defines. It is read anew each time, past the cache of compiled files: that takes two versions
+    of one size and second for the same.
+
+    Raises RuleError for what is not Python; what the file's own code raises has a note with its line.
+    """
+    if path.suffix != ".py":
+        raise RuleError(f"{path} is not a Python file")
+    linecache.checkcache(str(path))
+    module = ModuleType(f"metasched.file:{path.resolve()}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # where dataclasses look their own names up
+    try:
+        code = compile(path.read_bytes(), str(path), "exec")
+    except SyntaxError as error:
+        text = "".join(traceback.format_exception_only(error)).rstrip()
+        raise RuleError(f"{path} is not Python that runs:\n{text}") from None
+    with blaming_file(str(path)):
+        exec(code, module.__dict__)
+    return module.__dict__
+
+
+def rules_of_file(path: Path) -> dict[str, Rule]:
+    """The rules that a Python file defines itself, by name; raises RuleError when there are none."""
+    if not path.is_file():
+        raise RuleError(f"there is no file {path}")
+    found = {
+        name: value
+        for name, value in _namespace(path).items()
+        if isinstance(value, Rule) and (value.place is None or value.place.file == str(path))
+    }
+    if not found:
+        raise RuleError(f"{path} has no rules: decorate a function with @metasched.rule")
+    return found
 
 
 def _as_rules(name: str, value: Any) -> tuple[Rule, ...]:

@@ -15,7 +15,7 @@ from metasched.ir.printer import print_func
 from metasched.lang import print_instruction
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
-from metasched.space.blame import Place, blaming, place_of
+from metasched.space.blame import Place, blaming, place_of, results_of
 
 
 @dataclass(frozen=True)
@@ -170,15 +170,12 @@ class Rule:
         if not isinstance(result, Skip):
             kind = type(result).__name__
             message = f"rule {self.name} returned {result!r} ({kind}); a rule returns None, or skip(reason)"
-            raise RuleError(f"{message}{self._defined()}")
+            raise RuleError(f"{message}{results_of(self.fn)}")
         if schedule.func is not before:
             message = f"rule {self.name} skipped block `{block.label}` after transforming it; decide first"
             steps = "\n".join(f"    {print_instruction(i)}" for i in schedule.trace.instructions[started:])
-            raise RuleError(f"{message}{self._defined()}\n  it had run:\n{steps}\n\n{_drawn(schedule.func, name)}")
+            raise RuleError(f"{message}{results_of(self.fn)}\n  it had run:\n{steps}\n\n{_drawn(schedule.func, name)}")
         return result
-
-    def _defined(self) -> str:
-        return "" if self.place is None else f"\n  {self.place}"
 
 
 def rule(fn: RuleFunction) -> Rule:

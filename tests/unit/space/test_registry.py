@@ -128,3 +128,88 @@ def test_a_list_holds_rules_and_names_only() -> None:
 
     with pytest.raises(ms.RuleError, match=r"`plain` is no rule: decorate the function with @metasched\.rule"):
         registry.resolve([plain])  # type: ignore[list-item]
+
+
+# --- rules for some blocks
+
+
+@pytest.mark.parametrize(
+    ("spec", "restricted"),
+    [
+        ("cpu,-inline@relu", {"inline": "except `relu`"}),
+        ("cpu,-inline@relu|conv*,-unroll", {"inline": "except `relu`, `conv*`"}),
+        ("cpu,unroll@dense", {"unroll": "only for `dense`"}),
+        ("cpu,unroll@dense,unroll@conv*", {"unroll": "only for `dense`, `conv*`"}),
+        ("unroll@dense", {"unroll": "only for `dense`"}),
+        ("cpu@dense", dict.fromkeys(CPU, "only for `dense`")),
+    ],
+)
+def test_rules_for_some_blocks(spec: str, restricted: dict[str, str]) -> None:
+    found = {r.name: refusal for r in registry.resolve(spec) if (refusal := r.blocks.refusal("relu")) is not None}
+    assert {name: text.rpartition("blocks ")[2].rpartition("is ")[2] for name, text in found.items()} == restricted
+
+
+def test_a_second_rule_for_some_blocks() -> None:
+    first, second = registry.resolve("+unroll,+unroll@dense")
+    assert first.blocks.refusal("relu") is None
+    assert second.blocks.refusal("relu") is not None
+
+
+def test_files_with_an_at_in_their_path(tmp_path: Path) -> None:
+    folder = tmp_path / "me@home"
+    folder.mkdir()
+    (folder / "my.py").write_text('import metasched as ms\n\n\n@ms.rule\ndef one(sch, block):\n    """Do."""\n')
+    (rule,) = registry.resolve(f"{folder}/my.py:one@dense")
+    assert rule.blocks.only == ("dense",)
+    assert registry.resolve(f"{folder}/my.py:one")[0].blocks.only == ()
+
+
+# --- files
+
+
+def test_a_file_is_read_anew(mine: Path) -> None:
+    """Two versions of one size, saved in one second, are two files."""
+    assert registry.rules_of_file(mine)["my_rule"].parameters == {"size": 3}
+    mine.write_text(mine.read_text().replace("size: int = 3", "size: int = 5"))
+    assert registry.rules_of_file(mine)["my_rule"].parameters == {"size": 5}
+    assert not (mine.parent / "__pycache__").exists()
+
+
+def test_a_file_may_define_facts(tmp_path: Path) -> None:
+    path = tmp_path / "my.py"
+    path.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nimport metasched as ms\n\n"
+        "@dataclass(frozen=True)\nclass Seen:\n    times: int\n\n"
+        '@ms.rule\ndef one(sch, block):\n    """Do."""\n    sch.note(block, Seen(1))\n'
+    )
+    assert list(registry.rules_of_file(path)) == ["one"]
+    path.write_text("number = 3\n")
+    with pytest.raises(ms.RuleError, match=r"has no rules: decorate a function with @metasched\.rule"):
+        registry.rules_of_file(path)
+
+
+# --- packages
+
+
+def entry_points_of(folder: Path, package: str, *lines: str) -> None:
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[metasched.rules]", *lines]) + "\n")
+
+
+def test_a_package_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry_points_of(tmp_path, "broken", "lost = broken_rules_of_nobody:lost")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = "the rule `lost` of broken 1.0 cannot be loaded (broken_rules_of_nobody:lost): No module named"
+    with pytest.raises(ms.RuleError, match=re.escape(message)):
+        registry.resolve("cpu,+lost")
+    assert names("cpu") == CPU
+
+
+def test_two_packages_with_a_rule_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them is meant is not for us to guess."""
+    entry_points_of(tmp_path, "other", "unroll = json:loads")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ms.RuleError, match=r"two packages have a rule `unroll`: .*other 1\.0 \(json:loads\)"):
+        registry.resolve("unroll")
