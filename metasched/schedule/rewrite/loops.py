@@ -7,7 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars
-from metasched.ir.nodes import For, IterKind, LoopKind
+from metasched.ir.nodes import Block, For, IterKind, LoopKind, Var
 from metasched.schedule.context import Context
 
 
@@ -17,6 +17,34 @@ def require_serial(op: str, loop: For) -> None:
         raise ScheduleError(
             op, f"loop `{loop.var}` is {loop.kind.value}", (loop.var,), f"{op} it before deciding how it runs"
         )
+
+
+def own_nest(ctx: Context, op: str, block: Block) -> tuple[For, ...]:
+    """The loops of a block that is as it was at the beginning, outermost first; raises ScheduleError where it is not.
+
+    Then each of its iteration variables is a serial loop of its own, directly inside one another and around nothing
+    else, and no guard leaves anything out.
+    """
+    above = query.loops_above(ctx.func, block.name)
+    shared = next((x for x in above if len(query.blocks_under(x)) > 1), None)
+    if shared is not None:
+        raise ScheduleError(
+            op,
+            f"loop `{shared.var}` of block `{block.name}` is around other blocks as well",
+            (block.name, shared.var),
+            f"{op} before moving blocks together",
+        )
+    bound = [b.name for b in block.bindings if isinstance(b, Var)]
+    if sorted(bound) != sorted(x.var for x in above) or len(bound) != len(block.iters) or block.guards:
+        raise ScheduleError(
+            op,
+            f"the loops of block `{block.name}` are not its iteration variables any more",
+            (block.name,),
+            f"{op} before splitting or fusing its loops",
+        )
+    for loop in above:
+        require_serial(op, loop)
+    return above
 
 
 def require_data_parallel(ctx: Context, op: str, loop: For) -> None:

@@ -29,7 +29,7 @@ temp T: f32
 for unit in 1:
     for i_total in 6:
         total: T += A[i] * A[i]  init 0.0  with i = i_total
-    twice: S = T + T
+    twice: S = T[] + T[]
 """
     )
 

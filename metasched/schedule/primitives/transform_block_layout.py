@@ -1,0 +1,249 @@
+"""transform_block_layout: a block over other iteration variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ZERO, NotAffine, free_vars, prove, simplify, substitute
+from metasched.ir.dtypes import INDEX
+from metasched.ir.index_map import image_shape, inverse, resolve
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
+from metasched.schedule.context import Context
+from metasched.schedule.index_maps import read_index_map
+from metasched.schedule.kinds import BlockName, IndexMapText, LoopName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import own_nest
+from metasched.schedule.rewrite.nest import iter_value, nest, simplify_sides
+from metasched.schedule.rewrite.parts import (
+    is_output,
+    loops_of,
+    replace_loads,
+    replace_temp,
+    require_only_writer,
+)
+
+OP = "transform_block_layout"
+
+
+@primitive
+def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> tuple[LoopName, ...]:
+    """Let a block run over other iteration variables: those that a map makes of its own. Returns their loops.
+
+    The block gets a nest of new serial loops, one for each, spatial ones outside. A buffer that is written at variables
+    that change gets their dimensions, and its readers read it there. Where tiles leave the old domain a guard says so.
+
+    Args:
+        block: the block.
+        index_map: from the block's iteration variables in order to the new ones, "n, h, w, c -> n*56 + h, w, c", or a
+            function of as many indices.
+
+    Requires:
+        The block's loops are as they were at the beginning, one for each variable and around nothing else. The map
+        keeps instances apart, leaves no gaps, and does not mix spatial variables with those of a reduction. Where the
+        variables of the buffer change, it is intermediate, without a layout, and no other block writes it.
+
+    Rewrite:
+        for i, j in grid(8, 16):                     for i_j in 128:
+            twice: B[i, j] = A[i, j] * 2      ->         twice: B[i_j] = A[i_j // 16, i_j % 16] * 2
+        for i, j in grid(8, 16):                     for i, j in grid(8, 16):
+            neg: C[i, j] = -B[i, j]                      neg: C[i, j] = -B[i*16 + j]
+    """
+    target = ctx.block(OP, block)
+    loops = own_nest(ctx, OP, target)
+    if target.index is not None:
+        raise ScheduleError(
+            OP, f"block `{block}` finds a position, and which of equal ones comes first would change", (block,)
+        )
+    mapped = _Mapped(ctx, target, read_index_map(OP, index_map, len(target.iters), f"block `{block}`"), index_map)
+    moved = mapped.block()
+    mapped.move_buffer()
+    outermost = query.find_loop(ctx.func, loops[0].var) if loops else query.find_block(ctx.func, block)
+    ctx.taken |= query.names(ctx.func)
+    ctx.func = query.replace_stmt(ctx.func, outermost, nest(ctx, moved, {}, mapped.guards()))
+    return loops_of(ctx.func, block)
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A block and the map that makes its new iteration variables."""
+
+    ctx: Context
+    old: Block
+    index_map: IndexMap
+    text: str
+
+    def _refuse(self, why: str, hint: str) -> ScheduleError:
+        return ScheduleError(OP, f'"{self.text}" {why}', (self.old.name,), hint)
+
+    @property
+    def _own(self) -> Mapping[str, Expr]:
+        """The block's variables by what the map calls them."""
+        return {name: Var(it.name) for name, it in zip(self.index_map.names, self.old.iters, strict=True)}
+
+    @cached_property
+    def outputs(self) -> tuple[Expr, ...]:
+        """The new variables' values over the block's own."""
+        return tuple(simplify(substitute(e, self._own)) for e in self.index_map.outputs)
+
+    @cached_property
+    def iters(self) -> tuple[IterVar, ...]:
+        """The new variables."""
+        shape = tuple(it.extent for it in self.old.iters)
+        try:
+            extents = image_shape(self.index_map, shape)
+        except NotAffine as error:
+            raise self._refuse(f"leaves the domain of `{self.old.name}`: {error}", "start every index at 0") from None
+        names = _names([substitute(e, self._own) for e in self.index_map.outputs])
+        return tuple(
+            IterVar(name, extent, self._kind(e)) for name, extent, e in zip(names, extents, self.outputs, strict=True)
+        )
+
+    def _kind(self, e: Expr) -> IterKind:
+        kinds = {it.kind for it in self.old.iters if it.name in free_vars(e)}
+        if len(kinds) > 1:
+            raise self._refuse(
+                f"mixes elements and reduction of `{self.old.name}`", "keep variables of the two kinds apart"
+            )
+        return kinds.pop() if kinds else IterKind.SPATIAL
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Expr]:
+        return {it.name: it.extent for it in self.iters}
+
+    @cached_property
+    def values(self) -> Mapping[str, Expr]:
+        """The old variables over the new ones."""
+        names = [it.name for it in self.iters]
+        shape = tuple(it.extent for it in self.old.iters)
+        own = IndexMap(tuple(it.name for it in self.old.iters), self.outputs)
+        found = inverse(own, shape, names)
+        lost = [it.name for it in self.old.iters if it.name not in found]
+        if lost:
+            raise self._refuse(
+                f"does not keep the instances of `{self.old.name}` apart: `{lost[0]}` does not follow from it",
+                "use every part of every index once, such as j//16 and j%16",
+            )
+        for name, e in zip(names, self.outputs, strict=True):
+            if resolve(substitute(e, found), self.ranges) != resolve(Var(name), self.ranges):
+                raise self._refuse(
+                    f"leaves gaps between the instances of `{self.old.name}`",
+                    "let each coefficient be the number of values of what is below it",
+                )
+        return {name: resolve(e, self.ranges) for name, e in found.items()}
+
+    def block(self) -> Block:
+        """The block over the new variables; its bindings are placeholders, for `nest`."""
+        store = Store(self._target, self._indices, self._moved(self.old.store.value))
+        init = None if self.old.init is None else self._moved(self.old.init)
+        bindings = tuple(Var(it.name) for it in self.iters)
+        return replace(self.old, iters=self.iters, bindings=bindings, guards=(), store=store, init=init)
+
+    def guards(self) -> list[Expr]:
+        """That the old variables are in their domains, where the new ones' do not say so."""
+        over_loops: dict[str, Expr] = {it.name: iter_value(it.name) for it in self.iters}
+        out = []
+        for it in self.old.iters:
+            inside = Binary(BinOp.LT, self.values[it.name], it.extent)
+            if prove(inside, self.ranges) is not True:
+                out.append(simplify_sides(substitute(inside, over_loops)))
+        return out
+
+    def _moved(self, e: Expr) -> Expr:
+        return _resolved(substitute(e, self.values), self.ranges)
+
+    # --- the buffer that is written
+
+    @property
+    def _target(self) -> str:
+        return self.old.store.buffer
+
+    @cached_property
+    def _renamed(self) -> bool:
+        """Whether the buffer keeps its dimensions: its variables have new names at most."""
+        return all(i == ZERO or isinstance(self.values[_name(i)], Var) for i in self.old.store.indices)
+
+    @property
+    def _spatial(self) -> list[IterVar]:
+        return [it for it in self.iters if it.kind is IterKind.SPATIAL]
+
+    @property
+    def _indices(self) -> tuple[Expr, ...]:
+        if self._renamed:
+            return tuple(i if i == ZERO else self.values[_name(i)] for i in self.old.store.indices)
+        return tuple(Var(it.name) for it in self._spatial)
+
+    def move_buffer(self) -> None:
+        """Give the buffer the dimensions of the new variables, and let its readers read it there."""
+        if self._renamed:
+            return
+        ctx, name = self.ctx, self._target
+        if is_output(ctx.func, name):
+            raise ScheduleError(
+                OP,
+                f"block `{self.old.name}` writes the output `{name}`, whose dimensions are the caller's",
+                (self.old.name,),
+                "reindex the output first, or transform only the reduction",
+            )
+        require_only_writer(ctx, OP, self.old)
+        buffer = ctx.func.buffer(name)
+        if buffer.layout is not None or buffer.alignments:
+            raise ScheduleError(
+                OP, f"`{name}` has a layout in memory already", (self.old.name,), f"{OP} before transform_layout"
+            )
+        body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._reading(b))
+        shape = tuple(it.extent for it in self._spatial)
+        ctx.func = replace_temp(replace(ctx.func, body=body), replace(buffer, shape=shape))
+
+    def _reading(self, reader: Block) -> Block:
+        if self._target not in query.reads(reader):
+            return reader
+        ranges = {it.name: it.extent for it in reader.iters}
+        dtype = self.ctx.func.buffer(self._target).dtype
+
+        def at(indices: tuple[Expr, ...]) -> Expr:
+            known: dict[str, Expr] = {it.name: ZERO for it in self.old.iters}
+            known |= {_name(i): x for i, x in zip(self.old.store.indices, indices, strict=True) if i != ZERO}
+            places = [e for e, it in zip(self.outputs, self.iters, strict=True) if it.kind is IterKind.SPATIAL]
+            return Load(self._target, tuple(_index(substitute(e, known), ranges) for e in places), dtype)
+
+        stores = [replace(s, value=replace_loads(s.value, self._target, at)) for s in reader.stores]
+        return replace(reader, store=stores[0], index=stores[1] if len(stores) > 1 else None)
+
+
+def _name(index: Expr) -> str:
+    assert isinstance(index, Var)
+    return index.name
+
+
+def _names(outputs: list[Expr]) -> list[str]:
+    """Names for the new variables: their own where they stay, those they are made of where not."""
+    wanted = ["_".join(_used(e)) or "unit" for e in outputs]
+    names: list[str] = []
+    for e, name in zip(outputs, wanted, strict=True):
+        if wanted.count(name) > 1 and not isinstance(e, Var):
+            name = f"{name}_{len([n for n in names if n.startswith(f'{name}_')])}"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _used(e: Expr) -> list[str]:
+    return list(dict.fromkeys(n.name for n in e.walk() if isinstance(n, Var)))
+
+
+def _resolved(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+    """An expression with the index arithmetic in it resolved."""
+    if e.dtype is INDEX:
+        return _index(e, ranges)
+    return e.map(lambda child: _resolved(child, ranges))
+
+
+def _index(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+    if query.loads(e):
+        return e.map(lambda child: _resolved(child, ranges))
+    return resolve(e, ranges)

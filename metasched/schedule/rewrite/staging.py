@@ -1,0 +1,71 @@
+"""Copies of buffers, around the nest of a block that works on them: where they may go, and putting them there."""
+
+from __future__ import annotations
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import NotAffine, bounds
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Stmt
+from metasched.schedule.context import Context
+from metasched.schedule.rewrite.parts import child_with, common_loops, insert, readers, writers
+
+
+def require_complete_before(ctx: Context, op: str, block: str, buffer: str) -> None:
+    """Raise where a loop of the block computes what it reads of the buffer."""
+    for writer in writers(ctx.func, buffer):
+        shared = common_loops(query.loops_above(ctx.func, writer.name), query.loops_above(ctx.func, block))
+        if shared:
+            raise ScheduleError(
+                op,
+                f"`{buffer}` is computed by `{writer.name}` inside loop `{shared[-1].var}` of `{block}`",
+                (block, writer.name, shared[-1].var),
+                f"{op} before moving `{writer.name}` there with compute_at; or set_scope on `{writer.name}`",
+            )
+
+
+def require_read_after(ctx: Context, op: str, block: str, buffer: str) -> None:
+    """Raise where a loop of the block holds a reader of what it writes."""
+    mine = query.loops_above(ctx.func, block)
+    for reader in readers(ctx.func, buffer):
+        shared = common_loops(mine, query.loops_above(ctx.func, reader.name))
+        if shared:
+            raise ScheduleError(
+                op,
+                f"`{reader.name}` reads `{buffer}` inside loop `{shared[-1].var}` of `{block}`",
+                (block, reader.name, shared[-1].var),
+                f"{op} before moving `{reader.name}` there",
+            )
+
+
+def require_in_bounds(ctx: Context, op: str, block: Block, load: Load) -> None:
+    """Raise unless the read stays inside the buffer for all values of the block's iteration variables."""
+    ranges = {it.name: it.extent for it in block.iters}
+    shape = ctx.func.buffer(load.buffer).shape
+    error = ScheduleError(
+        op,
+        f"block `{block.name}` reads `{load.buffer}` at places that may be outside of it",
+        (block.name,),
+        "what a condition or other data decides is not known without it; give the padding a stage of its own",
+    )
+    for index, extent in zip(load.indices, shape, strict=True):
+        if query.loads(index):
+            raise error
+        try:
+            found = bounds(index, ranges)
+        except NotAffine:
+            raise error from None
+        ctx.require(_at_least(found.lo), error)
+        ctx.require(Binary(BinOp.LT, found.hi, extent), error)
+
+
+def _at_least(low: Expr) -> Expr:
+    return low >= 0
+
+
+def insert_around(ctx: Context, block: str, before: Stmt | None = None, after: Stmt | None = None) -> None:
+    """Put statements before and after the program's outermost statement that holds the block."""
+    for new, offset in ((before, 0), (after, 1)):
+        if new is not None:
+            position = child_with(ctx.func.body, block)
+            assert position is not None
+            ctx.func = insert(ctx.func, None, position + offset, new)
