@@ -2,6 +2,7 @@
 
 from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
 from metasched.api import compile as compile
+from metasched.api import condition as condition
 from metasched.api import guess as guess
 from metasched.api import parse_trace as parse_trace
 from metasched.api import space as space
@@ -33,6 +34,11 @@ from metasched.schedule.values import Int as Int
 from metasched.schedule.values import LoopRV as LoopRV
 from metasched.schedule.values import ceildiv as ceildiv
 from metasched.search.progress import Progress as Progress
+from metasched.space.combinators import attempt as attempt
+from metasched.space.combinators import choice as choice
+from metasched.space.combinators import each_consumer as each_consumer
+from metasched.space.combinators import sequence as sequence
+from metasched.space.combinators import when as when
 from metasched.space.rule import Rule as Rule
 from metasched.space.rule import RuleError as RuleError
 from metasched.space.rule import Skip as Skip

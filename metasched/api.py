@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,14 +25,14 @@ from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.phases import Phases
 from metasched.search.progress import ProgressCallback
 from metasched.search.strategies import StrategyName, make_strategy, opener
-from metasched.search.tune import Job, Tools
+from metasched.search.tune import Job, Tools, everything
 from metasched.search.tune import tune as run_tuning
-from metasched.space.generate import FromModule, Generator, SpaceSource
-from metasched.space.registry import RuleSpec, resolve
+from metasched.space.conditions import Conditioned, Given, Module, SpaceLike, space_of
+from metasched.space.conditions import condition as condition_space
+from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
-Module = Callable[[Schedule], object]
 
 
 def parse_trace(text: str) -> Trace:
@@ -41,23 +42,47 @@ def parse_trace(text: str) -> Trace:
 
 def space(
     program: Program,
-    rules: RuleSpec = None,
+    rules: SpaceLike = None,
     *,
     module: Module | None = None,
     max_sketches: int = DEFAULT_MAX_SKETCHES,
     seed: int = 0,
 ) -> Space:
-    """The search space that rules (by default the preset `cpu`) or a module make of a program.
+    """The search space of a program.
 
-    Sketches are made when they are looked at. Raises RuleError for a rule that is not there.
+    Args:
+        program: what to compute.
+        rules: what makes the space: rules (by default the preset `cpu`), a module, a trace, whose holes are searched,
+            or what `condition` returns.
+        module: a module `f(sch)` for this program, instead.
+        max_sketches: beyond so many, sketches are sampled.
+        seed: of that sample.
+
+    Sketches are made when they are looked at. Raises RuleError for a rule that is not there, ScheduleError for a
+    condition that no random variable meets or a trace of another program.
     """
-    return Space(program, _source(rules, module), max_sketches=max_sketches, seed=seed)
+    return space_of(program, _space_like(rules, module), max_sketches=max_sketches, seed=seed)
 
 
-def _source(rules: RuleSpec, module: Module | None) -> SpaceSource:
-    if module is not None and rules is not None:
+def _space_like(rules: SpaceLike, space: SpaceLike) -> SpaceLike:
+    if space is not None and rules is not None:
         raise MetaschedError("`rules` and `space` both say what to search; give one of them")
-    return Generator(resolve(rules)) if module is None else FromModule(module)
+    return rules if space is None else space
+
+
+def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
+    """A space in which some random variables are decided, for `tune(..., space=)` and `space`.
+
+        ms.tune(prog, space=ms.condition("cpu", {"multi_level_tiling(dense)/i": [None, 4, 1, 8]}))
+
+    Args:
+        space: a `Space`, rules, a module or a trace.
+        decisions: by address, as a trace prints them: `[None, 8]` for `[_, 8]`, 16, "outer", "root" or a loop's name.
+
+    Raises ScheduleError for an address that is not there, with those that are near, and for a decision out of support:
+    at once for a `Space`, otherwise when it meets a program.
+    """
+    return condition_space(space, decisions)
 
 
 def tune(
@@ -65,7 +90,7 @@ def tune(
     trials: int = 64,
     db: str = DEFAULT_DATABASE,
     rules: RuleSpec = None,
-    space: Module | None = None,
+    space: SpaceLike = None,
     seed: int = 0,
     *,
     strategy: str = StrategyName.EVOLUTIONARY.value,
@@ -81,7 +106,8 @@ def tune(
             target and version; so the same call again is instant, and a larger number goes on.
         db: where they are kept, by URL.
         rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
-        space: instead of rules, a module `f(sch)` for this program.
+        space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
+            what `condition` returns. Where decisions are given, only records that agree with them count.
         seed: with the recorded times, decides every candidate.
         strategy: "evolutionary" or "random".
         target: the CPU to compile for and measure on; by default this one.
@@ -96,8 +122,9 @@ def tune(
     if trials < 1:
         raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
     where = _target(target)
-    source = _source(rules, space)
-    job = Job(program, str(where), where.threads, trials, seed)
+    searched = _space_like(rules, space)
+    found = functools.cache(lambda: space_of(program, searched, max_sketches=MAX_ARMS, seed=seed))
+    job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(searched, found))
     name = _strategy(strategy)
 
     def open_runner() -> LocalRunner:
@@ -106,7 +133,7 @@ def tune(
         return runner
 
     tools = Tools(
-        open_space=lambda: SpaceArms(Space(program, source, max_sketches=MAX_ARMS, seed=seed), where),
+        open_space=lambda: SpaceArms(found(), where),
         open_runner=open_runner,
         open_strategy=opener(name, seed),
     )
@@ -120,6 +147,17 @@ def tune(
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
     return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
+
+
+def _belongs(searched: SpaceLike, found: Callable[[], Space]) -> Callable[[str], bool]:
+    """Which recorded traces count: all, unless decisions are given.
+
+    The space is made at once then, so that a mistake in them shows before workers start.
+    """
+    if not isinstance(searched, Conditioned | Space | Trace):
+        return everything
+    space = found()
+    return (lambda text: space.holds(Trace.parse(text))) if space.given else everything
 
 
 _MADE_BY = {
@@ -180,7 +218,7 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
     """The trace that the untrained cost model, a roofline estimate, likes best. Measures nothing."""
     _require("program", program, Program)
     where = _target(target)
-    arms = SpaceArms(Space(program, _source(rules, None), max_sketches=MAX_ARMS, seed=seed), where)
+    arms = SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=seed), where)
     strategy = make_strategy(StrategyName.EVOLUTIONARY, arms.arms, seed, Phases())
     found = strategy.propose(1)
     if not found:
@@ -217,6 +255,7 @@ __all__ = [
     "Target",
     "Trace",
     "compile",
+    "condition",
     "guess",
     "load_program",
     "parse_program",

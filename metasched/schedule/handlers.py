@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from metasched.errors import NondeterministicModule, ScheduleError
 from metasched.lang import print_decision
-from metasched.lang.instructions import Decision
+from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.schedule.distributions.base import Distribution
 
 
@@ -37,6 +37,10 @@ class Free(Enum):
 
 FREE: Final = Free.FREE
 PURE_HINT = "  hint: a module may depend on the program and on its random variables, on nothing else"
+
+
+class MissingDecision(ScheduleError):
+    """A replay has no decision for a random variable."""
 
 
 class Policy(Enum):
@@ -80,6 +84,15 @@ def out_of_support(site: Site, decision: Decision, hint: str) -> ScheduleError:
     )
 
 
+def decision_of(dist: Distribution, value: Any) -> Decision:
+    """A decision as Python says it: None inside a list is `_`, and a location is the name of a loop."""
+    if isinstance(value, list | tuple):
+        return tuple(HOLE if item is None else item for item in value)
+    if isinstance(value, str) and dist.structural and any(isinstance(o, Ref) for o in dist.options()):
+        return Ref(value)
+    return value  # type: ignore[no-any-return]
+
+
 def stream(seed: int, address: str) -> np.random.Generator:
     """The random stream of one address: independent of every other, so adding a rule leaves other draws alone."""
     digest = hashlib.blake2b(address.encode(), digest_size=8).digest()
@@ -121,7 +134,7 @@ class Replay:
 
     def _missing(self, site: Site) -> Decision | Free:
         if self.policy is Policy.STRICT:
-            raise ScheduleError(
+            raise MissingDecision(
                 site.op,
                 f'no decision is given for "{site.address}"',
                 hint="replay with Policy.REPAIR to draw it, or search over it",
@@ -138,12 +151,13 @@ class Replay:
 
 @dataclass
 class Conditioned:
-    """Some decisions are given, by address; `inner` is never asked for these. `used` are those that were met.
+    """Some decisions are given, by address and as Python says them; `inner` is never asked for these.
 
-    Whether a given decision is in the support is for the schedule to say, as that may be a constraint on rows.
+    `used` are those that were met. Whether a given decision is in the support is for the schedule to say, as that may
+    be a constraint on rows.
     """
 
-    given: Mapping[str, Decision]
+    given: Mapping[str, object]
     inner: Handler
     used: set[str] = field(default_factory=set)
 
@@ -151,7 +165,27 @@ class Conditioned:
         if site.address not in self.given:
             return self.inner.decide(site)
         self.used.add(site.address)
-        return self.given[site.address]
+        return decision_of(site.dist, self.given[site.address])
+
+
+@dataclass
+class Tentative:
+    """Decides for steps that may be undone: what they drew left no decision to replay, so that is drawn again.
+
+    `missing` is what `inner` raised the first time, to be raised if the steps are kept after all.
+    """
+
+    inner: Handler
+    missing: MissingDecision | None = None
+
+    def decide(self, site: Site) -> Decision | Free:
+        try:
+            return self.inner.decide(site)
+        except MissingDecision as error:
+            if site.dist.structural:
+                raise
+            self.missing = self.missing or error
+            return Record(0).decide(site)
 
 
 @dataclass

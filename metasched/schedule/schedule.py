@@ -24,10 +24,12 @@ from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, items, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
-from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site
+from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site, Tentative
+from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.primitive import Declaration, Param, registry
-from metasched.schedule.sites import Asked, Open, SiteRecord, decision_of, require_support
+from metasched.schedule.rewrite.kept import require_kept
+from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LoopRV
 
 if TYPE_CHECKING:
@@ -139,22 +141,31 @@ class Schedule:
 
         The lines of `choose` stay in the trace, as which steps were tried depends on them.
         """
-        before, started = self.fork(self.handler), len(self._instructions)
+        before, tentative = self.fork(self.handler), Tentative(self.handler)
+        self.handler = tentative
         try:
             yield
         except ScheduleError:
-            chosen = [i for i in self._instructions[started:] if i.op == "choose"]
-            sites = {s.site.address: s for s in self._sites}
-            self._ctx.func, self._ctx.taken, self._ctx.free = before._ctx.func, before._ctx.taken, before._ctx.free
-            self._ctx.constraints[:] = before._ctx.constraints
-            self._env, self._facts = before._env, before._facts
-            self._instructions, self._sites = before._instructions, before._sites
-            for instruction in chosen:
-                assert instruction.address is not None
-                self._sites.append(replace(sites[instruction.address], line=len(self._instructions)))
-                self._instructions.append(instruction)
-                self._ctx.taken.update(instruction.outputs)
+            self._undo(before)
             raise
+        finally:
+            self.handler = before.handler
+        if tentative.missing is not None:
+            raise tentative.missing
+
+    def _undo(self, before: Schedule) -> None:
+        """Be as `before`, but for the lines of `choose` since."""
+        chosen = [i for i in self._instructions[len(before._instructions) :] if i.op == "choose"]
+        sites = {s.site.address: s for s in self._sites}
+        self._ctx.func, self._ctx.taken, self._ctx.free = before._ctx.func, before._ctx.taken, before._ctx.free
+        self._ctx.constraints[:] = before._ctx.constraints
+        self._env, self._facts = before._env, before._facts
+        self._instructions, self._sites = before._instructions, before._sites
+        for instruction in chosen:
+            assert instruction.address is not None
+            self._sites.append(replace(sites[instruction.address], line=len(self._instructions)))
+            self._instructions.append(instruction)
+            self._ctx.taken.update(instruction.outputs)
 
     def fork(self, handler: Handler) -> Schedule:
         """A copy as it is now, whose random variables `handler` decides: what happens to it leaves this one alone."""
@@ -278,6 +289,8 @@ class Schedule:
             return Ref(value)
         if kind in INTLIKE and isinstance(value, Int):
             return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
+        if kind is Kind.INDEX_MAP and callable(value):
+            return index_map_text(declaration.name, value)
         if is_literal_of(kind, value):
             return value  # type: ignore[no-any-return]
         raise wrong(declaration, param, value)
@@ -308,6 +321,7 @@ class Schedule:
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
         try:
             result = declaration.run(self._ctx, *values[0], **values[1])
+            require_kept(declaration.name, before.func, self._ctx.func)
             if declaration.random:
                 return self._sample(declaration, instruction, asked, result)
             return self._bind_results(declaration, instruction, result)
@@ -417,7 +431,7 @@ class Schedule:
         site = Site(address, declaration.name, dist)
         handler = self.handler
         if not isinstance(asked.decision, Open):
-            handler = Conditioned({address: decision_of(dist, asked.decision)}, handler)
+            handler = Conditioned({address: asked.decision}, handler)
         decision = handler.decide(site)
         if not isinstance(decision, Free):
             require_support(self._ctx, site, decision)

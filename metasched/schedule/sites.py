@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from metasched.errors import ScheduleError
 from metasched.ir.affine import free_vars
-from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.lang.instructions import Decision
 from metasched.schedule.context import Context
-from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import Free, Site, out_of_support
 from metasched.schedule.primitive import Declaration
 
@@ -36,7 +35,7 @@ class SiteRecord:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a call says besides the arguments: labels, and of a sampler a `name` or whole `address`, and a `decision`."""
+    """What a call says besides the arguments: labels; of a sampler, a `name` or whole `address`, and a `decision`."""
 
     name: str | None = None
     address: str | None = None
@@ -58,15 +57,6 @@ class Asked:
             if value is not None and not (isinstance(value, str) and value):
                 raise ScheduleError(declaration.name, f"{key}={value!r}", hint=f"`{key}` is a text that is not empty")
         return cls(name, address, kwargs.pop("decision", OPEN), tuple(labels))
-
-
-def decision_of(dist: Distribution, value: Any) -> Decision:
-    """A decision as Python says it: None inside a list is `_`, and a location is the name of a loop."""
-    if isinstance(value, list | tuple):
-        return tuple(HOLE if item is None else item for item in value)
-    if isinstance(value, str) and dist.structural and any(isinstance(o, Ref) for o in dist.options()):
-        return Ref(value)
-    return value  # type: ignore[no-any-return]
 
 
 def require_support(ctx: Context, site: Site, decision: Decision) -> None:

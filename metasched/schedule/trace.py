@@ -68,21 +68,25 @@ class Trace:
         Under REPAIR decisions are mended, missing ones are drawn with `seed`, and `Schedule.repairs` says where.
         `handler` replaces both for the random variables. Raises ScheduleError, naming the line.
         """
-        self._require_program(program, policy)
+        if policy is Policy.STRICT:
+            self.require_program(program)
         replay = Replay(self.decisions, policy, Record(seed))
         schedule = Schedule(program, handler=handler if handler is not None else replay)
+        self.run_on(schedule)
+        schedule.repairs = replay.repairs
+        return schedule
+
+    def run_on(self, schedule: Schedule) -> None:
+        """Run the instructions on a schedule, whose handler decides. Raises ScheduleError, naming the line."""
         for number, instruction in enumerate(self.instructions, start=2):
             try:
                 schedule.execute(instruction)
             except ScheduleError as error:
                 error.line = number
                 raise
-        schedule.repairs = replay.repairs
-        return schedule
 
-    def _require_program(self, program: Program, policy: Policy) -> None:
-        if policy is Policy.REPAIR:
-            return
+    def require_program(self, program: Program) -> None:
+        """Raise ScheduleError unless the trace was made for this very program."""
         if self.data.program != program.name or self.data.params != program.params:
             params = ", ".join(f"{k}={v}" for k, v in self.data.params)
             raise ScheduleError(

@@ -24,15 +24,25 @@ from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
 
 
+def everything(trace: str) -> bool:
+    """Any recorded trace."""
+    return True
+
+
 @dataclass(frozen=True)
 class Job:
-    """What to tune. `target` is the target's text; `trials` counts all records of the task, failures included."""
+    """What to tune. `target` is the target's text; `trials` counts all records of the task, failures included.
+
+    Of the records only those count whose trace `belongs`: a search in which decisions are given shares measurements
+    with one without, where the traces coincide.
+    """
 
     program: Program
     target: str
     threads: int
     trials: int
     seed: int = 0
+    belongs: Callable[[str], bool] = everything
 
     @property
     def key(self) -> TaskKey:
@@ -84,6 +94,12 @@ class TuningReport:
         return "\n".join(lines)
 
 
+def best_of(records: Sequence[Record]) -> Record | None:
+    """The fastest; a median that racing did not cut short goes first."""
+    valid = [record for record in records if record.seconds is not None]
+    return min(valid, key=lambda record: (record.raced, record.seconds), default=None)
+
+
 def batch_size(start: int) -> int:
     """How many candidates are proposed at once after `start` records: more of them as there is more to learn from."""
     if start == 0:
@@ -118,7 +134,9 @@ class _Run:
         self.progress = progress
         self.phases = Phases()
         self.started = time.perf_counter()
-        self.records = sorted(database.records(self.key), key=lambda record: record.trial)
+        recorded = sorted(database.records(self.key), key=lambda record: record.trial)
+        self.records = [record for record in recorded if job.belongs(record.trace)]
+        self.others = len(recorded) - len(self.records)
         self.failures = Counter(record.failure for record in self.records if record.failure is not None)
         self.rejected: Counter[str] = Counter()
         self.seconds = {record.trace: record.seconds for record in self.records}
@@ -143,7 +161,7 @@ class _Run:
 
     def report(self) -> TuningReport:
         return TuningReport(
-            best=self.database.best(self.key),
+            best=best_of(self.records),
             records=len(self.records),
             measured=self.measured,
             failures=dict(self.failures.most_common()),
@@ -225,7 +243,7 @@ class _Run:
             phases=measurement.phases,
             timestamp=time.time(),
             seed=self.job.seed,
-            trial=len(self.records),
+            trial=len(self.records) + self.others,
         )
         self.database.add(record)
         self.records.append(record)

@@ -22,6 +22,7 @@ from metasched.ir.program import Program
 from metasched.lang.instructions import Decision
 from metasched.schedule.context import Constraint
 from metasched.schedule.distributions.base import NumericDistribution, Rows
+from metasched.schedule.handlers import Free
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.sites import SiteRecord
 from metasched.schedule.trace import Trace
@@ -48,8 +49,8 @@ class Variable:
 class Sketch:
     """A parametric program.
 
-    `func` has the columns as free variables; `trace` has their decisions open; rows that break a constraint are not
-    in the space. A population is int64 of shape (rows, len(columns)).
+    `func` has the columns as free variables; `trace` has their decisions open, and decides the others; rows that break
+    a constraint are not in the space. A population is int64 of shape (rows, len(columns)).
     """
 
     program: Program
@@ -66,7 +67,7 @@ class Sketch:
         variables: list[Variable] = []
         first = 0
         for record in schedule.sites:
-            if not record.site.dist.structural and record.site.address in kept:
+            if isinstance(record.decision, Free) and record.site.address in kept:
                 variables.append(_variable(record, first))
                 first += len(variables[-1].columns)
         return cls(schedule.program, schedule.func, trace, tuple(variables), tuple(schedule.context.constraints))
@@ -82,7 +83,7 @@ class Sketch:
 
     @property
     def structure(self) -> dict[str, Decision]:
-        """The structural decisions, by address."""
+        """The decisions that all its candidates share, by address: the structural ones, and numbers that are given."""
         return self.trace.decisions
 
     @cached_property

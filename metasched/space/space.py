@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from metasched.errors import NondeterministicModule
+from metasched.errors import NondeterministicModule, ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FREE, PURE_HINT, Forced, Free, Handler, Policy, Record, Site
+from metasched.schedule.handlers import FREE, PURE_HINT, Conditioned, Forced, Free, Handler, Policy, Record, Site
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
-from metasched.space.generate import Outcome, SpaceSource, explain
+from metasched.space.generate import Generator, Outcome, SpaceSource, explain
 from metasched.space.sketch import Sketch
+from metasched.space.traced import FromTrace, agrees
 
 Prefix = dict[str, Decision]
 LOCATION = "sample_compute_location"
@@ -91,16 +93,28 @@ class Space:
     the order of the options, by running the module again under a forced prefix of choices. Beyond `max_sketches`
     they are sampled from the prior instead, `complete` is false, and `explain` names the `choose` that multiplies.
 
+    `given` decides random variables, by address. Of a trace, the places of blocks that it leaves open are enumerated
+    like choices, and those that its later steps do not allow are left out.
+
     Raises NondeterministicModule when a module takes other steps under the same choices.
     """
 
     def __init__(
-        self, program: Program, source: SpaceSource, *, max_sketches: int = DEFAULT_MAX_SKETCHES, seed: int = 0
+        self,
+        program: Program,
+        source: SpaceSource,
+        *,
+        max_sketches: int = DEFAULT_MAX_SKETCHES,
+        seed: int = 0,
+        given: Mapping[str, object] | None = None,
     ) -> None:
         self.program = program
         self.source = source
         self.max_sketches = max_sketches
         self.seed = seed
+        self.given: Mapping[str, object] = dict(given or {})
+        self._addresses: set[str] = set()
+        self._illegal: list[ScheduleError] = []
         self._found: list[_Run] = []
         self._stack: list[_Branch] = [_Branch({}, ())]
         self._variants: dict[tuple[int, int], list[Sketch]] = {}
@@ -132,18 +146,72 @@ class Space:
         while self._next():
             pass
 
+    # --- what is given
+
+    def conditioned(self, given: Mapping[str, object]) -> Space:
+        """The same space with more decisions given."""
+        merged = {**self.given, **given}
+        return Space(self.program, self.source, max_sketches=self.max_sketches, seed=self.seed, given=merged)
+
+    def resized(self, max_sketches: int) -> Space:
+        """The same space, sampled beyond so many sketches."""
+        if max_sketches == self.max_sketches:
+            return self
+        return Space(self.program, self.source, max_sketches=max_sketches, seed=self.seed, given=self.given)
+
+    def unmet(self) -> list[str]:
+        """Addresses that are given and that no sketch has; enumerates until all are met."""
+        while not self._addresses.issuperset(self.given) and self._next():
+            pass
+        return [address for address in self.given if address not in self._addresses]
+
+    def addresses(self) -> frozenset[str]:
+        """Those of the random variables that were met so far."""
+        return frozenset(self._addresses)
+
+    def holds(self, trace: Trace) -> bool:
+        """Whether a trace contradicts nothing that is given; of a space that is a trace, whether it fills its holes."""
+        if isinstance(self.source, FromTrace) and not self.source.holds(trace):
+            return False
+        return agrees(trace, self.given)
+
     def _next(self) -> bool:
         """Enumerate one more sketch."""
         if not self._stack or len(self._found) >= self.max_sketches:
             return False
         if len(self._found) + len(self._stack) > self.max_sketches:
             return self._sample()
-        branch = self._stack.pop()
-        run = self._run(Forced(branch.prefix, _LeaveFree()))
-        self._require_same(branch, run)
-        self._found.append(run)
-        self._stack.extend(_branches(run, len(branch.prefix)))
-        return True
+        while self._stack:
+            if self._take(self._stack.pop()):
+                return True
+        if not self._found and self._illegal:
+            raise self._illegal[0]
+        return False
+
+    def _take(self, branch: _Branch) -> bool:
+        """Run the module under a branch's choices; whether that gave a sketch."""
+        handler = Forced(branch.prefix, _LeaveFree())
+        run = self._legal(handler)
+        if run is not None:
+            self._require_same(branch, run)
+            self._found.append(run)
+        steps = run.instructions if run is not None else ()
+        self._stack.extend(_branches([m for m in handler.met if self._splits(m[0])], steps, len(branch.prefix)))
+        return run is not None
+
+    def _splits(self, site: Site) -> bool:
+        """Whether each option of a structural variable is a sketch, and not a variant of one."""
+        return site.op != LOCATION or isinstance(self.source, FromTrace)
+
+    def _legal(self, handler: Forced | _Drawn) -> _Run | None:
+        """A run; None where a trace's own steps do not go together with the places tried for its holes."""
+        try:
+            return self._run(handler)
+        except ScheduleError as error:
+            if not isinstance(self.source, FromTrace) or not handler.met:
+                raise
+            self._illegal.append(error)
+            return None
 
     def _require_same(self, branch: _Branch, run: _Run) -> None:
         met = {site.address for site, _ in run.met}
@@ -165,15 +233,16 @@ class Space:
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
             handler = _Drawn({}, Record(self.seed + 1 + len(self._found) * 16 + attempt))
-            run = self._run(handler)
-            if run.sketch.trace not in known:
+            run = self._legal(handler)
+            if run is not None and run.sketch.trace not in known:
                 self._found.append(run)
                 return True
         return False
 
     def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
-        schedule = Schedule(self.program, handler=handler)
+        schedule = Schedule(self.program, handler=Conditioned(self.given, handler))
         outcomes = self.source.run(schedule)
+        self._addresses.update(record.site.address for record in schedule.sites)
         return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)
 
     # --- variants
@@ -185,7 +254,7 @@ class Space:
         """
         sketch = self[n]
         run = self._found[n]
-        places = [(site, taken) for site, taken in run.met if site.op == LOCATION]
+        places = [(site, taken) for site, taken in run.met if not self._splits(site)]
         if not places:
             return (sketch,)
         cached = self._variants.setdefault((n, limit), [sketch])
@@ -219,15 +288,17 @@ class Space:
         count = len(self._found)
         of_more = "" if self.complete else ", of more"
         lines = [f"{self.program.key}: {count} sketch{'' if count == 1 else 'es'}{of_more}"]
-        lines.append(explain([run.outcomes for run in self._found]))
+        rules = self.source.rules if isinstance(self.source, Generator) else ()
+        lines.append(explain([run.outcomes for run in self._found], rules))
         lines.extend(self._multiplier())
+        lines.extend(self._conditions())
         return "\n".join(line for line in lines if line)
 
     def _multiplier(self) -> list[str]:
         options: dict[str, int] = {}
         for run in self._found:
             for site, _ in run.met:
-                if site.op != LOCATION:
+                if self._splits(site):
                     options[site.address] = max(options.get(site.address, 0), len(site.dist.options()))
         lines = [f'choice "{address}": {count} options' for address, count in options.items() if count > 1]
         if self._stack and options:
@@ -236,6 +307,13 @@ class Space:
                 f'the sketches were sampled, as there are more than {self.max_sketches}; "{widest}" multiplies most'
             )
         return lines
+
+    def _conditions(self) -> list[str]:
+        lines = [f'"{address}" is given: {decision!r}' for address, decision in self.given.items()]
+        if isinstance(self.source, FromTrace):
+            lines = [f"{len(self.given)} decisions are given, and {len(self._addresses - self.given.keys())} open"]
+        counts = Counter(error.reason for error in self._illegal)
+        return lines + [f"left out {count} times: {reason}" for reason, count in counts.items()]
 
     def show(self) -> None:
         """Print every sketch."""
@@ -257,14 +335,13 @@ class Space:
         return trace.mutate(rng, self.program)
 
 
-def _branches(run: _Run, decided: int) -> list[_Branch]:
-    """What differs first at a `choose` beyond those already decided; the next in the order of the options last."""
+def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ...], decided: int) -> list[_Branch]:
+    """What differs first at a choice beyond those already decided; the next in the order of the options last."""
     out: list[_Branch] = []
-    chooses = [(site, taken) for site, taken in run.met if site.op != LOCATION]
-    lines = {i.address: n for n, i in enumerate(run.instructions) if i.address is not None}
-    for position in range(decided, len(chooses)):
-        head = {site.address: taken for site, taken in chooses[:position]}
-        site, taken = chooses[position]
-        steps = run.instructions[: lines[site.address]]
-        out.extend(_Branch({**head, site.address: o}, steps) for o in reversed(site.dist.options()) if o != taken)
+    lines = {i.address: n for n, i in enumerate(steps) if i.address is not None}
+    for position in range(decided, len(met)):
+        head = {site.address: taken for site, taken in met[:position]}
+        site, taken = met[position]
+        before = steps[: lines.get(site.address, 0)]
+        out.extend(_Branch({**head, site.address: o}, before) for o in reversed(site.dist.options()) if o != taken)
     return out

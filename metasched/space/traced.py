@@ -1,0 +1,69 @@
+"""A trace with holes as a space: what it decides is fixed, and what it leaves open is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from metasched.errors import ScheduleError
+from metasched.lang import print_instruction
+from metasched.lang.instructions import HOLE, Instruction, Ref
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Trace
+from metasched.space.generate import Outcome
+
+
+@dataclass(frozen=True)
+class FromTrace:
+    """The instructions of a trace, as a module.
+
+    A `choose` must be decided: a trace holds the steps of one of its options only. Raises ScheduleError else, with the
+    line.
+    """
+
+    trace: Trace
+
+    def __post_init__(self) -> None:
+        for number, line in enumerate(self.trace.instructions, start=2):
+            if line.op == "choose" and line.decision is None:
+                error = ScheduleError(
+                    "choose",
+                    f"line {number} of the trace leaves a choice open: {print_instruction(line)}",
+                    hint="a trace holds the steps of one option only; to search the others as well, fix the rest of "
+                    "the space that it came from: ms.condition(space, {address: decision})",
+                )
+                error.line = number
+                raise error
+
+    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+        self.trace.require_program(schedule.program)
+        self.trace.run_on(schedule)
+        return ()
+
+    @cached_property
+    def _holes(self) -> frozenset[str | None]:
+        return frozenset(line.address for line in self.trace.instructions if line.random and line.decision is None)
+
+    @cached_property
+    def _pattern(self) -> tuple[Instruction, ...]:
+        return self.trace.simplified().canonical().instructions
+
+    def holds(self, trace: Trace) -> bool:
+        """Whether another trace is this one with its holes filled."""
+        met = {address: None for address in trace.decisions if address in self._holes}
+        return trace.with_decisions(met).simplified().canonical().instructions == self._pattern
+
+
+def agrees(trace: Trace, given: Mapping[str, object]) -> bool:
+    """Whether a trace decides nothing otherwise."""
+    taken = trace.decisions
+    return all(address not in taken or _plain(taken[address]) == _plain(d) for address, d in given.items())
+
+
+def _plain(decision: object) -> object:
+    if isinstance(decision, Ref):
+        return decision.name
+    if isinstance(decision, list | tuple):
+        return tuple(None if item == HOLE else item for item in decision)
+    return decision
