@@ -1,0 +1,185 @@
+"""Tile sizes whose inner part is a multiple of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.ir.affine import as_int, const, simplify
+from metasched.ir.nodes import Binary, BinOp, Expr
+from metasched.ir.printer import print_expr
+from metasched.lang.instructions import HOLE, Decision
+from metasched.schedule.distributions.base import Rows
+from metasched.schedule.distributions.tile import Tile
+
+_ANY = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class PartitionedTile:
+    """Inner factors of an extent, as of `Tile`, in two partitions: the product of those from `partition` on (the
+    outermost factor has number 0) is a multiple of `multiple`.
+
+    Support: divided by their shares of `multiple`, the factors are a tile of `ceildiv(extent, multiple)`. A factor's
+    share is what it has in common with what the factors inside it have left of `multiple`.
+
+    Prior: that tile from the prior of `Tile`, and each prime factor of `multiple` in one of the inner partition's
+    factors, uniformly. (TVM's `SamplePartitionedTile`, where all factors divide the extent.)
+    """
+
+    extent: Expr
+    parts: int
+    partition: int
+    multiple: int
+
+    @property
+    def structural(self) -> bool:
+        return False
+
+    @property
+    def width(self) -> int:
+        return self.parts - 1
+
+    def _extent(self) -> int:
+        value = as_int(self.extent)
+        assert value is not None, "a concrete draw needs a concrete extent"
+        return value
+
+    @property
+    def _rest(self) -> Tile:
+        """The tile that is left of the factors without their shares."""
+        return Tile(simplify(Binary(BinOp.CEILDIV, self.extent, const(self.multiple))), self.parts, _ANY)
+
+    @property
+    def _inner(self) -> range:
+        """The columns of the inner partition, innermost first."""
+        return range(self.width - 1, self.partition - 2, -1)
+
+    def sample(self, rng: np.random.Generator) -> Decision:
+        return self.decode(self.sample_rows(rng, np.array([self._extent()]))[0])
+
+    def contains(self, decision: Decision) -> bool:
+        rest = self._without_shares(decision)
+        return rest is not None and self._rest.contains(rest)
+
+    def conditions(self, decision: Decision) -> Sequence[Expr | bool]:
+        rest = self._without_shares(decision)
+        return (False,) if rest is None else self._rest.conditions(rest)
+
+    def _without_shares(self, decision: Decision) -> Decision | None:
+        """The factors less their shares of `multiple`; None for what is no such tile."""
+        if not (isinstance(decision, tuple) and len(decision) == self.parts and decision[0] == HOLE):
+            return None
+        if not all(isinstance(f, int) and not isinstance(f, bool) and f >= 1 for f in decision[1:]):
+            return None
+        row = np.array([self.encode(decision)], dtype=np.int64)
+        shares, missing = self._shares(row)
+        return None if missing[0] != 1 else self.decode((row // shares)[0])
+
+    def _shares(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Which factor of `multiple` each factor holds, and what of it none does."""
+        shares = np.ones_like(rows)
+        left = np.full(len(rows), self.multiple, dtype=np.int64)
+        for column in self._inner:
+            shares[:, column] = np.gcd(rows[:, column], left)
+            left //= shares[:, column]
+        return shares, left
+
+    def repair(self, decision: Decision) -> Decision:
+        given = [f for f in decision[1:] if isinstance(f, int)] if isinstance(decision, tuple) else []
+        row = np.array([([1] * self.width + given)[len(given) :]], dtype=np.int64)
+        return self.decode(self.repair_rows(row, np.array([self._extent()]))[0])
+
+    def _mended(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The factors less their shares, and shares that make up all of `multiple`."""
+        rows = np.maximum(rows, 1)
+        shares, left = self._shares(rows)
+        rest = rows // shares
+        shares[:, self._inner[-1]] *= left
+        return rest, shares
+
+    def neighbours(self, decision: Decision) -> Sequence[Decision]:
+        factors = self.encode(decision)
+        found: dict[Decision, None] = {}
+        for column in range(self.width):
+            for changed in (factors[column] - 1, factors[column] + 1, factors[column] * 2, factors[column] // 2):
+                candidate: Decision = (HOLE, *factors[:column], changed, *factors[column + 1 :])
+                if self.contains(candidate):
+                    found[candidate] = None
+        return tuple(found)
+
+    def options(self) -> Sequence[Decision]:
+        raise TypeError("a tile has no list of options; it is numeric")
+
+    def support(self) -> str:
+        inner = self.parts - self.partition
+        what = "the innermost" if inner == 1 else f"the product of the innermost {inner}"
+        return f"{self.width} inner factors of {print_expr(self.extent)}, {what} a multiple of {self.multiple}"
+
+    def outputs(self, decision: Decision) -> tuple[Any, ...]:
+        return self.free_outputs([const(f) for f in self.encode(decision)])
+
+    def encode(self, decision: Decision) -> tuple[int, ...]:
+        assert isinstance(decision, tuple)
+        return tuple(int(f) for f in decision[1:])  # type: ignore[arg-type]
+
+    def decode(self, row: Sequence[int]) -> Decision:
+        return (HOLE, *(int(f) for f in row))
+
+    def free_outputs(self, columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        inner: Expr = const(1)
+        for column in columns:
+            inner = inner * column
+        return (simplify(Binary(BinOp.CEILDIV, self.extent, inner)), *columns)
+
+    def column_names(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        return tuple(outputs[1:])
+
+    # --- populations -----------------------------------------------------------------------------------------
+
+    def _extents(self, extents: Rows) -> Rows:
+        return np.asarray(-(-extents.astype(np.int64) // self.multiple), dtype=np.int64)
+
+    def _draw_shares(self, rng: np.random.Generator, count: int) -> Rows:
+        shares = np.ones((count, self.width), dtype=np.int64)
+        columns = np.array(self._inner)
+        for prime in _primes(self.multiple):
+            shares[np.arange(count), columns[rng.integers(len(columns), size=count)]] *= prime
+        return shares
+
+    def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
+        rest = self._rest.sample_rows(rng, self._extents(extents))
+        return self.repair_rows(rest * self._draw_shares(rng, len(extents)), extents)
+
+    def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
+        """Shares are told from the products, so that factors that were made smaller may hold others: once more then."""
+        left = self._extents(extents)
+        while True:
+            rest, shares = self._mended(rows)
+            repaired = np.asarray(self._rest.repair_rows(rest, left) * shares, dtype=np.int64)
+            if (repaired == rows).all():
+                return repaired
+            rows = repaired
+
+    def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows:
+        """Half of the rows change the tile that is left as `Tile` does, the others take new shares of `multiple`."""
+        rest, shares = self._mended(rows)
+        moved = rng.random(len(rows)) < 0.5
+        changed = self._rest.mutate_rows(rng, rest, self._extents(extents))
+        rest = np.where(moved[:, None], rest, changed)
+        shares = np.where(moved[:, None], self._draw_shares(rng, len(rows)), shares)
+        return self.repair_rows(rest * shares, extents)
+
+
+def _primes(value: int) -> tuple[int, ...]:
+    """Prime factors of a positive integer, ascending."""
+    out, divisor = [], 2
+    while value > 1:
+        while value % divisor == 0:
+            out.append(divisor)
+            value //= divisor
+        divisor += 1
+    return tuple(out)

@@ -1,0 +1,42 @@
+"""sample_partitioned_tile: sizes of a loop's tiles, the inner ones a multiple of something."""
+
+from __future__ import annotations
+
+from metasched.errors import ScheduleError
+from metasched.schedule.context import Context
+from metasched.schedule.distributions.partitioned_tile import PartitionedTile
+from metasched.schedule.kinds import LoopName, Number
+from metasched.schedule.primitive import sampler
+
+OP = "sample_partitioned_tile"
+
+
+@sampler
+def sample_partitioned_tile(
+    ctx: Context, loop: LoopName, parts: Number, partition: Number, innerpart_factor: Number
+) -> PartitionedTile:
+    """Tile sizes of a loop in two partitions, the inner one's product a multiple of a number.
+
+    As sample_tile, `parts` integers, outermost first, to split the loop by; the outermost follows from the extent. For
+    what works on a fixed number of elements at once: vectors of 16, an intrinsic's 4 terms.
+
+    Args:
+        loop: the loop to tile.
+        parts: how many sizes, at least 2.
+        partition: how many of them are in the outer partition, at least 1; the others are in the inner one.
+        innerpart_factor: what the product of the inner partition is a multiple of.
+    """
+    if parts < 2:
+        raise ScheduleError(OP, f"parts is {parts}; a tile has at least two parts", (loop,), "take sizes for two loops")
+    if not 1 <= partition < parts:
+        raise ScheduleError(
+            OP,
+            f"partition is {partition}; both partitions of {parts} parts have at least one",
+            (loop,),
+            f"give a number from 1 to {parts - 1}",
+        )
+    if innerpart_factor < 1:
+        raise ScheduleError(
+            OP, f"innerpart_factor is {innerpart_factor}; it is at least 1", (loop,), "give the size of a vector, say"
+        )
+    return PartitionedTile(ctx.loop(OP, loop).extent, parts, partition, innerpart_factor)
