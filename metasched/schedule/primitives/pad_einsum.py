@@ -1,0 +1,256 @@
+"""pad_einsum: a sum of products over a domain that tiles fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ONE, free_vars, prove, simplify
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    IterKind,
+    IterVar,
+    Load,
+    Reducer,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    UnOp,
+    Var,
+)
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, IntExpr
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import own_nest
+from metasched.schedule.rewrite.nest import copy_block, index_names, nest
+from metasched.schedule.rewrite.parts import identity, replace_buffers
+from metasched.schedule.rewrite.staging import insert_around
+
+OP = "pad_einsum"
+
+
+@primitive
+def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> tuple[BlockName, ...]:
+    """Extend the domain of a matmul-like reduction to multiples, so that tiles and intrinsics fit it.
+
+    What the block reads comes from padded copies `BLOCK.BUFFER.pad`, which hold what the reduction leaves unchanged
+    where there is no data; where elements are padded it writes a larger buffer, and `BLOCK.BUFFER.unpad` copies what is
+    wanted. Returns these blocks, copies first. A variable whose number is 1 stays; with any other, copies are made even
+    where its extent is a multiple already.
+
+    Args:
+        block: the reduction.
+        padding: for each of its iteration variables in order, what its extent becomes a multiple of.
+
+    Requires:
+        The block's loops are as they were at the beginning. It reduces a product of reads, or for a maximum or minimum
+        one read, at bare variables where these are padded. With a padded variable of the reduction, every factor is
+        read at it: nothing is multiplied by padding but padding.
+
+    Rewrite:
+        for i, k in grid(7, 9):                      for i_.., k_.. in grid(8, 12):
+            sum: C[i] += A[i, k] * X[k]       ->         sum.A.pad: A_pad[i, k] = A[i, k] if i < 7 and k < 9 else 0
+                                                     for k_.. in 12:
+                                                         sum.X.pad: X_pad[k] = X[k] if k < 9 else 0
+                                                     for i, k in grid(8, 12):
+                                                         sum: C_pad[i] += A_pad[i, k] * X_pad[k]
+                                                     for i_.. in 7:
+                                                         sum.C.unpad: C[i] = C_pad[i]
+    """
+    target = ctx.block(OP, block)
+    loops = own_nest(ctx, OP, target)
+    _require_reduction(target)
+    if len(padding) != len(target.iters):
+        names = ", ".join(f"`{it.name}`" for it in target.iters)
+        raise ScheduleError(
+            OP,
+            f"block `{block}` has {len(target.iters)} iteration variables, and {len(padding)} numbers are given",
+            (block,),
+            f"give one for each of {names}; 1 leaves it as it is",
+        )
+    for n in padding:
+        ctx.require(n >= 1, ScheduleError(OP, "a padding is less than 1", (block,), "1 leaves a variable as it is"))
+    padded = _Padded(ctx, target, padding)
+    padded.require_einsum()
+    return padded.rewrite(loops)
+
+
+def _require_reduction(block: Block) -> None:
+    if block.reducer is None or block.init is None or block.index is not None:
+        what = (
+            "is not a reduction"
+            if block.reducer is None
+            else "finds a position"
+            if block.index is not None
+            else "has its initialisation in a block already"
+        )
+        raise ScheduleError(OP, f"block `{block.name}` {what}", (block.name,), "pad reductions that have an `init`")
+
+
+@dataclass(frozen=True)
+class _Padded:
+    """A reduction and what its extents become multiples of."""
+
+    ctx: Context
+    block: Block
+    padding: tuple[Expr, ...]
+
+    @cached_property
+    def extents(self) -> Mapping[str, Expr]:
+        """The new extents of the variables that are padded."""
+        return {
+            it.name: simplify(Binary(BinOp.CEILDIV, it.extent, n) * n)
+            for it, n in zip(self.block.iters, self.padding, strict=True)
+            if simplify(n) != ONE
+        }
+
+    @cached_property
+    def loads(self) -> list[Load]:
+        return list(dict.fromkeys(query.loads(self.block.store.value)))
+
+    # --- preconditions
+
+    def require_einsum(self) -> None:
+        """Raise unless padding changes nothing."""
+        factors = _factors(self.block.store.value, self.block.reducer)
+        if factors is None:
+            raise ScheduleError(
+                OP,
+                f"block `{self.block.name}` does not reduce a product of reads",
+                (self.block.name,),
+                "only sums and products of products, and maxima and minima of reads can be padded",
+            )
+        reduced = [it.name for it in self.block.iters if it.kind is IterKind.REDUCE and it.name in self.extents]
+        for load in factors:
+            self._require_bare(load)
+            missing = [name for name in reduced if name not in _used(load)]
+            if missing:
+                raise ScheduleError(
+                    OP,
+                    f"`{load.buffer}` is not read at `{missing[0]}`, so that its values would be multiplied by padding",
+                    (self.block.name,),
+                    f"leave `{missing[0]}` as it is with a padding of 1",
+                )
+
+    def _require_bare(self, load: Load) -> None:
+        seen: set[str] = set()
+        for index in load.indices:
+            mixed = free_vars(index) & self.extents.keys()
+            if (mixed and not isinstance(index, Var)) or mixed & seen:
+                raise ScheduleError(
+                    OP,
+                    f"block `{self.block.name}` reads `{load.buffer}` at `{min(mixed)}` and more than that",
+                    (self.block.name,),
+                    f"reindex `{load.buffer}` first",
+                )
+            seen |= mixed
+
+    # --- rewriting
+
+    def rewrite(self, loops: tuple[For, ...]) -> tuple[str, ...]:
+        """Put the copies around the block, and the block over the new domain; names of the copies."""
+        ctx, old = self.ctx, self.block
+        copies = {load: self._copy(load) for load in self.loads if _used(load) & self.extents.keys()}
+        places = {load: Load(target.name, load.indices, load.type) for load, (_, target) in copies.items()}
+        shown = [i.name for i in old.store.indices if isinstance(i, Var)]
+        result = self._result() if any(name in self.extents for name in shown) else None
+        store = Store(
+            old.store.buffer if result is None else result.name, old.store.indices, _read_at(old.store.value, places)
+        )
+        iters = tuple(replace(it, extent=self.extents.get(it.name, it.extent)) for it in old.iters)
+        extent_of = {b.name: it.extent for it, b in zip(iters, old.bindings, strict=True) if isinstance(b, Var)}
+        body: Stmt = replace(old, iters=iters, store=store)
+        for loop in reversed(loops):
+            body = replace(loop, extent=extent_of[loop.var], body=body)
+        ctx.func = query.replace_stmt(ctx.func, loops[0] if loops else old, body)
+        for copy, target in copies.values():
+            ctx.func = replace_buffers(ctx.func, add=target)
+            insert_around(ctx, old.name, before=nest(ctx, copy, {}))
+        names = [copy.name for copy, _ in copies.values()]
+        if result is not None:
+            ctx.func = replace_buffers(ctx.func, add=result)
+            names.append(self._cut(result))
+        return tuple(names)
+
+    def _copy(self, load: Load) -> tuple[Block, Buffer]:
+        """A padded copy of a buffer; its bindings are placeholders, for `nest`."""
+        ctx, names = self.ctx, index_names(load.indices)
+        whole = ctx.func.buffer(load.buffer)
+        domain = {it.name: it.extent for it in self.block.iters}
+        shape, inside = list(whole.shape), []
+        for d, index in enumerate(load.indices):
+            if isinstance(index, Var) and index.name in self.extents:
+                shape[d] = self.extents[index.name]
+                inside.append(Binary(BinOp.LT, Var(names[d]), domain[index.name]))
+        target = Buffer(ctx.fresh(f"{load.buffer}_pad"), tuple(shape), whole.dtype)
+        at = tuple(Var(name) for name in names)
+        iters = tuple(IterVar(n, extent, IterKind.SPATIAL) for n, extent in zip(names, shape, strict=True))
+        value: Expr = Load(load.buffer, at, load.type)
+        ranges = {it.name: it.extent for it in iters}
+        open_ = [cond for cond in inside if prove(cond, ranges) is not True]
+        if open_:
+            cond: Expr = open_[0]
+            for other in open_[1:]:
+                cond = Binary(BinOp.AND, cond, other)
+            assert self.block.reducer is not None
+            value = Select(cond, value, identity(self.block.reducer, load.type))
+        name = ctx.fresh(f"{self.block.name}.{load.buffer}.pad")
+        return Block(name, iters, at, (), Store(target.name, at, value)), target
+
+    def _result(self) -> Buffer:
+        """The larger buffer that the block writes."""
+        old = self.ctx.func.buffer(self.block.store.buffer)
+        shape = tuple(
+            self.extents.get(i.name, extent) if isinstance(i, Var) else extent
+            for i, extent in zip(self.block.store.indices, old.shape, strict=True)
+        )
+        return Buffer(self.ctx.fresh(f"{old.name}_pad"), shape, old.dtype)
+
+    def _cut(self, result: Buffer) -> str:
+        """The block that copies what is wanted of the result, put in place."""
+        ctx, old = self.ctx, self.ctx.func.buffer(self.block.store.buffer)
+        name = ctx.fresh(f"{self.block.name}.{old.name}.unpad")
+        source = Load(result.name, (), old.dtype)
+        copy = copy_block(name, source, old.name, index_names(self.block.store.indices), old.shape)
+        insert_around(ctx, self.block.name, after=nest(ctx, copy, {}))
+        return name
+
+
+def _used(load: Load) -> frozenset[str]:
+    """The variables that the indices of a read use."""
+    return frozenset[str]().union(*(free_vars(i) for i in load.indices))
+
+
+def _factors(e: Expr, reducer: Reducer | None) -> list[Load] | None:
+    """The reads that are multiplied; None where there is anything else than reads and numbers."""
+    if isinstance(e, Load):
+        return None if any(query.loads(i) for i in e.indices) else [e]
+    if reducer in (Reducer.MAX, Reducer.MIN):
+        return None
+    if isinstance(e, Cast):
+        return _factors(e.value, reducer)
+    if isinstance(e, Unary) and e.op is UnOp.NEG and reducer is Reducer.SUM:
+        return _factors(e.a, reducer)
+    if isinstance(e, Const):
+        return [] if reducer is Reducer.SUM and abs(e.value) < float("inf") else None
+    if isinstance(e, Binary) and e.op is BinOp.MUL:
+        a, b = _factors(e.a, reducer), _factors(e.b, reducer)
+        return None if a is None or b is None else a + b
+    return None
+
+
+def _read_at(e: Expr, places: Mapping[Load, Load]) -> Expr:
+    if isinstance(e, Load):
+        return places.get(e, e)
+    return e.map(lambda child: _read_at(child, places))
