@@ -35,7 +35,7 @@ _SCALARS: dict[DType, Any] = {
     DType.I32: ctypes.c_int32,
     DType.I64: ctypes.c_int64,
     DType.BOOL: ctypes.c_uint8,
-}
+}  # f16 and bf16 are types of storage: no scalar has them
 # The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
 # ten times quicker than `ndarray.ctypes.data`.
 _DATA = object.__basicsize__

@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-import numpy as np
-
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
@@ -58,10 +56,10 @@ def in_double(func: Func) -> Func:
 
 def _double(node: Node) -> Node:
     if isinstance(node, Const):
-        return Const(float(np.float32(node.value)), DType.F64) if node.type is DType.F32 else node
+        return Const(float(node.type.numpy.type(node.value)), DType.F64) if node.type.is_float else node
     node = node.map(_double)
     for name in ("type", "dtype"):
-        if name in getattr(node, "__dataclass_fields__", {}) and getattr(node, name) is DType.F32:
+        if name in getattr(node, "__dataclass_fields__", {}) and getattr(node, name).is_float:
             return replace(node, **{name: DType.F64})  # type: ignore[type-var]
     return node
 

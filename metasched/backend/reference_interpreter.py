@@ -88,8 +88,22 @@ def interpret(func: Func, state: State) -> None:
         _Interpreter(state).run(func.body, dict(state.scalars))
 
 
-def _convert(value: Value, dtype: DType) -> Value:
+def _convert(value: Value, source: DType, dtype: DType) -> Value:
+    """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
+    if source.is_float and dtype.is_integer:
+        return dtype.numpy.type(_whole(float(value), dtype))
+    if dtype.is_half and not source.is_half:
+        value = np.asarray(value).astype(np.float32)
     return np.asarray(value).astype(dtype.numpy)[()]
+
+
+def _whole(value: float, dtype: DType) -> int:
+    limits = np.iinfo(dtype.numpy)
+    if math.isnan(value):
+        return 0
+    if math.isinf(value):
+        return int(limits.max if value > 0 else limits.min)
+    return min(max(int(value), int(limits.min)), int(limits.max))
 
 
 class _Interpreter:
@@ -159,7 +173,7 @@ class _Interpreter:
         if isinstance(e, Select):
             return self.value(e.then if self.value(e.cond, env) else e.otherwise, env)
         if isinstance(e, Cast):
-            return _convert(self.value(e.value, env), e.type)
+            return _convert(self.value(e.value, env), e.value.dtype, e.type)
         if isinstance(e, Call):
             return self.call(e, env)
         raise TypeError(f"not an expression: {e!r}")
@@ -175,4 +189,4 @@ class _Interpreter:
         args = [self.value(a, env) for a in e.args]
         if e.type.is_float:
             args = [np.float64(a) for a in args]
-        return _convert(_FUNCTIONS[e.func](*args), e.type)
+        return np.asarray(_FUNCTIONS[e.func](*args)).astype(e.type.numpy)[()]

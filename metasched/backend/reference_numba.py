@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from metasched.backend.reference_conversions import conversions
 from metasched.backend.reference_interpreter import REDUCTION
 from metasched.backend.reference_state import ExecutionError, State, concrete_shape, initialisation
 from metasched.ir import query
@@ -93,10 +94,13 @@ def _run(func: Func, state: State, checks: Checks) -> bool:
     kernel, sites = _compile(func, checks)
     for flag in state.written.values():
         flag[...] = False
-    names = [b.name for b in func.buffers()]
+    arrays = {b.name: state.arrays[b.name].astype(b.dtype.compute.numpy, copy=False) for b in func.buffers()}
     flags = [b.name for b in func.outputs + func.temps]
-    args = [state.arrays[n] for n in names] + [state.written[n] for n in flags]
+    args = [*arrays.values(), *(state.written[n] for n in flags)]
     failed = kernel(*args, *(state.scalars[s.name] for s in func.scalars))
+    for buffer in func.outputs + func.temps:
+        if buffer.dtype.is_half:
+            state.arrays[buffer.name][...] = arrays[buffer.name]
     if failed and sites[failed - 1] == _INCOMPLETE:
         return False
     if failed:
@@ -109,7 +113,7 @@ def _compile(func: Func, checks: Checks) -> tuple[Callable[..., int], tuple[str,
     import numba
 
     writer = SourceWriter(func, checks)
-    namespace: dict[str, Any] = {"np": np, "math": math}
+    namespace: dict[str, Any] = {"np": np, "math": math, **conversions()}
     exec(compile(writer.source, f"<reference of {func.name}>", "exec"), namespace)
     return numba.njit(error_model="numpy", nogil=True)(namespace["kernel"]), tuple(writer.sites)
 
@@ -259,7 +263,7 @@ class SourceWriter:
         if isinstance(e, Select):
             return self._select(e, env)
         if isinstance(e, Cast):
-            return self._let(_cast(e.type, self._expr(e.value, env)))
+            return self._let(_cast(e.value.dtype, e.type, self._expr(e.value, env)))
         if isinstance(e, Call):
             return self._call(e, env)
         raise TypeError(f"not an expression: {e!r}")
@@ -331,15 +335,21 @@ def _literal(e: Const) -> str:
         return str(bool(e.value))
     if e.type.is_integer:
         return f"np.{e.type.numpy.name}({int(e.value)})"
-    value = float(e.value)
+    value = float(e.type.numpy.type(e.value))
     text = repr(value) if math.isfinite(value) else f"np.{'nan' if math.isnan(value) else 'inf'}"
-    return f"np.{e.type.numpy.name}({'-' if value == -math.inf else ''}{text})"
+    return f"np.{e.type.compute.numpy.name}({'-' if value == -math.inf else ''}{text})"
 
 
 def _typed(dtype: DType, text: str) -> str:
     """Numba widens narrow integers; IR arithmetic stays in its type and wraps."""
+    if dtype.is_half:
+        return f"to_{dtype}({text})"
     return text if dtype in (DType.F64, DType.I64, DType.BOOL) else f"np.{dtype.numpy.name}({text})"
 
 
-def _cast(dtype: DType, text: str) -> str:
-    return f"{text} != 0" if dtype.is_bool else f"np.{dtype.numpy.name}({text})"
+def _cast(source: DType, dtype: DType, text: str) -> str:
+    if dtype.is_bool:
+        return f"{text} != 0"
+    if dtype.is_half or (source.is_float and dtype.is_integer):
+        return f"to_{dtype}({text})"
+    return f"np.{dtype.numpy.name}({text})"

@@ -6,12 +6,21 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+
+_HALVES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
 class DType(Enum):
-    """An element type; the value is its name in the language."""
+    """An element type; the value is its name in the language.
 
+    `f16` (IEEE 754 binary16) and `bf16` (the upper half of an f32) are types of storage: values are read as f32,
+    computed in f32, and rounded to nearest, ties to even, where they are stored or cast.
+    """
+
+    F16 = "f16"
+    BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
     I8 = "i8"
@@ -26,7 +35,12 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self.value.startswith("f")
+        return self.is_half or self.value.startswith("f")
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is a type of storage only."""
+        return self is DType.F16 or self is DType.BF16
 
     @property
     def is_integer(self) -> bool:
@@ -37,17 +51,39 @@ class DType(Enum):
         return self is DType.BOOL
 
     @property
+    def compute(self) -> DType:
+        """What values of this type are computed in: f32 for f16 and bf16, the type itself for the others."""
+        return DType.F32 if self.is_half else self
+
+    @property
     def bits(self) -> int:
-        return 8 if self.is_bool else int(self.value[1:])
+        return 8 if self.is_bool else int(self.value.lstrip("bfiu"))
 
     @property
     def bytes(self) -> int:
         return self.bits // 8
 
+    @property
+    def significand(self) -> int:
+        """The digits of a float's significand, in bits: integers up to 2**significand are exact."""
+        return {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[self.value]
+
     @cached_property
     def numpy(self) -> np.dtype[Any]:
+        if self.value in _HALVES:
+            return np.dtype(_HALVES[self.value])
         name = {"f": "float", "i": "int", "u": "uint"}.get(self.value[0], "")
         return np.dtype(np.bool_ if self.is_bool else f"{name}{self.bits}")
+
+    @cached_property
+    def finfo(self) -> ml_dtypes.finfo:
+        """The limits of a float type."""
+        return ml_dtypes.finfo(self.numpy)
+
+    @staticmethod
+    def of(dtype: np.dtype[Any]) -> DType | None:
+        """The element type that NumPy calls `dtype`, if it is one of ours."""
+        return next((one for one in DType if one.numpy == dtype), None)
 
 
 INDEX = DType.I64

@@ -147,6 +147,9 @@ class _Elaborator:
     def _declare(self) -> None:
         definition = self._definition
         for argument in definition.arguments:
+            if argument.shape is None and self._element(argument.dtype).is_half:
+                message = f"the scalar `{argument.name}` is {self._element(argument.dtype)}, which is a type of storage"
+                self._report.error(argument.at, message, f"write `{argument.name}: f32`")
             if argument.shape is not None:
                 info = self._info(argument.name, argument.dtype, argument.shape, argument.at)
                 self._buffers[argument.name] = info

@@ -33,6 +33,9 @@ from metasched.lang.syntax import parse
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _ALIASES = {
     "float": "f32",
+    "half": "f16",
+    "float16": "f16",
+    "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
     "double": "f64",

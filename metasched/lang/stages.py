@@ -46,7 +46,10 @@ class StageBuilder:
         facts = Facts(known, dead=len(known) < len(extents) or self._disagreement)
         value = stage.value.operand if isinstance(stage.value, Reduce) else stage.value
         dtype = info.dtype if info.dtype is not None else DType.F32
-        built = self._values.build(value, dtype, facts)
+        if isinstance(stage.value, Reduce) and dtype.is_half and stage.value.reducer in (Reducer.SUM, Reducer.PROD):
+            self._rounds_each_step(stage.value, dtype)
+            return info, None
+        built = self._values.stored(value, dtype, facts)
         if isinstance(stage.value, Reduce) and dtype.is_bool:
             self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
             return info, None
@@ -73,6 +76,14 @@ class StageBuilder:
         if nested is not None:
             message = f"`{nested.reducer.value}[...]` is a stage's whole right-hand side, not a part of it"
             self._report.error(nested.at, message, self._two_stages(nested))
+
+    def _rounds_each_step(self, value: Reduce, dtype: DType) -> None:
+        name = value.reducer.value
+        operand = print_source(value.operand)
+        axes = ", ".join(axis.name for axis in value.axes)
+        message = f"`{name}` over {dtype} would round to {dtype} at every step"
+        hint = f"reduce in f32, `{name}[{axes}](f32({operand}))`, and round in a stage after it: `{dtype}(...)`"
+        self._report.error(value.at, message, hint)
 
     def _two_stages(self, nested: Reduce) -> str:
         stage = self._stage

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.functions import FUNCTIONS
@@ -125,14 +127,20 @@ class Values:
 
     # --- expressions -----------------------------------------------------------------------------------
 
+    def stored(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
+        """`e` as a value to be stored in a buffer of dtype `want`, where `facts` hold."""
+        built = self.build(e, want, facts)
+        return None if built is None else _rounded(built, want)
+
     def build(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
-        """`e` as an expression of dtype `want`, where `facts` hold."""
+        """`e` as an expression of dtype `want`, where `facts` hold; of f32 where that is what `want` computes in."""
         if self._scope.sizes.is_literal(e, self._scope.axes):
             value = self._scope.sizes.value(e)
             return None if value is None else self._constant(value, want, e)
         built = self._build(e, want, facts)
-        if built is not None and built.dtype is not want:
-            self._mismatch(e, built.dtype, want)
+        got = self.dtype(e)
+        if built is not None and got is not None and got is not want:
+            self._mismatch(e, got, want)
             return None
         return built
 
@@ -156,7 +164,7 @@ class Values:
                                f" where {want} is needed", hint)  # fmt: skip
             return None
         if want.is_float:
-            return Const(float(value), want)
+            return Const(float(value), want.compute)
         if isinstance(value, float):
             hint = "indices and sizes are whole numbers" if want is INDEX else "cast the other side: `f32(...)`"
             self._report.error(e.at, f"`{text}` is not a whole number where {want} is needed", hint)
@@ -286,7 +294,7 @@ class Values:
             return None
         if function is None:
             return Binary(_EXTREMA[e.func], good[0], good[1])
-        return Call(e.func, good, dtype)
+        return Call(e.func, good, dtype.compute)
 
     def _unknown_function(self, e: Apply) -> None:
         if e.func in {reducer.value for reducer in Reducer}:
@@ -308,12 +316,15 @@ class Values:
             if value is None:
                 return None
             if isinstance(value, bool) is dtype.is_bool and (dtype.is_float or isinstance(value, int)):
-                return self._constant(value, dtype, arg)
+                return self._constant(_nearest(value, dtype) if dtype.is_half else value, dtype, arg)
         source = self.dtype(arg) or self._natural(arg)
         inner = self.build(arg, source, facts)
         if inner is None:
             return None
-        return inner if source is dtype else Cast(inner, dtype)
+        if dtype.is_half:
+            # What is asked for by name is rounded at once.
+            return Cast(_rounded(inner, dtype), dtype.compute)
+        return _cast_to(inner, dtype)
 
     # --- reads -----------------------------------------------------------------------------------------
 
@@ -330,7 +341,7 @@ class Values:
             return None
         indices = [self._index(index, e, dim, info.shape[dim], facts) for dim, index in enumerate(e.indices)]
         good = tuple(index for index in indices if index is not None)
-        return Load(e.buffer, good, info.dtype) if len(good) == rank else None
+        return _cast_to(Load(e.buffer, good, info.dtype), info.dtype.compute) if len(good) == rank else None
 
     def _readable(self, e: Read) -> BufferInfo | None:
         scope = self._scope
@@ -396,6 +407,29 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     if dtype.value.startswith("u"):
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def _cast_to(e: Expr, dtype: DType) -> Expr:
+    return e if e.dtype is dtype else Cast(e, dtype)
+
+
+def _rounded(e: Expr, dtype: DType) -> Expr:
+    """`e` as `dtype`; f16 and bf16 are rounded to from f32, and what was read as one is one already."""
+    if not dtype.is_half:
+        return e
+    if isinstance(e, Cast) and e.value.dtype is dtype:
+        return e.value
+    if isinstance(e, Select):
+        return Select(e.cond, _rounded(e.then, dtype), _rounded(e.otherwise, dtype))
+    if isinstance(e, Const):
+        return Const(_nearest(float(e.value), dtype), dtype)
+    return Cast(_cast_to(e, dtype.compute), dtype)
+
+
+def _nearest(value: float, dtype: DType) -> float:
+    """The value of a float type nearest to a number: ties to even, infinity beyond the largest."""
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(np.float32(value)))
 
 
 def _folded(e: Expr, facts: Facts) -> Expr:

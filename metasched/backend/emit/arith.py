@@ -1,11 +1,13 @@
 """Arithmetic on values: one function per operation, the same for scalars and vectors.
 
 Floats are contracted (a multiply and an add may become a fused one) and nothing else. Integers wrap. `//` and `%`
-floor; division by zero gives zero, as in NumPy, and never a trap.
+floor; division by zero gives zero, as in NumPy, and never a trap. A float becomes an integer towards zero, and within
+the integer's range. An integer becomes a narrower one by wrapping.
 """
 
 from __future__ import annotations
 
+from metasched.backend.emit.halves import Halves
 from metasched.backend.emit.text import FunctionText
 from metasched.backend.emit.types import Value, constant, splat_text, suffix, type_text
 from metasched.errors import BuildError
@@ -19,11 +21,15 @@ _INTRINSICS = frozenset({"sqrt", "floor", "ceil"})
 
 
 class Arithmetic:
-    """Emits operations into a function; `declarations` collects the external functions they call."""
+    """Emits operations into a function; `declarations` collects the external functions they call.
 
-    def __init__(self, text: FunctionText, declarations: dict[str, str]) -> None:
+    f16 and bf16 are computed in f32, and the result of each operation is rounded to them.
+    """
+
+    def __init__(self, text: FunctionText, declarations: dict[str, str], *, native_f16: bool = False) -> None:
         self._text = text
         self._declarations = declarations
+        self._halves = Halves(text, native_f16=native_f16)
 
     # --- shapes ---
 
@@ -49,6 +55,9 @@ class Arithmetic:
 
     def binary(self, op: BinOp, a: Value, b: Value) -> Value:
         a, b = self.same_width(a, b)
+        if a.dtype.is_half:
+            wide = self.binary(op, self._halves.extend(a), self._halves.extend(b))
+            return self.cast(wide, wide.dtype if op.is_comparison else a.dtype)
         if op.is_comparison:
             return self._compare(op, a, b)
         if op.is_logical:
@@ -93,6 +102,8 @@ class Arithmetic:
         return self._result("xor", cond, constant(True, DType.BOOL, cond.width))
 
     def negate(self, a: Value) -> Value:
+        if a.dtype.is_half:
+            return self.cast(self.negate(self._halves.extend(a)), a.dtype)
         if a.dtype.is_float:
             return Value(self._text.pure(f"fneg {a.typed}"), a.dtype, a.width)
         return self._result("sub", constant(0, a.dtype, a.width), a)
@@ -148,14 +159,16 @@ class Arithmetic:
     def cast(self, a: Value, to: DType) -> Value:
         if a.dtype is to:
             return a
+        if a.dtype.is_half:
+            return self.cast(self._halves.extend(a), to)
+        if to.is_half:
+            return self._halves.round(self.cast(a, DType.F32), to)
         if to.is_bool:
             return self._compare(BinOp.NE, a, constant(0, a.dtype, a.width))
         if a.dtype.is_float and to.is_float:
             return self._convert("fpext" if to.bits > a.dtype.bits else "fptrunc", a, to)
         if a.dtype.is_float:
-            if to.bits < 32:  # by way of i32, as C compilers do, so that out-of-range values wrap alike
-                return self.cast(self._convert("fptosi", a, DType.I32), to)
-            return self._convert("fptosi", a, to)
+            return self._whole(a, to)
         if to.is_float:
             return self._convert("uitofp" if _unsigned(a.dtype) else "sitofp", a, to)
         if to.bits == a.dtype.bits and not a.dtype.is_bool:
@@ -163,6 +176,14 @@ class Arithmetic:
         if to.bits < a.dtype.bits:
             return self._convert("trunc", a, to)
         return self._convert("zext" if _unsigned(a.dtype) else "sext", a, to)
+
+    def _whole(self, a: Value, to: DType) -> Value:
+        """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
+        name = "llvm.fptoui.sat" if _unsigned(to) else "llvm.fptosi.sat"
+        symbol = f"@{name}.{suffix(to, a.width)}.{suffix(a.dtype, a.width)}"
+        out = type_text(to, a.width)
+        self._declarations[symbol] = f"declare {out} {symbol}({a.type})"
+        return Value(self._text.pure(f"call {out} {symbol}({a.typed})"), to, a.width)
 
     def _convert(self, operation: str, a: Value, to: DType) -> Value:
         return Value(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)
@@ -179,6 +200,8 @@ class Arithmetic:
         """A math function of `metasched.ir.functions`."""
         args = self.same_width(*args)
         x = args[0]
+        if x.dtype.is_half:
+            return self.cast(self.call(name, tuple(self._halves.extend(arg) for arg in args)), x.dtype)
         if name == "abs" and not x.dtype.is_float:
             return x if _unsigned(x.dtype) else self._intrinsic("abs", (x,), ", i1 false", ", i1")
         if name == "abs":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from metasched.backend import lir
 from metasched.backend.emit import runtime
 from metasched.backend.emit.arith import Arithmetic
+from metasched.backend.emit.halves import F16_FEATURES
 from metasched.backend.emit.linear import Indices
 from metasched.backend.emit.scope import PADDING, Scope, Storage
 from metasched.backend.emit.statements import Statements
@@ -70,6 +71,7 @@ class _ModuleEmitter:
         require_features(kernel, target)
         self._kernel = kernel
         self._threads = target.threads
+        self._native_f16 = not F16_FEATURES.isdisjoint(target.features)
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = list(runtime.METADATA)
         self._functions: list[str] = []
@@ -99,7 +101,8 @@ class _ModuleEmitter:
     def _scope(self) -> Scope:
         text = FunctionText(self._metadata)
         arrays = {a.name: Storage(a, _pointer(a)) for a in self._kernel.arrays}
-        scope = Scope(text, Arithmetic(text, self._declarations), self._indices, arrays)
+        arithmetic = Arithmetic(text, self._declarations, native_f16=self._native_f16)
+        scope = Scope(text, arithmetic, self._indices, arrays)
         for scalar in self._kernel.scalars:
             scope.variables[scalar.name] = (self._scalar(scope, scalar), 0)
         return scope

@@ -10,7 +10,10 @@ import numpy as np
 
 from metasched.ir.dtypes import DType
 
+# A half is its bits: it is loaded, stored and moved as an integer, and computed in f32 (see `halves`).
 _SCALARS = {
+    DType.F16: "i16",
+    DType.BF16: "i16",
     DType.F32: "float",
     DType.F64: "double",
     DType.I8: "i8",
@@ -53,7 +56,8 @@ def memory_text(dtype: DType, width: int = 0) -> str:
 @cache
 def suffix(dtype: DType, width: int = 0) -> str:
     """How an intrinsic's name spells the type: `f32`, `v16f32`, `v8i64`."""
-    scalar = f"f{dtype.bits}" if dtype.is_float else "i1" if dtype.is_bool else f"i{dtype.bits}"
+    is_float = dtype.is_float and not dtype.is_half
+    scalar = f"f{dtype.bits}" if is_float else "i1" if dtype.is_bool else f"i{dtype.bits}"
     return f"v{width}{scalar}" if width else scalar
 
 
@@ -80,6 +84,10 @@ _remembered = lru_cache(maxsize=4096, typed=True)(_constant)
 def _scalar(value: float | bool, dtype: DType) -> str:
     if dtype.is_bool:
         return "true" if value else "false"
+    if dtype.is_half:
+        with np.errstate(over="ignore"):
+            bits = np.array(np.float32(value)).astype(dtype.numpy).view(np.int16)
+        return str(int(bits))
     if dtype.is_float:
         # LLVM writes a float as the bits of the double of the same value.
         with np.errstate(over="ignore"):
