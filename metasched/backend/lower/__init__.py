@@ -8,9 +8,10 @@ The passes, in order, each a file:
 4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
 5. `layouts`: what a buffer's layout says becomes its indices.
 6. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
-7. `promote`: accumulators move to registers around the reduction loops they are invariant in.
-8. `guards`: what guards are left clip loops, or become conditions as far out as possible.
-9. `flatten`: one flat index for each access, as a sum ordered by loops.
+7. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
+8. `promote`: accumulators move to registers around the reduction loops they are invariant in.
+9. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+10. `flatten`: one flat index for each access, as a sum ordered by loops.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from metasched.backend.lower.layouts import apply_layouts
 from metasched.backend.lower.nest import Names
 from metasched.backend.lower.promote import Promotion
 from metasched.backend.lower.registers import Machine, Target
+from metasched.backend.lower.specialise import specialise
 from metasched.backend.lower.storage import Budget, place_storage
 from metasched.backend.lower.strips import split_strips
 from metasched.backend.lower.unroll import check_copies, mark_unrolled
@@ -50,6 +52,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     budget = Budget(machine)
     temps, nest = apply_layouts(func, nest)
     nest, storages = place_storage(replace(func, temps=temps), nest, machine, budget)
+    nest = specialise(nest, names)
     nest, accumulators = Promotion(storages, machine, budget, names).run(nest)
     storages |= accumulators
     check_copies(nest)

@@ -32,6 +32,9 @@ def _resolve(stmt: Nest, lanes: frozenset[str]) -> tuple[Nest, Conds]:
         return (replace(stmt, guards=()) if stmt.guards else stmt), stmt.guards
     if isinstance(stmt, Many):
         return _sequence([_resolve(child, lanes) for child in stmt.stmts])
+    if isinstance(stmt, When):
+        body, pending = _resolve(stmt.body, lanes)
+        return When(stmt.conds, body), pending
     assert isinstance(stmt, Loop)
     body, pending = _resolve(stmt.body, lanes | {stmt.var} if stmt.is_vector else lanes)
     inside = [g for g in pending if stmt.var in free_vars(g)]

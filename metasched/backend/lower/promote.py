@@ -24,6 +24,7 @@ from metasched.backend.lower.nest import (
     Names,
     Nest,
     Path,
+    When,
     around,
     assigns,
     loads,
@@ -59,6 +60,8 @@ class Promotion:
             for child in stmt.stmts:
                 out += self._visit(child, path, out)
             return out
+        if isinstance(stmt, When):
+            return [replace(stmt, body=many(self._visit(stmt.body, path, [])))]
         if not isinstance(stmt, Loop):
             return [stmt]
         loads_before: list[Nest] = []
