@@ -153,6 +153,14 @@ class ListLit(SourceExpr):
 
 
 @dataclass(frozen=True)
+class Item(SourceExpr):
+    """`get_loops(block)[0]`, an item of what a call gives; one of a list that has a name is a `Read`."""
+
+    call: Apply
+    indices: tuple[SourceExpr, ...]
+
+
+@dataclass(frozen=True)
 class Keyword(SourceExpr):
     """`name=value`, an argument of a call."""
 

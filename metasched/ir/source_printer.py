@@ -15,6 +15,7 @@ from metasched.ir.source import (
     FloatLit,
     IfElse,
     IntLit,
+    Item,
     Keyword,
     ListLit,
     Name,
@@ -140,6 +141,8 @@ def _plain(expr: SourceExpr) -> tuple[_Level, str]:
             return _Level.ATOM, "None"
         case ListLit(items=items):
             return _Level.ATOM, f"[{_list(items)}]"
+        case Item(call=call, indices=indices):
+            return _Level.ATOM, f"{print_source(call)}[{_list(indices)}]"
         case Keyword(name=name, value=argument):
             return _Level.CONDITIONAL, f"{name}={print_source(argument)}"
         case Starred(value=argument):

@@ -15,6 +15,7 @@ from metasched.ir.source import (
     FloatLit,
     IfElse,
     IntLit,
+    Item,
     Keyword,
     ListLit,
     Name,
@@ -38,6 +39,7 @@ _NOT_IN_PROGRAMS = {
     "string": ("there are no texts", "values are numbers, such as `A[i] * 2`"),
     "none": ("there is no `None`", "values are numbers, such as `A[i] * 2`"),
     "list": ("there are no lists", "an element is written with its buffer: `A[i, j]`"),
+    "item": ("a function's value has no elements", "a reduction names its variables in brackets: `sum[k](A[i, k])`"),
     "keyword": ("arguments of functions have no names", "give them in order: `pow(x, y)`"),
     "starred": ("`*` multiplies two numbers", "write both: `x * y`"),
 }
@@ -106,7 +108,7 @@ class ExpressionReader:
                 return self.call(tree)
             case "reduction":
                 return self._reduction(tree)
-            case "string" | "none" | "list" | "keyword" | "starred":
+            case "string" | "none" | "list" | "item" | "keyword" | "starred":
                 return self._plain(tree)
         raise AssertionError(f"the grammar has no expression `{tree.data}`")
 
@@ -188,6 +190,8 @@ class ValueReader(ExpressionReader):
                 return TextLit(self.text(token(tree, 0)), at=at)
             case "list":
                 return ListLit(self.items(subtree(tree, 0)), at=at)
+            case "item":
+                return Item(self.call(subtree(tree, 0)), self.items(subtree(tree, 1)), at=at)
             case "keyword":
                 return Keyword(str(token(tree, 0)), self.read(subtree(tree, 1)), at=at)
             case "starred":

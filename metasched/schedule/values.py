@@ -41,6 +41,11 @@ class Int:
     def __init__(self, expr: Expr) -> None:
         self.expr = expr
 
+    @classmethod
+    def of(cls, value: int) -> Int:
+        """A number as an expression, for arithmetic that is to stay in the trace as it is written."""
+        return cls(const(value))
+
     def __repr__(self) -> str:
         from metasched.ir.printer import print_expr
 
@@ -77,37 +82,54 @@ class Int:
     __le__ = __gt__ = __ge__ = __lt__
 
     def __add__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.ADD, self.expr, _expr(other)))
+        return Int(Binary(BinOp.ADD, self.expr, as_expr(other)))
 
     def __radd__(self, other: int) -> Int:
         return Int(Binary(BinOp.ADD, const(other), self.expr))
 
     def __sub__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.SUB, self.expr, _expr(other)))
+        return Int(Binary(BinOp.SUB, self.expr, as_expr(other)))
 
     def __rsub__(self, other: int) -> Int:
         return Int(Binary(BinOp.SUB, const(other), self.expr))
 
     def __mul__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.MUL, self.expr, _expr(other)))
+        return Int(Binary(BinOp.MUL, self.expr, as_expr(other)))
 
     def __rmul__(self, other: int) -> Int:
         return Int(Binary(BinOp.MUL, const(other), self.expr))
 
     def __floordiv__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.FLOORDIV, self.expr, _expr(other)))
+        return Int(Binary(BinOp.FLOORDIV, self.expr, as_expr(other)))
 
     def __mod__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.MOD, self.expr, _expr(other)))
+        return Int(Binary(BinOp.MOD, self.expr, as_expr(other)))
+
+    def __rfloordiv__(self, other: int) -> Int:
+        return Int(Binary(BinOp.FLOORDIV, const(other), self.expr))
+
+    def __rmod__(self, other: int) -> Int:
+        return Int(Binary(BinOp.MOD, const(other), self.expr))
 
     def __neg__(self) -> Int:
         return Int(Unary(UnOp.NEG, self.expr))
 
 
-def _expr(value: Int | int) -> Expr:
+def as_expr(value: Int | int) -> Expr:
+    """An integer or a random variable as an expression."""
     return value.expr if isinstance(value, Int) else const(value)
 
 
 def ceildiv(a: Int | int, b: Int | int) -> Int:
     """`a / b` rounded up, as an expression."""
-    return Int(Binary(BinOp.CEILDIV, _expr(a), _expr(b)))
+    return Int(Binary(BinOp.CEILDIV, as_expr(a), as_expr(b)))
+
+
+def minimum(a: Int | int, b: Int | int) -> Int:
+    """The smaller of two, as an expression; Python's `min` would compare them."""
+    return Int(Binary(BinOp.MIN, _expr(a), _expr(b)))
+
+
+def maximum(a: Int | int, b: Int | int) -> Int:
+    """The larger of two, as an expression."""
+    return Int(Binary(BinOp.MAX, _expr(a), _expr(b)))

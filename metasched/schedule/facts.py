@@ -1,0 +1,180 @@
+"""What a module in text may ask of the program: the vocabulary of its conditions.
+
+Each is declared by its signature, as a primitive is, and only looks: it leaves no line in the trace. A fact about sizes
+is None where it depends on tile sizes, which differ between candidates.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated
+
+from metasched.ir import query
+from metasched.ir.affine import as_int, free_vars
+from metasched.ir.nodes import IterKind, LoopKind
+from metasched.schedule.analysis import BlockInfo, describe_block
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName, Flag, Kind, LoopName, Text
+from metasched.schedule.primitive import MARK, Declaration, declaration_of, primitive
+
+Size = Annotated[int | None, Kind.NUMBER]
+
+fact = primitive(pure=True)
+
+
+@cache
+def facts() -> Mapping[str, Declaration]:
+    """Every fact by name."""
+    found = inspect.getmembers(sys.modules[__name__], lambda value: hasattr(value, MARK))
+    return MappingProxyType({name: declaration_of(fn) for name, fn in found})
+
+
+def _info(ctx: Context, op: str, block: str) -> BlockInfo:
+    return describe_block(ctx.func, ctx.block(op, block).name)
+
+
+# --- of a block ------------------------------------------------------------------------------------------
+
+
+@fact
+def reduces(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block is a reduction."""
+    return _info(ctx, "reduces", block).reduces
+
+
+@fact
+def initialises(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block is a reduction whose initial value is not a block of its own."""
+    return _info(ctx, "initialises", block).initialises
+
+
+@fact
+def output(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block writes an output of the program."""
+    return _info(ctx, "output", block).output
+
+
+@fact
+def conditional(ctx: Context, block: BlockName) -> Flag:
+    """Whether what a block computes has a condition, such as padding."""
+    return _info(ctx, "conditional", block).conditional
+
+
+@fact
+def divides(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block divides or takes a remainder."""
+    return _info(ctx, "divides", block).divides
+
+
+@fact
+def elementwise(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block reduces nothing, and every read uses each of its indices at most once, bare."""
+    return _info(ctx, "elementwise", block).elementwise
+
+
+@fact
+def trivial(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block's loops are as they were written: one for each of its indices."""
+    return _info(ctx, "trivial", block).trivial
+
+
+@fact
+def reuses(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block reads an element for more than one of its results."""
+    info = _info(ctx, "reuses", block)
+    spatial = {it.name for it in info.spatial if it.extent != 1}
+    return any(spatial - read.iters for read in info.reads)
+
+
+@fact
+def transposes(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block reads a buffer along another dimension than it writes: its reads or its writes are strided."""
+    info = _info(ctx, "transposes", block)
+    spatial = [it.name for it in info.spatial if it.extent != 1]
+    return any(spatial[-1] in read.iters and spatial[-1] not in read.uses[-1] for read in info.reads if spatial)
+
+
+@fact
+def calls(ctx: Context, block: BlockName, *functions: Text) -> Flag:
+    """Whether a block calls one of these math functions: `calls(b, "exp", "erf")`."""
+    return not set(functions).isdisjoint(_info(ctx, "calls", block).calls)
+
+
+@fact
+def name(ctx: Context, block: BlockName) -> Text:
+    """A block's name."""
+    return ctx.block("name", block).name
+
+
+@fact
+def reads(ctx: Context, block: BlockName) -> tuple[Text, ...]:
+    """The names of the buffers that a block reads, each once."""
+    return tuple(dict.fromkeys(read.buffer for read in _info(ctx, "reads", block).reads))
+
+
+@fact
+def rank(ctx: Context, block: BlockName) -> Size:
+    """How many dimensions a block's result has."""
+    return len(_info(ctx, "rank", block).spatial)
+
+
+@fact
+def results(ctx: Context, block: BlockName) -> Size:
+    """How many elements a block computes."""
+    info = _info(ctx, "results", block)
+    return info.size(info.spatial)
+
+
+@fact
+def terms(ctx: Context, block: BlockName) -> Size:
+    """How many terms a block reduces to one result; 1 for a block that is no reduction."""
+    info = _info(ctx, "terms", block)
+    return info.size(info.reduction)
+
+
+# --- of a loop -------------------------------------------------------------------------------------------
+
+
+@fact
+def extent(ctx: Context, loop: LoopName) -> Size:
+    """How often a loop runs."""
+    return as_int(ctx.loop("extent", loop).extent)
+
+
+@fact
+def serial(ctx: Context, loop: LoopName) -> Flag:
+    """Whether nothing is decided yet about how a loop runs: it is not parallel, vectorised or unrolled."""
+    return ctx.loop("serial", loop).kind is LoopKind.SERIAL
+
+
+@fact
+def spatial(ctx: Context, loop: LoopName) -> Flag:
+    """Whether a loop drives only results that do not depend on one another, of every block in it."""
+    return not _drives(ctx, ctx.loop("spatial", loop).var, IterKind.REDUCE)
+
+
+@fact
+def alone(ctx: Context, loop: LoopName) -> Flag:
+    """Whether a loop holds one block only."""
+    return len(query.blocks_under(ctx.loop("alone", loop))) == 1
+
+
+# --- of the program --------------------------------------------------------------------------------------
+
+
+@fact
+def has_block(ctx: Context, name: Text) -> Flag:
+    """Whether the program has a block of this name now."""
+    return any(block.name == name for block in query.blocks(ctx.func))
+
+
+def _drives(ctx: Context, loop: str, kind: IterKind) -> bool:
+    return any(
+        it.kind is kind and loop in free_vars(binding)
+        for block in query.blocks_under(query.find_loop(ctx.func, loop))
+        for it, binding in zip(block.iters, block.bindings, strict=True)
+    )

@@ -1,0 +1,90 @@
+"""The plain values of modules in text, and the functions and operators on them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metasched.ir.nodes import Binary, BinOp
+from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, NoneLit, SourceExpr, TextLit
+from metasched.ir.source_printer import print_source
+from metasched.schedule.values import BlockRV, Int, LoopRV, as_expr, ceildiv
+
+CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, whose result is a plain value'
+
+
+def plain(e: SourceExpr) -> Any:
+    """The value of a literal, or a list of literals. Raises ValueError for anything else."""
+    match e:
+        case IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value) | TextLit(value=value):
+            return value
+        case NoneLit():
+            return None
+        case ListLit(items=items):
+            return [plain(item) for item in items]
+    raise ValueError(f"`{print_source(e)}` is no plain value")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of values: its number of arguments, what it computes, and that in words."""
+
+    arity: int
+    run: Callable[..., Any]
+    doc: str
+
+
+def _of_integers(op: BinOp, fold: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
+    """On integers the number itself, on random variables the expression."""
+
+    def run(a: Int | int, b: Int | int) -> Int | int:
+        if isinstance(a, int) and isinstance(b, int):
+            return fold(a, b)
+        return Int(Binary(op, as_expr(a), as_expr(b)))
+
+    return run
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "len": Function(1, len, "`len(loops)` is how many items a list has"),
+    "min": Function(2, _of_integers(BinOp.MIN, min), "`min(a, b)` is the smaller of two integers"),
+    "max": Function(2, _of_integers(BinOp.MAX, max), "`max(a, b)` is the larger of two integers"),
+    "ceildiv": Function(
+        2,
+        lambda a, b: -(-a // b) if isinstance(a, int) and isinstance(b, int) else ceildiv(a, b),
+        "`ceildiv(a, b)` is a quotient of integers, rounded up",
+    ),
+}
+
+OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
+    BinOp.ADD: operator.add,
+    BinOp.SUB: operator.sub,
+    BinOp.MUL: operator.mul,
+    BinOp.DIV: operator.truediv,
+    BinOp.FLOORDIV: operator.floordiv,
+    BinOp.MOD: operator.mod,
+    BinOp.LT: operator.lt,
+    BinOp.LE: operator.le,
+    BinOp.GT: operator.gt,
+    BinOp.GE: operator.ge,
+    BinOp.EQ: operator.eq,
+    BinOp.NE: operator.ne,
+}
+
+
+def said(value: Any) -> str:
+    """What a value is, for messages."""
+    match value:
+        case BlockRV():
+            return "a block"
+        case LoopRV():
+            return "a loop"
+        case Int():
+            return "a random variable"
+        case list():
+            return f"a list of {len(value)}"
+        case None:
+            return "nothing"
+    return repr(value)
