@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from metasched.rules.facts import Factored, Tiled
+
 import metasched as ms
 
 
 @ms.rule
 def compute_location(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
-    """Compute a producer at a sampled place: on its own, inlined, or under a loop of its reader."""
+    """Compute a producer at a sampled place: on its own, inlined, or under a loop of its reader.
+
+    Reductions that were not tiled move, too: those over rows, say, to where the row is used.
+    """
     info = sch.describe(block)
     if info.output or not info.readers:
         return ms.skip("it writes an output")
-    if info.reduces:
-        return ms.skip("it is a reduction")
-    if not info.trivial:
+    if sch.facts(block, Tiled) is not None:
+        return ms.skip("it is tiled; its consumer may move to it")
+    if not info.trivial and sch.facts(block, Factored) is None:
         return ms.skip("it is scheduled already")
     sch.compute_at(block, sch.sample_compute_location(block))
     return None

@@ -16,7 +16,19 @@ class Tiled:
 
 @dataclass(frozen=True)
 class Factored:
-    """The block is one side of a factored reduction, and is not tiled again."""
+    """The block is one side of a factored reduction, and is not tiled again.
+
+    `lanes` is the iteration variable along which partial results lie next to each other, one for each vector lane.
+    """
+
+    lanes: str | None = None
+
+
+@dataclass(frozen=True)
+class SmallNests:
+    """Whether threads share the nests that are neither small enough nor large enough for it to be clear."""
+
+    threads: bool
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def multi_level_tiling(
     if reason is not None:
         return ms.skip(reason)
     fusion = sch.choose("fusion", [*_names(sch, info, fuse_after), UNFUSED])
-    packed = sch.choose("read_cache", [*_vector_operands(info), UNFUSED])
+    packed = sch.choose("read_cache", [*_vector_operands(sch, info), UNFUSED])
     tiles = _tile(sch, block, info, levels, innermost, innermost_reduction)
     sch.note(block, Tiled(tuple(tiles[0])))
     if packed != UNFUSED:
@@ -68,16 +68,28 @@ def _names(sch: ms.Schedule, info: ms.BlockInfo, after: tuple[int, ...]) -> list
     return [f"{kind} at level {level}" for level in after]
 
 
-def _vector_operands(info: ms.BlockInfo) -> list[str]:
-    """Buffers that are read along the last dimension of the result, and again for other elements of it."""
+def _vector_operands(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
+    """Buffers that are read along the last dimension of the result, and again for other elements of it.
+
+    Not what an element-wise block computes: the rule `compute_location` may put that block where its copy would be.
+    """
+    moving = {sch.describe(b).writes for b in (sch.get_block(name) for name in info.sources) if _moves(sch.describe(b))}
     spatial = [it.name for it in info.spatial if it.extent != 1]
     return list(
         dict.fromkeys(
             read.buffer
             for read in info.reads
-            if spatial and read.uses and spatial[-1] in read.uses[-1] and set(spatial) - read.iters
+            if read.buffer not in moving
+            and spatial
+            and read.uses
+            and spatial[-1] in read.uses[-1]
+            and set(spatial) - read.iters
         )
     )
+
+
+def _moves(info: ms.BlockInfo) -> bool:
+    return info.elementwise and info.trivial
 
 
 def _cache(sch: ms.Schedule, block: ms.BlockRV, buffer: str, loop: ms.LoopRV) -> None:

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
-from metasched.rules.facts import Tiled
+from metasched.rules.facts import SmallNests, Tiled
 
 import metasched as ms
+
+PARALLEL, SERIAL = "parallel", "serial"
 
 
 @ms.rule
 def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, tiny: int = 1 << 16) -> ms.Skip | None:
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
-    Structural choice: how many loops are fused. A tiled block fuses the loops of its outermost level, another one all
-    but its innermost, as far as they are nested directly. Nests of fewer than `small` instances may also stay
-    serial, as starting threads takes longer; those of fewer than `tiny` always do.
+    A tiled block fuses the loops of its outermost level, another one all but its innermost, as far as they are nested
+    directly; of several blocks in a nest the tiled one decides, else the last, which the others are computed for.
+    Nests of fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are of fewer than
+    `small`, whether they stay serial is a structural choice, one for the whole program.
     """
     info = sch.describe(block)
     if not info.loops:
         return ms.skip("it is in no loop")
     if any(kind is not ms.LoopKind.SERIAL for kind in info.kinds[:1]):
         return ms.skip("its outermost loop has been decided already")
+    nest = _nest(sch, info)
     tiled = sch.facts(block, Tiled)
+    if tiled is None and (info.name != nest[-1] or any(sch.facts(sch.get_block(name), Tiled) for name in nest)):
+        return ms.skip("another block decides how its nest runs")
     direct = sum(held == info.held[0] for held in info.held)
     depth = min(direct, len(tiled.outer) if tiled is not None else _depth(info))
     if depth == 0:
         return ms.skip("its outermost loop is not data-parallel")
-    if tiled is None and info.held[0] > 1:
-        return ms.skip("another block decides how its nest runs")
-    fused = sch.choose("parallel", _options(info, depth, small, tiny))
-    if fused:
-        sch.parallel(sch.fuse(*sch.get_loops(block)[:fused]))
+    if info.instances is not None and info.instances < tiny:
+        return ms.skip(f"it is so small ({info.instances} instances) that starting threads would take longer")
+    if _threads(sch, block, small):
+        sch.parallel(sch.fuse(*sch.get_loops(block)[:depth]))
     return None
 
 
-def _options(info: ms.BlockInfo, depth: int, small: int, tiny: int) -> list[int]:
-    if info.instances is None or info.instances >= small:
-        return [depth]
-    return [0] if info.instances < tiny else [depth, 0]
+def _nest(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
+    """The blocks in the block's outermost loop, in program order."""
+    names = sch.block_names()
+    first = next(n for n, name in enumerate(names) if sch.describe(sch.get_block(name)).loops[:1] == info.loops[:1])
+    return list(names[first : first + info.held[0]])
+
+
+def _threads(sch: ms.Schedule, block: ms.BlockRV, small: int) -> bool:
+    blocks = [sch.get_block(name) for name in sch.block_names()]
+    sizes = [sch.describe(b).instances for b in blocks]
+    if any(size is None or size >= small for size in sizes):
+        return True
+    # Whichever block is asked first chooses for all, as a choice for each would multiply the sketches.
+    known = next((fact for b in blocks if (fact := sch.facts(b, SmallNests)) is not None), None)
+    if known is None:
+        known = SmallNests(threads=sch.choose("small nests", [PARALLEL, SERIAL]) == PARALLEL)
+        sch.note(block, known)
+    return known.threads
 
 
 def _depth(info: ms.BlockInfo) -> int:

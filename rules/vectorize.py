@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.rules.facts import Vectorized
+from metasched.rules.facts import Factored, Vectorized
 
 import metasched as ms
 
@@ -11,7 +11,7 @@ import metasched as ms
 def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
     """Run the innermost loop, where it is data-parallel and the block is alone in it, in vector lanes.
 
-    The width is a random variable.
+    Of partial results that lie side by side, the loop over them is put innermost first. The width is a random variable.
     """
     info = sch.describe(block)
     if sch.facts(block, Vectorized) is not None:
@@ -20,13 +20,36 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         return ms.skip("it is in no loop")
     if ms.LoopKind.VECTORIZED in info.kinds:
         return ms.skip("a loop around it is vectorized")
+    if info.held[-1] > 1:
+        return ms.skip("other blocks are in its innermost loop")
     driven = info.iter_of(info.loops[-1])
     if info.kinds[-1] is not ms.LoopKind.SERIAL:
         return ms.skip("its innermost loop has been decided already")
+    factored = sch.facts(block, Factored)
+    if factored is not None and factored.lanes is not None:
+        return _partial_results(sch, block, info, factored.lanes, lanes)
     if not driven or any(it.reduces for it in driven):
         return ms.skip("its innermost loop runs along the reduction")
     if info.spatial and driven[-1].name != info.spatial[-1].name:
         return ms.skip("its innermost loop does not run along the last dimension")
+    _vectorize(sch, block, lanes)
+    return None
+
+
+def _partial_results(
+    sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, along: str, lanes: tuple[int, ...]
+) -> ms.Skip | None:
+    loop, *others = next(it.loops for it in info.iters if it.name == along)
+    if others:
+        return ms.skip("it computes a partial result at a time")
+    at = info.loops.index(loop)
+    if at < len(info.loops) - 1:
+        first, *rest = sch.get_loops(block)[at:]
+        sch.reorder(*rest, first)
+    _vectorize(sch, block, lanes)
+    return None
+
+
+def _vectorize(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...]) -> None:
     sch.vectorize(sch.get_loops(block)[-1], lanes=sch.sample_categorical(list(lanes), name="lanes"))
     sch.note(block, Vectorized())
-    return None

@@ -49,6 +49,7 @@ class BlockInfo:
         loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
             that two loops of equal numbers are nested directly.
         readers, sources: the blocks that read its buffer, and that write what it reads.
+        writes: the buffer that it writes.
     """
 
     name: str
@@ -67,6 +68,7 @@ class BlockInfo:
     readers: tuple[str, ...]
     sources: tuple[str, ...]
     held: tuple[int, ...]
+    writes: str
 
     @property
     def spatial(self) -> tuple[IterInfo, ...]:
@@ -121,6 +123,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         readers=tuple(b.name for b in query.consumers(func, name)),
         sources=tuple(b.name for b in query.producers(func, name)),
         held=tuple(len(query.blocks_under(loop)) for loop in nest),
+        writes=query.writes(block),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from schedules import vars_of
 import metasched as ms
 from metasched.ir import query
 from metasched.ir.nodes import LoopKind
+from metasched.space.generate import Generator
 from metasched.space.registry import resolve
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -33,6 +35,19 @@ program dot[N=200](A: f32[N], B: f32[N]) -> S: f32[1]:
 COLUMNS = """
 program columns[N=30, M=13](A: f32[N, M]) -> S: f32[M]:
     sums: S[j] = sum[i](A[i, j])
+"""
+
+
+SPLIT = """
+program split[N=16, K=8](A: f32[N, K]) -> C: f32[N]:
+    sums:  S[i] = sum[k](A[i, k])
+    twice: C[i] = S[i] * 2
+"""
+
+TRANSPOSE = """
+program transpose[N=6, M=5](A: f32[N, M], B: f32[M, N]) -> C: f32[M, N]:
+    At[j, i] = A[i, j]
+    add: C[j, i] = At[j, i] + B[j, i]
 """
 
 
@@ -129,7 +144,7 @@ def test_tiling_says_why_not() -> None:
 
 
 def rfactored(text: str, how: str, **params: int) -> ms.Schedule:
-    space = ms.space(ms.parse_program(text, **params), rules=["rfactor"])
+    space = ms.space(ms.parse_program(text, **params), rules=["rfactor", "vectorize"])
     for sketch in space:
         if how in sketch.structure.values():
             row = sketch.repair(sketch.sample(np.random.default_rng(1), 1))[0]
@@ -174,40 +189,80 @@ def test_a_producer_is_put_somewhere(seed: int) -> None:
 
 
 def test_locations_say_why_not() -> None:
-    found = reasons(ROWS, "compute_location")
-    assert found["most"] == "it is a reduction"
-    assert found["out"] == "it writes an output"
-    assert found["apart"] is None
+    assert reasons(ROWS, "compute_location")["out"] == "it writes an output"
+    _, outcomes = apply(DENSE_RELU, "multi_level_tiling", "compute_location")
+    assert {o.block: o.reason for o in outcomes}["dense"] == "it is tiled; its consumer may move to it"
+    assert reasons(SPLIT, "compute_location") == {"sums": None, "twice": "it writes an output"}
+    sch = ms.Schedule(ms.parse_program(SPLIT))
+    sch.split(sch.get_loops(sch.get_block("sums"))[0], [None, 4])
+    (_, outcome) = Generator((rule("compute_location"),)).run(sch)
+    assert outcome.reason == "it is scheduled already"
+
+
+def test_sums_of_rows_may_be_computed_with_the_rows() -> None:
+    space = ms.space(ms.parse_program(ROWS), rules=["compute_location"])
+    (sketch,) = space
+    places = {str(v.structure["compute_location(total)/total"].name) for v in space.variants(0, 100)}
+    assert {"root", "i_out"} <= places
+    for variant in space.variants(0, 100):
+        correct(variant.trace_of(()).apply_to(space.program))
+
+
+def test_the_last_block_of_a_nest_decides_how_it_runs() -> None:
+    sch = ms.Schedule(ms.parse_program(ROWS))
+    out = sch.get_block("out")
+    for name in ("total", "apart"):
+        with contextlib.suppress(ms.ScheduleError):
+            sch.compute_at(sch.get_block(name), sch.get_loops(out)[0])
+    outcomes = Generator((rule("parallelize")(small=0, tiny=0),)).run(sch)
+    assert {o.block: o.reason for o in outcomes}["total"] == "its outermost loop has been decided already"
+    assert kinds(sch, "total")[0] is LoopKind.PARALLEL
+    correct(sch)
+
+
+def test_transposes_are_inlined_or_kept() -> None:
+    space = ms.space(ms.parse_program(TRANSPOSE), rules=["inline"])
+    assert [(s.structure, "At" in str(s.func)) for s in space] == [
+        ({"inline(At)/transpose": "inlined"}, False),
+        ({"inline(At)/transpose": "kept"}, True),
+    ]
 
 
 # --- parallelize, vectorize, unroll
 
 
 def test_threads_share_the_outermost_loops() -> None:
-    sch, _ = apply(DENSE_RELU, rule("parallelize")(small=0))
-    assert sch.trace.decisions == {"parallelize(relu)/parallel": 1, "parallelize(dense)/parallel": 2}
+    sch, _ = apply(DENSE_RELU, rule("parallelize")(small=0, tiny=0))
+    assert kinds(sch, "relu") == [LoopKind.PARALLEL, LoopKind.SERIAL]
     assert kinds(sch, "dense") == [LoopKind.PARALLEL, LoopKind.SERIAL]
     correct(sch)
 
 
 def test_small_nests_may_stay_serial() -> None:
     space = ms.space(ms.parse_program(STENCIL), rules=["inline", rule("parallelize")(tiny=0)])
-    assert [list(s.structure.values()) for s in space] == [[1], [0]]
-    tiny = ms.space(ms.parse_program(STENCIL), rules=["inline", "parallelize"])
-    assert [list(s.structure.values()) for s in tiny] == [[0]]
+    assert [list(s.structure.values()) for s in space] == [["parallel"], ["serial"]]
+    assert [kinds(s.trace_of(()).apply_to(space.program), "sum3")[0] for s in space] == [
+        *(LoopKind.PARALLEL, LoopKind.SERIAL)
+    ]
+    tiny = "it is so small (17 instances) that starting threads would take longer"
+    assert reasons(STENCIL, "parallelize")["sum3"] == tiny
+
+
+def test_one_choice_is_for_all_small_nests() -> None:
+    space = ms.space(ms.parse_program(TWO), rules=[rule("parallelize")(tiny=0)])
+    assert [list(s.structure.values()) for s in space] == [["parallel"], ["serial"]]
+    large = ms.space(ms.parse_program(TWO), rules=[rule("parallelize")(tiny=0, small=4)])
+    assert [list(s.structure.values()) for s in large] == [[]]
 
 
 def test_tiles_of_the_outermost_level_are_shared() -> None:
-    sch, _ = apply(DENSE_RELU, "multi_level_tiling", rule("parallelize")(small=0))
-    assert sch.trace.decisions["parallelize(dense)/parallel"] == 2
+    sch, _ = apply(DENSE_RELU, "multi_level_tiling", rule("parallelize")(small=0, tiny=0))
     assert kinds(sch, "dense")[0] is LoopKind.PARALLEL
     correct(sch)
 
 
 def test_threads_say_why_not() -> None:
-    found = reasons(COLUMNS, "parallelize")
-    assert found == {"sums": None}
-    sch, outcomes = apply(DENSE_RELU, "parallelize", "parallelize", seed=1)
+    sch, outcomes = apply(DENSE_RELU, *(rule("parallelize")(tiny=0),) * 2, seed=1)
     decided = {o.reason for o in outcomes[2:]}
     assert decided <= {None, "its outermost loop has been decided already"}
     correct(sch)
