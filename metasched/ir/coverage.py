@@ -42,12 +42,18 @@ def coverage_violations(func: Func) -> Iterator[str]:
         found = instances(block, query.loops_above(func, block.name))
         if found is not None:
             known[block.name] = found
-            exactly_once = query.writes(block) in outputs
+            exactly_once = query.writes(block) in outputs and not _is_over_fill(func, block)
             yield from (f"block `{block.name}`: {v}" for v in _domain(found, exactly_once))
     yield from _never_written(func, known)
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
             yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
+
+
+def _is_over_fill(func: Func, block: Block) -> bool:
+    """Whether an earlier block fills the buffer: this one writes over a part of it."""
+    mine = [b for b in query.blocks(func) if query.writes(b) == query.writes(block)]
+    return block.reducer is None and mine[0] is not block and query.is_fill(mine[0])
 
 
 def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
@@ -138,14 +144,14 @@ def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
             if not sources or None in sources or any(query.loads(i) for i in load.indices):
                 continue
             written = {row for s in sources if s is not None for row in _written(s)}
-            if not set(map(tuple, _elements(reader, load.indices).tolist())) <= written:
+            if not set(map(tuple, elements_of(reader, load.indices).tolist())) <= written:
                 yield f"block `{reader.block.name}`: it reads elements of `{load.buffer}` that nothing writes"
 
 
 def _written(found: Instances) -> set[tuple[int, ...]]:
     started = instances(_started(found.block), found.above)
     assert started is not None
-    return set(map(tuple, _elements(started, found.block.store.indices).tolist()))
+    return set(map(tuple, elements_of(started, found.block.store.indices).tolist()))
 
 
 # --- loops that run at once ------------------------------------------------------------------------------
@@ -164,9 +170,11 @@ def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[s
         shared = buffer in outputs or any(buffer in query.reads(r) and r.name not in names for r in everywhere)
         if shared and _overlaps(found, loop):
             yield f"several iterations write the same elements of `{buffer}`, which is read after it"
+        # What a fill and the copy over it write, they write together.
+        together = [known.get(b.name) for b in inside if query.writes(b) == buffer]
         for reader in inside:
             other = known.get(reader.name)
-            if buffer in query.reads(reader) and other is not None and not _own(found, other, loop, buffer):
+            if buffer in query.reads(reader) and other is not None and not _own(together, other, loop, buffer):
                 yield f"`{reader.name}` reads elements of `{buffer}` that other iterations write"
 
 
@@ -183,19 +191,27 @@ def _overlaps(found: Instances, loop: For) -> bool:
     return len({(*key[:at], *key[at + 1 :]) for key in per_iteration}) < len(per_iteration)
 
 
-def _own(writer: Instances, reader: Instances, loop: For, buffer: str) -> bool:
-    """Whether all that an iteration surely reads, it writes itself. Reads under a condition are not looked at."""
-    started = instances(_started(writer.block), writer.above)
-    assert started is not None
-    written = _keys(started, loop, _elements(started, writer.block.store.indices))
+def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: str) -> bool:
+    """Whether all that an iteration surely reads, it writes itself, as far as the writers are known.
+
+    Reads under a condition are not looked at.
+    """
+    written: set[tuple[int, ...]] = set()
+    for writer in writers:
+        if writer is None:
+            return True
+        started = instances(_started(writer.block), writer.above)
+        assert started is not None
+        written |= _keys(started, loop, elements_of(started, writer.block.store.indices))
     for load in _unconditional(reader.block.store.value):
         known = load.buffer == buffer and not any(query.loads(i) for i in load.indices)
-        if known and not _keys(reader, loop, _elements(reader, load.indices)) <= written:
+        if known and not _keys(reader, loop, elements_of(reader, load.indices)) <= written:
             return False
     return True
 
 
-def _elements(found: Instances, indices: tuple[Expr, ...]) -> Array:
+def elements_of(found: Instances, indices: tuple[Expr, ...]) -> Array:
+    """The elements that an access is of, an instance a row."""
     env = {it.name: found.iters[:, n] for n, it in enumerate(found.block.iters)}
     rows = len(found.iters)
     at = [_column(i, env, rows) for i in indices]

@@ -140,6 +140,11 @@ def writes(block: Block) -> str:
     return block.store.buffer
 
 
+def is_fill(block: Block) -> bool:
+    """Whether a block writes a constant, which another block may write over."""
+    return block.reducer is None and block.index is None and not loads(block.store.value)
+
+
 def producers(func: Func, block: str) -> list[Block]:
     """Blocks that write what this one reads, in program order, itself excluded."""
     wanted = set(reads(find_block(func, block)))

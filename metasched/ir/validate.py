@@ -24,6 +24,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.printer import print_expr, print_func
+from metasched.ir.rolling import rolling_violations
 
 
 class InvalidProgram(MetaschedError):
@@ -49,7 +50,7 @@ def validate(func: Func, free: Iterable[str] = ()) -> None:
         found += [f"loop `{loop.var}`: {v}" for v in _loop(loop, variables)]
     found += _order(func)
     if not found:
-        found += coverage_violations(func)
+        found += [*coverage_violations(func), *rolling_violations(func)]
     if found:
         raise InvalidProgram(func, tuple(dict.fromkeys(found)))
 
@@ -261,8 +262,15 @@ def _reads(func: Func, block: Block) -> Iterator[str]:
 # --- order -----------------------------------------------------------------------------------------------
 
 
+def _may_follow(first: Block, second: Block) -> bool:
+    """Whether both may write a buffer: an initialisation and its updates, or a fill and what is copied over it."""
+    if second.reducer is not None:
+        return first.reducer is None and second.init is None
+    return query.is_fill(first)
+
+
 def _order(func: Func) -> Iterator[str]:
-    """Everything is written, by one block or by an initialisation and its updates, before it is read."""
+    """Everything is written, by one block or by two of which the second goes on from the first, before it is read."""
     blocks = query.blocks(func)
     inputs = {b.name for b in func.inputs}
     written: set[str] = set()
@@ -278,7 +286,7 @@ def _order(func: Func) -> Iterator[str]:
         elif mine[0].reducer is not None and mine[0].init is None:
             yield f"block `{mine[0].name}`: it accumulates into `{buffer.name}`, which nothing initialises"
         for first, second in pairwise(mine):
-            if first.reducer is not None or second.reducer is None or second.init is not None or len(mine) > 2:
+            if not _may_follow(first, second) or len(mine) > 2:
                 yield f"`{first.name}` and `{second.name}` both write `{buffer.name}`"
         if mine:
             first_read = next((n for n, b in enumerate(blocks) if buffer.name in query.reads(b)), len(blocks))

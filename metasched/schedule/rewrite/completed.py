@@ -16,7 +16,7 @@ from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, simplif
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, Var
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span
-from metasched.schedule.rewrite.parts import reduction, spatial
+from metasched.schedule.rewrite.parts import reduction, spatial, writers
 
 Terms = dict[Expr, Expr]  # coefficients by digit
 
@@ -71,6 +71,7 @@ def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...])
     above = query.loops_above(ctx.func, block.name)
     q = _Question(ctx, op, block, outer, above[len(outer) :])
     _require_reduced(q)
+    _require_whole(q)
     bindings = dict(spatial(block))
     try:
         written = {name: linear(simplify(b), q.names) for name, b in bindings.items()}
@@ -99,6 +100,15 @@ def _require_reduced(q: _Question) -> None:
                 (q.block.name, loop.var),
                 f"choose a loop outside `{loop.var}`, or reorder `{loop.var}` inside first",
             )
+
+
+def _require_whole(q: _Question) -> None:
+    """Raise where a fill has written elements that this block leaves as they are."""
+    if q.block.reducer is not None:
+        return
+    others = [b.name for b in writers(q.ctx.func, q.block.store.buffer) if b.name != q.block.name]
+    if others:
+        raise q.refuse(f"`{others[0]}` has written some of them", f"{q.op} before decompose_padding")
 
 
 # --- digits ----------------------------------------------------------------------------------------------
