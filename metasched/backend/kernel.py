@@ -12,6 +12,7 @@ import numpy as np
 
 from metasched.backend import arguments
 from metasched.backend.compiled import CompiledKernel, aligned_empty, build, data_pointer, raise_status
+from metasched.backend.emit.runtime import Status
 from metasched.backend.target import Target
 from metasched.errors import KernelError
 
@@ -37,7 +38,8 @@ class Kernel:
     one kernel at once. Several outputs are returned as a tuple, and given as one.
 
     `numba` and `numba_into` are for `@njit` code: `kernel.numba(A, B)` allocates its result, and
-    `kernel.numba_into(A, B, D)` does not.
+    `kernel.numba_into(A, B, D)` does not. Numba has no arrays of f16 and bf16; there they are their bits, as
+    `A.view(numpy.uint16)`.
     """
 
     def __init__(
@@ -56,6 +58,9 @@ class Kernel:
         self.origin = origin
         self._inputs = tuple(p for p in compiled.parameters if not p.is_output)
         self._outputs = tuple(p for p in compiled.parameters if p.is_output)
+        self._result = self._outputs[0]
+        # Arrays in and one array out: the kernel's own entry can check these.
+        self._plain = len(self._outputs) == 1 and all(p.shape is not None for p in self._inputs)
         self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
         self._sizes = tuple(
             0 if p.shape is None else p.dtype.bytes * int(np.prod(p.shape, dtype=np.int64)) for p in compiled.parameters
@@ -91,6 +96,22 @@ class Kernel:
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Run the kernel; raises KernelError for arguments that it cannot take."""
+        if self._plain and len(inputs) == len(self._inputs):
+            result = self._allocate() if out is None else out
+            if self._compiled.binary.parallel:
+                self._compiled.prepare()
+            status = self._compiled.python_function(*inputs, result)
+            if status == Status.OK:
+                return result
+            if status != Status.NOT_PLAIN:
+                raise_status(status, self.workspace_bytes)
+        return self._checked(inputs, out)
+
+    def _allocate(self) -> Array:
+        return aligned_empty(self._result.shape or (), self._dtypes[-1])
+
+    def _checked(self, inputs: tuple[Any, ...], out: Any) -> Any:
+        """The call with every argument looked at from Python, which can say what is wrong with it."""
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
         values: list[Any] = []

@@ -29,7 +29,8 @@ _OVERLAP = 101
 
 
 def _type_of(p: Parameter) -> Any:
-    element = from_dtype(p.dtype.numpy)
+    # Numba has no arrays of f16 or bf16: in compiled code they are their bits.
+    element = types.uint16 if p.dtype.is_half else from_dtype(p.dtype.numpy)
     return element if p.shape is None else types.Array(element, len(p.shape), "C")
 
 
@@ -44,7 +45,8 @@ def _check_types(name: str, parameters: tuple[Parameter, ...], given: tuple[Any,
             continue
         want = _type_of(p)
         if not isinstance(type_, types.Array) or type_.dtype != want.dtype or type_.ndim != want.ndim:
-            raise TypingError(f"`{name}`: `{p.name}` is {type_}; it takes {p}")
+            bits = f" as its bits, `{p.name}.view(numpy.uint16)`" if p.dtype.is_half else ""
+            raise TypingError(f"`{name}`: `{p.name}` is {type_}; it takes {p}{bits}")
         if type_.layout != "C":
             raise TypingError(
                 f"`{name}`: `{p.name}` is not known to be C-contiguous; pass numpy.ascontiguousarray({p.name})"

@@ -71,19 +71,25 @@ class DType(Enum):
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         if self.value in _HALVES:
-            return np.dtype(_HALVES[self.value])
+            half: np.dtype[Any] = np.dtype(_HALVES[self.value])
+            return half
         name = {"f": "float", "i": "int", "u": "uint"}.get(self.value[0], "")
         return np.dtype(np.bool_ if self.is_bool else f"{name}{self.bits}")
 
-    @cached_property
-    def finfo(self) -> ml_dtypes.finfo:
-        """The limits of a float type."""
-        return ml_dtypes.finfo(self.numpy)
+    @property
+    def unit_roundoff(self) -> float:
+        """Half the distance from 1 to the next float."""
+        return 2.0**-self.significand
 
-    @staticmethod
-    def of(dtype: np.dtype[Any]) -> DType | None:
-        """The element type that NumPy calls `dtype`, if it is one of ours."""
-        return next((one for one in DType if one.numpy == dtype), None)
+    @cached_property
+    def smallest_normal(self) -> float:
+        """The smallest positive float that has all digits."""
+        return float(ml_dtypes.finfo(self.numpy).smallest_normal)
 
 
 INDEX = DType.I64
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether an array's elements are floats; NumPy does not count bf16 among them."""
+    return dtype.kind == "f" or dtype == DType.BF16.numpy

@@ -6,12 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from metasched.backend.target import Target
 from metasched.ir.program import Program
 from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
+from metasched.measure.archive import read_arrays
 from metasched.measure.check import prepare
 from metasched.measure.compiling import compile_func
 from metasched.measure.inputs import Given
@@ -36,8 +35,7 @@ class Builder:
     def prepare(self, body: dict[str, Any]) -> Message:
         """Compute and save the data and expected results of a program. Raises CheckError."""
         params = settings_from_json(body["params"])
-        with np.load(body["given"], allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = read_arrays(Path(body["given"]))
         ranges = {name: (float(low), float(high)) for name, (low, high) in body["ranges"].items()}
         cases = prepare(_program(body["program"], params).func, Given(arrays, ranges), int(body["seed"]))
         cases.save(Path(body["path"]))

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.backend.reference import reference_with_bound
+from metasched.ir.dtypes import is_float
 from metasched.ir.nodes import Func
+from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.inputs import Given, arguments, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
 from metasched.measure.tolerance import exact_magnitude, tolerances
@@ -65,27 +67,24 @@ class Cases:
             arrays |= {f"{label}.out.{n}": a for n, a in enumerate(case.expected)}
             arrays |= {f"{label}.tol.{n}": a for n, a in enumerate(case.tolerance) if a is not None}
         arrays["meta"] = np.array(json.dumps({"outputs": self.outputs, "cases": counts}))
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        partial.replace(path)
+        write_arrays(path, arrays)
 
     @staticmethod
     def load(path: Path) -> Cases:
-        with np.load(path, allow_pickle=False) as file:
-            meta = json.loads(str(file["meta"]))
-            outputs = tuple((str(name), str(dtype)) for name, dtype in meta["outputs"])
+        arrays = read_arrays(path)
+        meta = json.loads(str(arrays["meta"]))
+        outputs = tuple((str(name), str(dtype)) for name, dtype in meta["outputs"])
 
-            def case(label: str) -> Case:
-                count, fill = meta["cases"][label]
-                return Case(
-                    tuple(file[f"{label}.in.{n}"] for n in range(count)),
-                    tuple(file[f"{label}.out.{n}"] for n in range(len(outputs))),
-                    tuple(file.get(f"{label}.tol.{n}") for n in range(len(outputs))),
-                    fill,
-                )
+        def case(label: str) -> Case:
+            count, fill = meta["cases"][label]
+            return Case(
+                tuple(arrays[f"{label}.in.{n}"] for n in range(count)),
+                tuple(arrays[f"{label}.out.{n}"] for n in range(len(outputs))),
+                tuple(arrays.get(f"{label}.tol.{n}") for n in range(len(outputs))),
+                fill,
+            )
 
-            return Cases(outputs, case("integers"), case("random"))
+        return Cases(outputs, case("integers"), case("random"))
 
 
 def prepare(func: Func, given: Given, seed: int) -> Cases:
@@ -101,7 +100,7 @@ def prepare(func: Func, given: Given, seed: int) -> Cases:
 
 def _drawn(given: Given) -> bool:
     """Whether all that is summed is ours. A scalar, or a table of indices, is no data to sum."""
-    return not any(array.ndim and array.dtype.kind == "f" for array in given.arrays.values())
+    return not any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
 
 
 def _integer_case(func: Func, given: Given, seed: int) -> Case:
@@ -157,7 +156,7 @@ def mismatch(actual: Array, expected: Array, tolerance: NDArray[np.float64] | No
 def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
     """Elementwise; NaN equals NaN."""
     wrong: NDArray[np.bool_] = np.asarray(actual != expected)
-    if actual.dtype.kind == "f":
+    if is_float(actual.dtype):
         wrong &= ~(np.isnan(actual) & np.isnan(expected))
     return wrong
 

@@ -22,7 +22,8 @@ import numpy as np
 
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.measure.inputs import Given, Inputs, given_inputs
+from metasched.measure.archive import write_arrays
+from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.process import Place, Role, WorkerLost, WorkerProcess, WorkerUsage
 from metasched.measure.protocol import Kind, Message
 from metasched.measure.records import (
@@ -293,7 +294,7 @@ class LocalRunner:
         name = hashlib.sha256(json.dumps((text, program.params)).encode()).hexdigest()[:16]
         given = given_inputs(program.func, self._inputs, self._settings.seed)
         given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
-        _save(given, given_path)
+        write_arrays(given_path, given.arrays)
         body = {
             "program": text,
             "params": program.params,
@@ -321,11 +322,6 @@ def _remove(folder: Path, owner: int) -> None:
     """Remove our folder, unless this process is a fork of ours that ends."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _save(given: Given, path: Path) -> None:
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **dict(given.arrays))
 
 
 def _failure(answer: Message, candidate: Candidate) -> Failure:

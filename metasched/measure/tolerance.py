@@ -14,14 +14,18 @@ At n = 2304 the tolerance is 2.3e-5 B for data that we draw. Their magnitudes li
 two is at least 0.11 of the mean one, 4.9e-5 B: one dropped term of a matrix product is always seen, at any length up to
 about 10,000.
 
-**Exactness.** Sums and products of small integers are exact in floats as long as nothing reaches 2**24 (f32) or 2**53
-(f64), in any order. `exact_magnitude` bounds every value of a program that only adds, multiplies, and takes maxima
-and minima.
+Each operation rounds to its own type. f16 and bf16 are rounded to where they are stored, which the program says as a
+cast: one such rounding counts as much as 2**13 (f16) or 2**16 (bf16) of f32.
+
+**Exactness.** Sums and products of small integers are exact in floats as long as nothing goes beyond 2**24 (f32) or
+2**53 (f64; 2**11 in f16, 2**8 in bf16), in any order. `exact_magnitude` bounds every value of a program that only adds,
+multiplies, and takes maxima and minima.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.ir.affine import as_int
-from metasched.ir.dtypes import DType
+from metasched.ir.dtypes import DType, is_float
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -50,7 +54,6 @@ from metasched.ir.nodes import (
 _CONFIDENCE = 8.0
 _CALL_ROUNDINGS = 8  # a math function may be a few units in the last place off
 _EXACT_CALLS = frozenset({"abs", "floor", "ceil"})
-_MANTISSA = {DType.F32: 24, DType.F64: 53}
 
 
 def tolerances(func: Func, bound: NDArray[np.float64], dtype: DType, drawn: bool) -> NDArray[np.float64] | None:
@@ -61,24 +64,30 @@ def tolerances(func: Func, bound: NDArray[np.float64], dtype: DType, drawn: bool
     """
     if not dtype.is_float:
         return None
-    coarsest = max((b.dtype for b in func.buffers() if b.dtype.is_float), key=lambda d: -d.bits)
-    info = np.finfo(coarsest.numpy)
-    # The reference rounds, too: in float64, which counts only against float64.
-    reference = 2.0 if coarsest is DType.F64 else 1.0
-    count = reference * roundings(func, drawn)
-    allowed = count * (float(info.eps) / 2 * bound + float(info.tiny))
+    relative = absolute = 0.0
+    for kind, count in roundings(func, drawn).items():
+        relative += count * kind.unit_roundoff
+        # Halves are rounded to where they are subnormal; of an f32 nothing is asked there.
+        absolute += count * kind.smallest_normal * (2 * kind.unit_roundoff if kind.is_half else 1.0)
+    allowed = relative * bound + absolute
     return np.where(np.isfinite(allowed), allowed, np.inf)
 
 
-def roundings(func: Func, drawn: bool) -> float:
-    """How many roundings count against a result of `func`; see the module's text."""
-    total = 2.0  # the store's, and second-order terms
+def roundings(func: Func, drawn: bool) -> dict[DType, float]:
+    """How many roundings to each type count against a result of `func`; see the module's text."""
+    counts: defaultdict[DType, float] = defaultdict(float)
     for block in blocks(func):
-        if block.store.value.dtype.is_float:
-            length = reduction_length(block)
-            total += min(length, _CONFIDENCE * math.sqrt(length)) if drawn else length
-            total += _operations(block.store.value)
-    return total
+        kind = block.store.value.dtype.compute
+        if kind.is_float:
+            length = reduction_length(block) if block.reducer in (Reducer.SUM, Reducer.PROD) else 1
+            counts[kind] += min(length, _CONFIDENCE * math.sqrt(length)) if drawn else length
+            for node in block.store.value.walk():
+                if isinstance(node, Expr) and node.dtype.is_float:
+                    counts[node.dtype] += _roundings_of(node)
+    for kind in counts:
+        counts[kind] += 0 if kind.is_half else 2.0  # the last store's, and second-order terms
+    # The reference rounds, too: in float64, which counts only against float64.
+    return {kind: count * (2.0 if kind is DType.F64 else 1.0) for kind, count in counts.items()}
 
 
 def blocks(func: Func) -> list[Block]:
@@ -97,14 +106,12 @@ def reduction_length(block: Block) -> int:
     return length
 
 
-def _operations(value: Expr) -> int:
-    count = 0
-    for node in value.walk():
-        if isinstance(node, Call) and node.dtype.is_float:
-            count += _CALL_ROUNDINGS
-        elif isinstance(node, Binary | Cast) and node.dtype.is_float:
-            count += 1
-    return count
+def _roundings_of(node: Expr) -> int:
+    """How many roundings one operation on floats is worth."""
+    if isinstance(node, Call):
+        return _CALL_ROUNDINGS
+    widens = isinstance(node, Cast) and node.value.dtype.is_float and node.value.dtype.bits <= node.dtype.bits
+    return int(isinstance(node, Binary | Cast) and not widens)
 
 
 def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
@@ -115,7 +122,7 @@ def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
     """
     largest: dict[str, float] = {}
     for name, array in inputs.items():
-        if array.dtype.kind == "f" and not np.array_equal(array, np.rint(array)):
+        if is_float(array.dtype) and not np.array_equal(array, np.rint(array)):
             return False
         largest[name] = float(np.max(np.abs(array.astype(np.float64)), initial=0.0))
     for block in blocks(func):
@@ -123,7 +130,7 @@ def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
         if magnitude is None:
             return False
         buffer = func.buffer(block.store.buffer)
-        if buffer.dtype.is_float and magnitude > 2.0 ** _MANTISSA[buffer.dtype]:
+        if buffer.dtype.is_float and magnitude > 2.0**buffer.dtype.significand:
             return False
         largest[buffer.name] = max(largest.get(buffer.name, 0.0), magnitude)
     return True
@@ -150,12 +157,18 @@ def _magnitude(e: Expr, largest: Mapping[str, float]) -> float | None:
     if isinstance(e, Unary):
         return _magnitude(e.a, largest) if e.op is UnOp.NEG else None
     if isinstance(e, Cast):
-        return _magnitude(e.value, largest)
+        return _cast_magnitude(e, largest)
     if isinstance(e, Select):
         return _largest(_magnitude(e.then, largest), _magnitude(e.otherwise, largest))
     if isinstance(e, Call) and e.func in _EXACT_CALLS:
         return _magnitude(e.args[0], largest)
     return _binary_magnitude(e, largest) if isinstance(e, Binary) else None
+
+
+def _cast_magnitude(e: Cast, largest: Mapping[str, float]) -> float | None:
+    value = _magnitude(e.value, largest)
+    exact = value is not None and (not e.dtype.is_float or value <= 2.0**e.dtype.significand)
+    return value if exact else None
 
 
 def _binary_magnitude(e: Binary, largest: Mapping[str, float]) -> float | None:

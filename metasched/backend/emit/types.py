@@ -86,8 +86,7 @@ def _scalar(value: float | bool, dtype: DType) -> str:
         return "true" if value else "false"
     if dtype.is_half:
         with np.errstate(over="ignore"):
-            bits = np.array(np.float32(value)).astype(dtype.numpy).view(np.int16)
-        return str(int(bits))
+            return str(int(np.array(np.float32(value)).astype(dtype.numpy).view(np.int16)))
     if dtype.is_float:
         # LLVM writes a float as the bits of the double of the same value.
         with np.errstate(over="ignore"):

@@ -1,0 +1,42 @@
+"""Arrays in a file, of every element type: NumPy's own format does not know bf16, which is kept as its bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.ir.dtypes import DType
+
+# What comes after an array's name in the file when its bits are kept: no name has a colon.
+_BITS = ":bits"
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an `.npz`, at once: another process sees all of it or nothing."""
+    kept = {}
+    for name, array in arrays.items():
+        if array.dtype == DType.BF16.numpy:
+            kept[name + _BITS] = np.ascontiguousarray(array).view(np.uint16)
+        else:
+            kept[name] = array
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **kept)
+    partial.replace(path)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """What `write_arrays` wrote."""
+    found = {}
+    with np.load(path, allow_pickle=False) as file:
+        for name in file.files:
+            array = file[name]
+            if name.endswith(_BITS):
+                found[name.removesuffix(_BITS)] = array.view(DType.BF16.numpy)
+            else:
+                found[name] = array
+    return found
