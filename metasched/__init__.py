@@ -18,6 +18,8 @@ from metasched.errors import MetaschedError as MetaschedError
 from metasched.errors import NondeterministicModule as NondeterministicModule
 from metasched.errors import NoRecord as NoRecord
 from metasched.errors import ScheduleError as ScheduleError
+from metasched.frontdoor import KernelFunction as KernelFunction
+from metasched.frontdoor import kernel as kernel
 from metasched.ir.nodes import LoopKind as LoopKind
 from metasched.ir.program import Program as Program
 from metasched.lang import load_program as load_program
@@ -33,6 +35,8 @@ from metasched.schedule.values import BlockRV as BlockRV
 from metasched.schedule.values import Int as Int
 from metasched.schedule.values import LoopRV as LoopRV
 from metasched.schedule.values import ceildiv as ceildiv
+from metasched.schedule.values import maximum as maximum
+from metasched.schedule.values import minimum as minimum
 from metasched.search.progress import Progress as Progress
 from metasched.space.combinators import attempt as attempt
 from metasched.space.combinators import choice as choice

@@ -1,0 +1,237 @@
+"""The shortest way in: a kernel from one line of index notation, called with arrays.
+
+f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
+C = f(A, B)           # compiled for these shapes and element types at the first call: a guess, or what was tuned
+f.tune(A, B)          # measures; every later process finds the result
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metasched import api
+from metasched.backend.kernel import Kernel
+from metasched.backend.target import Target
+from metasched.errors import KernelError, NoRecord
+from metasched.ir.dtypes import DType
+from metasched.ir.program import Program
+from metasched.lang.shorthand import ArgumentType, ScalarType, Shorthand, TensorType, read_shorthand
+from metasched.measure.inputs import Inputs
+from metasched.search.progress import ProgressCallback
+from metasched.space.registry import RuleSpec
+
+CACHE = "METASCHED_CACHE"
+_FILE = "kernels.db"
+_ARRAY = np.ndarray
+_DTYPES = {dtype.numpy: dtype for dtype in DType}
+
+
+def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: Target | None = None) -> KernelFunction:
+    """A function of arrays from stages in index notation, separated by newlines or `;`; the last one is its result.
+
+        f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
+        C = f(A, B)
+
+    Its arguments are the names that no stage computes, in the order in which the right-hand sides first mention them:
+    arrays where they are indexed, numbers where they are not. Shapes and element types are those of the arguments; a
+    Python number takes the type of what it is combined with.
+
+    Args:
+        text: the stages.
+        db: where tuned schedules are kept and looked up, by URL; by default a database of this user's, `kernels.db` in
+            the folder that METASCHED_CACHE names, else in the platform's folder for caches.
+        rules: the rules that make the space, of a guess and of `tune`; by default "cpu".
+        target: the CPU to compile for; by default this one.
+
+    Raises LanguageError for a text that is wrong.
+    """
+    return KernelFunction(read_shorthand(text), db=db, rules=rules, target=target)
+
+
+def kernels_database(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> str:
+    """The URL of the user's own database of tuned kernels.
+
+    METASCHED_CACHE names its folder; else it is the platform's: $XDG_CACHE_HOME/metasched, or ~/.cache/metasched
+    (XDG Base Directory Specification, which ignores a path that is not absolute); ~/Library/Caches/metasched on
+    macOS; %LOCALAPPDATA%\\metasched on Windows.
+    """
+    env = os.environ if environment is None else environment
+    given = env.get(CACHE)
+    return f"sqlite:///{(Path(given).absolute() if given else _cache_folder(env, platform)) / _FILE}"
+
+
+def _cache_folder(env: Mapping[str, str], platform: str) -> Path:
+    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    if platform == "win32":
+        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local") / "metasched"
+    if platform == "darwin":
+        return home / "Library" / "Caches" / "metasched"
+    xdg = Path(env.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else home / ".cache") / "metasched"
+
+
+class KernelFunction:
+    """What `ms.kernel` makes: a function that has a compiled kernel for each combination of shapes and types.
+
+    The first call with such a combination compiles, while other threads that need a new one wait; later calls run at
+    once, side by side.
+    """
+
+    def __init__(self, shorthand: Shorthand, *, db: str | None, rules: RuleSpec, target: Target | None) -> None:
+        self._shorthand = shorthand
+        self._db = db
+        self._rules = rules
+        self._target = target
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def text(self) -> str:
+        return self._shorthand.text
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Their names, in calling order."""
+        return self._shorthand.arguments
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        """The result, a new array, or `out` written. Raises KernelError for arguments that do not go together."""
+        found = self._kernels.get(_key(inputs))
+        return (self.kernel_for(*inputs) if found is None else found)(*inputs, out=out)
+
+    def kernel_for(self, *inputs: Any) -> Kernel:
+        """The kernel for arguments such as these, which are not run on: it has the trace, and a form for Numba.
+
+        It is the best one measured, of this process's `tune` or of the database, else the best guess.
+        """
+        key = _key(inputs)
+        found = self._kernels.get(key)
+        if found is None:
+            self._check_contiguous(inputs)
+            with self._lock:
+                found = self._kernels.get(key)
+                if found is None:
+                    found = self._kernels[key] = self._compiled(self.program(*inputs))
+        return found
+
+    def program(self, *inputs: Any) -> Program:
+        """The program for arguments such as these. Raises KernelError or LanguageError where there is none."""
+        names = self._shorthand.arguments
+        if len(inputs) != len(names):
+            listed = ", ".join(f"`{name}`" for name in names)
+            raise KernelError(f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}")
+        return self._shorthand.program({n: self._type(n, value) for n, value in zip(names, inputs, strict=True)})
+
+    def tune(
+        self,
+        *inputs: Any,
+        trials: int = 64,
+        seed: int = 0,
+        data: Inputs | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Kernel:
+        """Search for a fast schedule for arguments such as these, and use it from now on, here and in later processes.
+
+        Args:
+            inputs: arguments of the shapes and types to tune for.
+            trials: measurements to have in the database in the end; the same call again is instant.
+            seed: with the recorded times, decides every candidate.
+            data: what to measure on, by argument, as `inputs` of `ms.tune`; by default random numbers.
+            progress: called after each measurement.
+
+        Raises as `ms.tune` does.
+        """
+        program = self.program(*inputs)
+        tuned = api.tune(
+            program,
+            trials=trials,
+            db=self._database(create=True),
+            rules=self._rules,
+            seed=seed,
+            target=self._target,
+            inputs=data,
+            progress=progress,
+        )
+        with self._lock:
+            self._kernels[_key(inputs)] = tuned
+        return tuned
+
+    def __repr__(self) -> str:
+        stages = "; ".join(line.strip() for line in self.text.strip().splitlines())
+        count = len(self._kernels)
+        shapes = "no shapes yet" if not count else f"{count} combination{'s' * (count > 1)} of shapes"
+        return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}>"
+
+    # --- helpers
+
+    def _database(self, *, create: bool) -> str:
+        if self._db is not None:
+            return self._db
+        url = kernels_database()
+        if create:
+            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        return url
+
+    def _compiled(self, program: Program) -> Kernel:
+        try:
+            return api.compile(program, db=self._database(create=False), target=self._target)
+        except NoRecord:
+            return api.compile(program, rules=self._rules, target=self._target)
+
+    def _type(self, name: str, value: Any) -> ArgumentType:
+        if name in self._shorthand.tensors:
+            return _tensor(name, value)
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise KernelError(f"`{name}` is an array of shape {value.shape}; it is not indexed, so it takes a number")
+        if isinstance(value, np.generic | np.ndarray):
+            return ScalarType(_dtype(name, value.dtype), fixed=True)
+        if isinstance(value, bool):
+            return ScalarType(DType.BOOL, fixed=True)
+        if isinstance(value, int | float):
+            return ScalarType(DType.I64 if isinstance(value, int) else DType.F64, fixed=False)
+        raise KernelError(f"`{name}` is a {type(value).__name__}; it takes a number")
+
+    def _check_contiguous(self, inputs: tuple[Any, ...]) -> None:
+        """Say so before compiling what could not be called."""
+        for name, value in zip(self._shorthand.arguments, inputs, strict=False):
+            if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+                raise KernelError(
+                    f"`{name}` is not C-contiguous (strides {value.strides}). Copy it first with "
+                    f"`numpy.ascontiguousarray({name})`"
+                )
+
+
+def _tensor(name: str, value: Any) -> TensorType:
+    if not isinstance(value, np.ndarray):
+        raise KernelError(f"`{name}` is a {type(value).__name__}, not a NumPy array. Pass `numpy.asarray({name})`")
+    empty = [n for n, extent in enumerate(value.shape) if extent == 0]
+    if empty:
+        raise KernelError(f"`{name}` has shape {value.shape}; dimension {empty[0]} is empty")
+    return TensorType(_dtype(name, value.dtype), value.shape)
+
+
+def _dtype(name: str, dtype: np.dtype[Any]) -> DType:
+    found = _DTYPES.get(dtype)
+    if found is None:
+        known = ", ".join(d.name for d in _DTYPES)
+        raise KernelError(f"`{name}` has dtype {dtype.str if dtype.names is None else dtype}; kernels take {known}")
+    return found
+
+
+def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a compiled kernel depends on: shape and element type of an array, the type of a number."""
+    key: list[Any] = []
+    for value in inputs:
+        if type(value) is _ARRAY or isinstance(value, _ARRAY):
+            key.append(value.shape)
+            key.append(value.dtype)
+        else:
+            key.append(type(value))
+    return tuple(key)
