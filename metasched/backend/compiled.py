@@ -17,6 +17,8 @@ import numpy as np
 from metasched.backend import threads
 from metasched.backend.codegen import LoadedCode, ObjectCode, assembly, compile_text
 from metasched.backend.emit import emit, runtime
+from metasched.backend.emit.python_entry import ENTRY as PYTHON_ENTRY
+from metasched.backend.emit.python_entry import KNOWN, Argument, python_entry
 from metasched.backend.lir import Kernel as LoopProgram
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
@@ -85,7 +87,8 @@ def compile_func(func: Func, target: Target) -> KernelCode:
 def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
     """Emit and compile a low-level loop program."""
     module = emit(kernel, target)
-    code = compile_text(module.text, target)
+    arguments = [Argument(p.dtype, p.shape, p.is_output) for p in parameters]
+    code = compile_text(module.text + python_entry(arguments, module.entry, object.__basicsize__), target)
     return KernelCode(kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel)
 
 
@@ -131,6 +134,18 @@ class CompiledKernel:
         _POINTER.from_address(self._code.address(runtime.STATE)).value = threads.state.address
         signature = ctypes.CFUNCTYPE(ctypes.c_int, *(p.ctype for p in binary.parameters), _POINTER)
         self.function: Callable[..., int] = signature(self.address)
+        self.python_function = self._python_function()
+
+    def _python_function(self) -> Callable[..., int]:
+        """The entry that takes arrays: `Status.NOT_PLAIN` where they need the checks in Python."""
+        parameters = self.binary.parameters
+        # These objects are never freed, so their addresses stay what they are.
+        known = [np.ndarray, *(p.dtype.numpy for p in parameters)]
+        table = (_POINTER * len(known)).from_address(self._code.address(KNOWN))
+        table[:] = [id(item) for item in known]
+        kinds = (p.ctype if p.shape is None else ctypes.py_object for p in parameters)
+        function: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(self._code.address(PYTHON_ENTRY))
+        return function
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

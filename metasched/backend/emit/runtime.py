@@ -38,6 +38,7 @@ class Status(IntEnum):
     OK = 0
     NO_MEMORY = 1
     FORKED = 2
+    NOT_PLAIN = 3  # the arguments need another look
 
 
 GLOBALS = f"""\
