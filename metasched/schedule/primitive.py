@@ -14,11 +14,12 @@ import inspect
 import pkgutil
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
+from metasched.lang.instructions import Instruction
 from metasched.schedule.kinds import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,9 +42,16 @@ class Param:
         return self.default is inspect.Parameter.empty and not self.variadic
 
 
+# An instruction of one version as one of the next.
+Upgrade = Callable[[Instruction], Instruction]
+
+
 @dataclass(frozen=True)
 class Declaration:
-    """What there is to know of a primitive. `pure` ones only look; `random` ones return a distribution."""
+    """What there is to know of a primitive. `pure` ones only look; `random` ones return a distribution.
+
+    `upgrades` has, by an older version, how its instructions are said in the version after it.
+    """
 
     name: str
     version: int
@@ -54,6 +62,7 @@ class Declaration:
     random: bool
     doc: str
     run: Callable[..., Any]
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict, compare=False)
 
     @property
     def signature(self) -> str:
@@ -67,24 +76,42 @@ class Declaration:
 @overload
 def primitive(fn: F) -> F: ...
 @overload
-def primitive(*, version: int = 1, pure: bool = False) -> Callable[[F], F]: ...
-def primitive(fn: F | None = None, *, version: int = 1, pure: bool = False) -> F | Callable[[F], F]:
-    """Declare a primitive: `fn(ctx, ...)` rewrites `ctx.func` and returns the names of what it made."""
-    return _declare(fn, version=version, pure=pure, random=False)
+def primitive(
+    *, version: int = 1, pure: bool = False, upgrades: Mapping[int, Upgrade] | None = None
+) -> Callable[[F], F]: ...
+def primitive(
+    fn: F | None = None, *, version: int = 1, pure: bool = False, upgrades: Mapping[int, Upgrade] | None = None
+) -> F | Callable[[F], F]:
+    """Declare a primitive: `fn(ctx, ...)` rewrites `ctx.func` and returns the names of what it made.
+
+    When its meaning changes, `version` goes up, and `upgrades={1: f}` turns an instruction of version 1 into one of
+    version 2, so that old traces go on to apply.
+    """
+    return _declare(fn, _Mark(version, pure, False, upgrades or {}))
 
 
 @overload
 def sampler(fn: F) -> F: ...
 @overload
-def sampler(*, version: int = 1) -> Callable[[F], F]: ...
-def sampler(fn: F | None = None, *, version: int = 1) -> F | Callable[[F], F]:
+def sampler(*, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None) -> Callable[[F], F]: ...
+def sampler(
+    fn: F | None = None, *, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None
+) -> F | Callable[[F], F]:
     """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from."""
-    return _declare(fn, version=version, pure=True, random=True)
+    return _declare(fn, _Mark(version, True, True, upgrades or {}))
 
 
-def _declare(fn: F | None, *, version: int, pure: bool, random: bool) -> F | Callable[[F], F]:
+@dataclass(frozen=True)
+class _Mark:
+    version: int
+    pure: bool
+    random: bool
+    upgrades: Mapping[int, Upgrade]
+
+
+def _declare(fn: F | None, mark: _Mark) -> F | Callable[[F], F]:
     def attach(function: F) -> F:
-        setattr(function, MARK, (version, pure, random))
+        setattr(function, MARK, mark)
         return function
 
     return attach if fn is None else attach(fn)
@@ -92,7 +119,7 @@ def _declare(fn: F | None, *, version: int, pure: bool, random: bool) -> F | Cal
 
 def declaration_of(fn: Callable[..., Any]) -> Declaration:
     """Read the declaration off a marked function. Raises TypeError where the signature says too little."""
-    version, pure, random = getattr(fn, MARK)
+    mark: _Mark = getattr(fn, MARK)
     hints = typing.get_type_hints(fn, include_extras=True)
     parameters = list(inspect.signature(fn).parameters.values())
     if not parameters or parameters[0].name != "ctx":
@@ -100,8 +127,14 @@ def declaration_of(fn: Callable[..., Any]) -> Declaration:
     if not fn.__doc__:
         raise TypeError(f"primitive {fn.__name__}: a docstring is part of the declaration")
     params = tuple(_param(fn.__name__, p, hints[p.name]) for p in parameters[1:])
-    result, many = (Kind.NONE, False) if random else _kind(fn.__name__, "return", hints["return"])
-    return Declaration(fn.__name__, version, params, result, many, pure, random, inspect.cleandoc(fn.__doc__), fn)
+    unknown = [old for old in mark.upgrades if not 1 <= old < mark.version]
+    if unknown:
+        raise TypeError(f"primitive {fn.__name__}: version {mark.version} has no upgrade of version {unknown[0]}")
+    result, many = (Kind.NONE, False) if mark.random else _kind(fn.__name__, "return", hints["return"])
+    doc = inspect.cleandoc(fn.__doc__)
+    return Declaration(
+        fn.__name__, mark.version, params, result, many, mark.pure, mark.random, doc, fn, dict(mark.upgrades)
+    )
 
 
 def _param(owner: str, p: inspect.Parameter, hint: Any) -> Param:

@@ -31,6 +31,7 @@ from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.rewrite.kept import require_kept
 from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LoopRV
+from metasched.schedule.versions import current_form
 
 if TYPE_CHECKING:
     from metasched.schedule.trace import Trace
@@ -299,21 +300,8 @@ class Schedule:
 
     def execute(self, instruction: Instruction) -> None:
         """Run one instruction of a trace, under the labels that it gives its outputs."""
-        declaration = registry().get(instruction.op)
-        if declaration is None:
-            near = get_close_matches(instruction.op, registry(), n=3)
-            raise ScheduleError(
-                instruction.op,
-                "there is no primitive of this name",
-                hint=f"did you mean {' or '.join(near)}?" if near else "metasched's documentation lists them",
-            )
-        if instruction.version != declaration.version:
-            raise ScheduleError(
-                instruction.op,
-                f"version {instruction.version} is not known; this metasched has version {declaration.version}",
-                hint="replay the trace with the metasched that wrote it",
-            )
-        self._execute(declaration, instruction, Asked())
+        declaration, current = current_form(instruction)
+        self._execute(declaration, current, Asked())
 
     def _execute(self, declaration: Declaration, instruction: Instruction, asked: Asked) -> Any:
         """Run one instruction. When it cannot be, the schedule is as it was before."""

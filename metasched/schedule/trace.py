@@ -13,9 +13,12 @@ from metasched.ir.program import Program
 from metasched.lang import parse_trace as parse_trace_data
 from metasched.lang import print_trace
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.schedule.handlers import Handler, Policy, Record, Replay
 from metasched.schedule.primitive import registry
 from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace_python import trace_as_python
+from metasched.schedule.versions import normal_form
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,29 @@ class Trace:
         """Raises LanguageError."""
         return cls(parse_trace_data(text))
 
+    @classmethod
+    def from_json(cls, text: str) -> Trace:
+        """A trace from what `as_json` wrote. Raises LanguageError, naming the instruction."""
+        return cls(trace_from_json(text))
+
     def __str__(self) -> str:
         return print_trace(self.data)
+
+    def as_json(self, *, indent: int | None = 2) -> str:
+        """As a JSON object, of the form that `metasched.lang.trace_json` has: an instruction a line, or with `indent`
+        None all on one.
+        """
+        return trace_to_json(self.data, indent=indent)
+
+    def as_python(self, program: Program | None = None) -> str:
+        """As Python: a module with `def schedule(sch)`, which on `ms.Schedule(program)` gives this very trace.
+
+        With the program (which a schedule's own trace knows), labels and addresses are written only where they would
+        not come of themselves. An argument that says no more than its default is left out, so a trace that was written
+        by hand may come back in the form that `canonical` gives it. Raises ScheduleError for an instruction that does
+        not apply.
+        """
+        return trace_as_python(self.data, program if program is not None else self.program)
 
     def __len__(self) -> int:
         return len(self.data.instructions)
@@ -134,13 +158,15 @@ class Trace:
         return replace(self, data=replace(self.data, instructions=tuple(reversed(kept))))
 
     def canonical(self) -> Trace:
-        """With handles renamed in order of appearance: equal traces up to renaming become equal.
+        """With handles renamed in order of appearance, instructions in the newest version of their primitives, and
+        arguments as a schedule writes them: traces that say the same become equal.
 
         Decisions stay: a location is the name of a loop in the program, and no handle.
         """
         names: dict[str, str] = {}
         out = []
-        for number, instruction in enumerate(self.instructions):
+        for number, written in enumerate(self.instructions):
+            instruction = normal_form(written)
             args = tuple(_renamed(v, names) for v in instruction.args)
             kwargs = tuple((k, _renamed(v, names)) for k, v in instruction.kwargs)
             outputs = tuple(f"h{number}_{n}" for n in range(len(instruction.outputs)))

@@ -127,9 +127,9 @@ def ceildiv(a: Int | int, b: Int | int) -> Int:
 
 def minimum(a: Int | int, b: Int | int) -> Int:
     """The smaller of two, as an expression; Python's `min` would compare them."""
-    return Int(Binary(BinOp.MIN, _expr(a), _expr(b)))
+    return Int(Binary(BinOp.MIN, as_expr(a), as_expr(b)))
 
 
 def maximum(a: Int | int, b: Int | int) -> Int:
     """The larger of two, as an expression."""
-    return Int(Binary(BinOp.MAX, _expr(a), _expr(b)))
+    return Int(Binary(BinOp.MAX, as_expr(a), as_expr(b)))

@@ -1,0 +1,291 @@
+"""Traces as JSON, for other tools: the same data as the text, nothing more.
+
+    {"metasched_trace": 1, "program": "dense", "params": {"N": 64}, "instructions": [
+      {"op": "sample_tile", "args": [{"ref": "i"}], "outputs": ["t0", "t1"], "random": true,
+       "address": "i", "decision": [{"hole": true}, 8]}]}
+
+A handle is `{"ref": "i"}`, arithmetic `{"expr": ["*", {"ref": "t1"}, 2]}`, `_` in a decision `{"hole": true}`, a loop's
+name in a decision a `ref` too, an infinite number `{"float": "inf"}`; everything else is itself. `kwargs`, `outputs`,
+`address`, `decision` and `version` are left out where there is none (or where it is 1). A sampling line has `"random"`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from metasched.errors import Diagnostic, LanguageError
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value
+
+FORMAT = 1
+_HEAD = "metasched_trace"
+_KEYS = frozenset({_HEAD, "program", "params", "instructions"})
+_LINE_KEYS = frozenset({"op", "version", "args", "kwargs", "outputs", "random", "address", "decision"})
+_CONSTANTS = {bool: DType.BOOL, int: INDEX, float: DType.F32}
+
+
+def trace_to_json(trace: TraceData, *, indent: int | None = 2) -> str:
+    """A trace as a JSON object, an instruction a line; with `indent` None all on one line.
+
+    Raises:
+        TypeError: when an argument is something that JSON cannot say.
+    """
+    head = {_HEAD: FORMAT, "program": trace.program, "params": dict(trace.params)}
+    lines = [json.dumps(_instruction(i), allow_nan=False) for i in trace.instructions]
+    if indent is None:
+        return json.dumps(head, allow_nan=False)[:-1] + ', "instructions": [' + ", ".join(lines) + "]}"
+    space = " " * indent
+    top = [f"{space}{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    body = ",\n".join(space * 2 + line for line in lines)
+    inside = f"[\n{body}\n{space}]" if lines else "[]"
+    return "\n".join(["{", *top, f'{space}"instructions": {inside}', "}"]) + "\n"
+
+
+def _instruction(i: Instruction) -> dict[str, Any]:
+    out: dict[str, Any] = {"op": i.op}
+    if i.version != 1:
+        out["version"] = i.version
+    out["args"] = [_value(arg) for arg in i.args]
+    if i.kwargs:
+        out["kwargs"] = {name: _value(value) for name, value in i.kwargs}
+    if i.outputs:
+        out["outputs"] = list(i.outputs)
+    if i.random:
+        out["random"] = True
+    if i.address is not None:
+        out["address"] = i.address
+    if i.decision is not None:
+        out["decision"] = _value(i.decision)
+    return out
+
+
+def _value(value: Value | Decision) -> Any:
+    match value:
+        case Ref(name=name):
+            return {"ref": name}
+        case Hole():
+            return {"hole": True}
+        case Expr():
+            return {"expr": _expr(value)}
+        case tuple():
+            return [_value(item) for item in value]
+        case float() if math.isnan(value):
+            raise TypeError("a trace cannot hold NaN: nothing compares equal to it")
+        case float() if math.isinf(value):
+            return {"float": "inf" if value > 0 else "-inf"}
+    return value
+
+
+def _expr(e: Expr) -> Any:
+    match e:
+        case Const(value=value, type=dtype) if dtype is _CONSTANTS[type(value)]:
+            return _value(value)
+        case Var(name=name):
+            return {"ref": name}
+        case Binary(op=op, a=a, b=b):
+            return [op.value, _expr(a), _expr(b)]
+        case Unary(op=op, a=a):
+            return [op.value, _expr(a)]
+        case Select(cond=cond, then=then, otherwise=otherwise):
+            return ["if", _expr(cond), _expr(then), _expr(otherwise)]
+    raise TypeError(f"a trace cannot hold a {type(e).__name__}; its arithmetic is on integer variables")
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+def trace_from_json(text: str, filename: str = "<json>") -> TraceData:
+    """A trace from its JSON.
+
+    Raises:
+        LanguageError: with the position where it is no JSON; else with every mistake found, each with the number of its
+            instruction.
+    """
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        place = Diagnostic(getattr(error, "lineno", 1), getattr(error, "colno", 1), f"this is no JSON: {error}")
+        raise LanguageError((place,), text, filename) from None
+    reader = _Reader()
+    data = reader.trace(raw)
+    if reader.mistakes or data is None:
+        raise TraceJsonError(tuple(Diagnostic(0, 0, m) for m in reader.mistakes), "", filename)
+    return data
+
+
+class TraceJsonError(LanguageError):
+    """JSON that is no trace. Each mistake names the instruction by its number; there are no positions."""
+
+    def render(self) -> str:
+        return "\n".join(f"{self.filename}: {d.message}" for d in self.diagnostics)
+
+
+class _Wrong(Exception):
+    """What is wrong with a part, and where in it."""
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.mistakes: list[str] = []
+
+    def trace(self, raw: Any) -> TraceData | None:
+        if not isinstance(raw, dict) or _HEAD not in raw:
+            self.mistakes.append(f'a trace is an object with the key "{_HEAD}"')
+            return None
+        if raw[_HEAD] != FORMAT:
+            message = f"this is a trace of format {raw[_HEAD]!r}, and format {FORMAT} is what can be read here"
+            self.mistakes.append(message)
+            return None
+        self._say_unknown("the trace", raw, _KEYS)
+        program = self._part("program", lambda: _text(raw.get("program")), "")
+        params = self._part("params", lambda: _settings(raw.get("params", {})), ())
+        lines = raw.get("instructions")
+        if not isinstance(lines, list):
+            self.mistakes.append('"instructions" is a list of objects')
+            return None
+        instructions = [self._instruction(f"instruction {n}", line) for n, line in enumerate(lines, start=1)]
+        return TraceData(program, params, tuple(i for i in instructions if i is not None), FORMAT)
+
+    def _instruction(self, where: str, raw: Any) -> Instruction | None:
+        if not isinstance(raw, dict):
+            self.mistakes.append(f"{where}: {raw!r} is no object")
+            return None
+        where = f"{where} ({raw.get('op')})" if isinstance(raw.get("op"), str) else where
+        self._say_unknown(where, raw, _LINE_KEYS)
+
+        def part(key: str, read: Callable[[Any], Any], default: Any) -> Any:
+            return self._part(f"{where}: {key}", lambda: read(raw[key]), default) if key in raw else default
+
+        if "op" not in raw:
+            self.mistakes.append(f"{where}: the key `op` is missing")
+            return None
+        random = part("random", _truth, False)
+        for key in ("address", "decision"):
+            if key in raw and not random:
+                self.mistakes.append(f'{where}: `{key}` belongs to a random variable; say "random": true')
+        return Instruction(
+            part("op", _name, ""),
+            part("args", _values, ()),
+            part("kwargs", _keywords, ()),
+            part("outputs", _names, ()),
+            random,
+            part("address", _text, None),
+            part("decision", _decision, None),
+            part("version", _count, 1),
+        )
+
+    def _part(self, where: str, read: Callable[[], Any], default: Any) -> Any:
+        try:
+            return read()
+        except _Wrong as error:
+            self.mistakes.append(f"{where}: {error}")
+            return default
+
+    def _say_unknown(self, where: str, raw: Mapping[str, Any], known: frozenset[str]) -> None:
+        self.mistakes.extend(
+            f"{where}: there is no key `{key}`; there are {', '.join(sorted(known))}" for key in raw.keys() - known
+        )
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise _Wrong(f"{raw!r} is no text")
+    return raw
+
+
+def _name(raw: Any) -> str:
+    if not _text(raw).isidentifier():
+        raise _Wrong(f"{raw!r} is no name")
+    return str(raw)
+
+
+def _names(raw: Any) -> tuple[str, ...]:
+    if not isinstance(raw, list):
+        raise _Wrong(f"{raw!r} is no list of names")
+    return tuple(_name(item) for item in raw)
+
+
+def _truth(raw: Any) -> bool:
+    if not isinstance(raw, bool):
+        raise _Wrong(f"{raw!r} is neither true nor false")
+    return raw
+
+
+def _count(raw: Any) -> int:
+    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 1:
+        raise _Wrong(f"{raw!r} is no number of a version")
+    return raw
+
+
+def _settings(raw: Any) -> tuple[tuple[str, int | str], ...]:
+    if not isinstance(raw, dict):
+        raise _Wrong(f"{raw!r} is no object of parameters")
+    for name, value in raw.items():
+        _name(name)
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            raise _Wrong(f"the parameter `{name}` is {value!r}, neither an integer nor a text")
+    return tuple(raw.items())
+
+
+def _keywords(raw: Any) -> tuple[tuple[str, Value], ...]:
+    if not isinstance(raw, dict):
+        raise _Wrong(f"{raw!r} is no object of arguments")
+    return tuple((_name(name), _one(value)) for name, value in raw.items())
+
+
+def _values(raw: Any) -> tuple[Value, ...]:
+    if not isinstance(raw, list):
+        raise _Wrong(f"{raw!r} is no list of arguments")
+    return tuple(_one(item) for item in raw)
+
+
+def _one(raw: Any) -> Any:
+    """An argument, or a part of a decision."""
+    if isinstance(raw, list):
+        return tuple(_one(item) for item in raw)
+    if not isinstance(raw, dict):
+        return raw
+    match raw:
+        case {"ref": name} if len(raw) == 1:
+            return Ref(_name(name))
+        case {"expr": e} if len(raw) == 1:
+            return _read_expr(e)
+        case {"hole": True} if len(raw) == 1:
+            return HOLE
+        case {"float": ("inf" | "-inf") as text} if len(raw) == 1:
+            return float(text)
+    raise _Wrong(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float")
+
+
+def _decision(raw: Any) -> Decision:
+    value = _one(raw)
+    if value is None or isinstance(value, Expr):
+        raise _Wrong(f"{raw!r} is no decision; leave the key out to leave it open")
+    return value  # type: ignore[no-any-return]
+
+
+def _read_expr(raw: Any) -> Expr:
+    match raw:
+        case bool() | int() | float():
+            return Const(raw, _CONSTANTS[type(raw)])
+        case {"ref": name}:
+            return Var(_name(name))
+        case ["if", cond, then, otherwise]:
+            return Select(_read_expr(cond), _read_expr(then), _read_expr(otherwise))
+        case [str() as op, a]:
+            return Unary(_operator(UnOp, op), _read_expr(a))
+        case [str() as op, a, b]:
+            return Binary(_operator(BinOp, op), _read_expr(a), _read_expr(b))
+    raise _Wrong(f"{raw!r} is no arithmetic; it is a number, a ref, or [operator, part, ...]")
+
+
+def _operator(kind: Any, op: str) -> Any:
+    try:
+        return kind(op)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise _Wrong(f"there is no operator {op!r}; there are {known}") from None

@@ -1,0 +1,202 @@
+"""A trace as Python: a function over a schedule that takes the very same steps."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from metasched.errors import ScheduleError
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
+from metasched.ir.program import Program
+from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceExpr
+from metasched.ir.source_printer import print_source
+from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.schedule.handlers import FREE, Free, Handler, Site
+from metasched.schedule.primitive import Declaration
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.versions import current_form
+
+_CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
+_ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})
+_RESERVED = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
+
+
+@dataclass(frozen=True)
+class _LeaveOpen:
+    """Numbers stay free, and of structures the first is taken."""
+
+    def decide(self, site: Site) -> Decision | Free:
+        return site.dist.options()[0] if site.dist.structural else FREE
+
+
+def trace_as_python(trace: TraceData, program: Program | None) -> str:
+    """A module with `def schedule(sch)`, which on `ms.Schedule(program)` gives an equal trace, decisions included.
+
+    Every line says the labels of its results and the address of a random variable. With the program, those are left
+    out that come of themselves. A variable that is open is drawn when the code runs.
+
+    Raises ScheduleError for an instruction that does not apply to the program, or that Python cannot say.
+    """
+    writer = _Writer(Schedule(program, handler=_LeaveOpen()) if program is not None else None)
+    lines: list[str] = []
+    for number, instruction in enumerate(trace.instructions, start=2):
+        try:
+            lines.append(writer.line(instruction))
+        except ScheduleError as error:
+            error.line = number
+            raise
+    params = ", ".join(f"{name}={value}" for name, value in trace.params)
+    body = lines or ["pass"]
+    head = ["import metasched as ms", "", "", "def schedule(sch: ms.Schedule) -> None:"]
+    return "\n".join([*head, f'    """{trace.program}[{params}]"""', *(f"    {line}" for line in body)]) + "\n"
+
+
+@dataclass
+class _Writer:
+    """`schedule` is where the lines written so far led; None when the program is not known."""
+
+    schedule: Schedule | None
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def line(self, instruction: Instruction) -> str:
+        declaration, current = current_form(instruction)
+        short = self._shortest(declaration, current)
+        if self.schedule is not None:
+            self.schedule.handler = _handler(current)
+            self.schedule.execute(current)
+        targets = [self._variable(label) for label in current.outputs]
+        return _assign(declaration, targets) + short
+
+    def _shortest(self, declaration: Declaration, current: Instruction) -> str:
+        """The call without what comes of itself."""
+        asked = self._asked(declaration, current)
+        if self.schedule is None:
+            return self._call(declaration, current, asked)
+        for without in ({"labels", "address"}, {"labels"}, {"address"}):
+            tried = {key: text for key, text in asked.items() if key not in without}
+            if len(tried) < len(asked) and self._gives(declaration, current, tried.keys()):
+                return self._call(declaration, current, tried)
+        return self._call(declaration, current, asked)
+
+    def _gives(self, declaration: Declaration, current: Instruction, said: Collection[str]) -> bool:
+        """Whether a call that says so much of its line makes the line."""
+        assert self.schedule is not None
+        trial = self.schedule.fork(_handler(current))
+        told = replace(
+            current,
+            outputs=current.outputs if "labels" in said else (),
+            address=current.address if "address" in said else None,
+        )
+        if current.op == "choose":
+            more = {"address": told.address, "labels": told.outputs}
+            trial.choose(choice_name(current), list(current.args), **more)
+        else:
+            trial.execute(told)
+        made = trial.trace.instructions[-1]
+        return (made.outputs, made.address) == (current.outputs, current.address)
+
+    def _asked(self, declaration: Declaration, current: Instruction) -> dict[str, str]:
+        asked: dict[str, str] = {}
+        if declaration.random and current.address is not None:
+            asked["address"] = json.dumps(current.address)
+        if current.outputs:
+            asked["labels"] = "[" + ", ".join(json.dumps(label) for label in current.outputs) + "]"
+        if current.decision is not None:
+            asked["decision"] = _decision(current.decision)
+        return asked
+
+    def _call(self, declaration: Declaration, current: Instruction, asked: dict[str, str]) -> str:
+        args = [self._value(arg) for arg in current.args]
+        if declaration.name == "choose":
+            args = [json.dumps(choice_name(current)), "[" + ", ".join(args) + "]"]
+        args += [f"{name}={self._value(value)}" for name, value in current.kwargs]
+        args += [f"{key}={text}" for key, text in asked.items()]
+        return f"sch.{declaration.name}({', '.join(args)})"
+
+    def _variable(self, label: str) -> str:
+        """A label as a variable of Python that is no other label's."""
+        name = label
+        while name in _RESERVED or name in (v for known, v in self.variables.items() if known != label):
+            name += "_"
+        self.variables[label] = name
+        return name
+
+    def _value(self, value: Value) -> str:
+        match value:
+            case Ref(name=name):
+                return self.variables.get(name, json.dumps(name))
+            case Expr():
+                return print_source(self._expression(value))
+            case str():
+                return json.dumps(value)
+            case tuple():
+                return "[" + ", ".join(self._value(item) for item in value) + "]"
+        return _plain(value)
+
+    def _expression(self, e: Expr) -> SourceExpr:
+        match e:
+            case Const(value=int(value)) if not isinstance(value, bool):
+                return IntLit(value)
+            case Binary(op=op, a=a, b=b) if op in _CALLS:
+                return Apply(_CALLS[op], (self._expression(a), self._expression(b)))
+            case Binary(op=op, a=a, b=b) if op in _ARITHMETIC:
+                left = self._expression(a)
+                both = isinstance(a, Const) and isinstance(b, Const)
+                return Operation(op, Apply("ms.Int.of", (left,)) if both else left, self._expression(b))
+            case Unary(op=UnOp.NEG, a=Const() as a):
+                return Prefix(UnOp.NEG, Apply("ms.Int.of", (self._expression(a),)))
+            case Unary(op=UnOp.NEG, a=a):
+                return Prefix(UnOp.NEG, self._expression(a))
+            case Var(name=name):
+                return Name(self.variables.get(name, name))
+        raise ScheduleError(
+            "as_python",
+            f"Python cannot say the arithmetic of a {type(e).__name__} over random variables",
+            hint="integer variables combine with + - * // %, minimum, maximum and ceildiv",
+        )
+
+
+@dataclass(frozen=True)
+class _Given:
+    decision: Decision
+
+    def decide(self, site: Site) -> Decision | Free:
+        return self.decision
+
+
+def _handler(instruction: Instruction) -> Handler:
+    return _LeaveOpen() if instruction.decision is None else _Given(instruction.decision)
+
+
+def choice_name(instruction: Instruction) -> str:
+    """What `Schedule.choose` is told to make a choice's address of: the last part of it."""
+    return (instruction.address or "choose").rsplit("/", 1)[-1] or "choose"
+
+
+def _assign(declaration: Declaration, targets: Sequence[str]) -> str:
+    if not targets:
+        return ""
+    single = len(targets) == 1 and declaration.many_results
+    return f"({targets[0]},) = " if single else ", ".join(targets) + " = "
+
+
+def _decision(decision: Decision) -> str:
+    match decision:
+        case Hole():
+            return "None"
+        case Ref(name=name):
+            return json.dumps(name)
+        case str():
+            return json.dumps(decision)
+        case tuple():
+            return "[" + ", ".join(_decision(item) for item in decision) + "]"
+    return _plain(decision)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
