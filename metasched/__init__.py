@@ -50,5 +50,7 @@ from metasched.space.rule import rule as rule
 from metasched.space.rule import skip as skip
 from metasched.space.sketch import Sketch as Sketch
 from metasched.space.space import Space as Space
+from metasched.space.text_rules import load_module as load_module
+from metasched.space.text_rules import parse_module as parse_module
 
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ from typing import Any
 
 from metasched.space.blame import blaming_file
 from metasched.space.rule import Rule, RuleError
+from metasched.space.text_rules import SEPARATOR, SUFFIX, load_rule, load_rules
 
 GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"
@@ -45,7 +46,8 @@ def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
     """Rules from a specification.
 
     None is the preset `cpu`. A text such as `cpu,-inline,+my.py:my_rule` starts from a preset (or from nothing, when
-    it starts with `+`), and drops and adds rules by name or `FILE.py:NAME`. Behind an `@` stand the blocks that a part
+    it starts with `+`), and drops and adds rules by name, `FILE.py:NAME`, `FILE.ms` or
+    `FILE.ms::NAME`. Behind an `@` stand the blocks that a part
     is about, patterns separated by `|`: `unroll@dense|conv*` keeps a rule of the list to them, or adds it for them
     where the list lacks it (as `+unroll@dense` does always), and `-inline@relu` leaves them out. A list holds rules
     and such names. Raises RuleError for a name that is not there.
@@ -90,6 +92,8 @@ def _for_blocks(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _named(name: str) -> tuple[Rule, ...]:
+    if _is_text(name):
+        return (_load_text(name),)
     path, _, attribute = name.rpartition(":")
     if path:
         return _as_rules(name, _load_file(Path(path), attribute))
@@ -129,6 +133,18 @@ def _advice(name: str, points: Iterable[str]) -> str:
     return f"{hint} Installed are {_listed(points)}"
 
 
+def _is_text(name: str) -> bool:
+    """`tile.ms`, or `tile.ms::NAME`."""
+    return name.partition(SEPARATOR)[0].endswith(SUFFIX)
+
+
+def _load_text(name: str) -> Rule:
+    try:
+        return load_rule(name)
+    except OSError as error:
+        raise RuleError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
 def _load_file(path: Path, attribute: str) -> Any:
     if not path.is_file():
         raise RuleError(f"there is no file {path}")
@@ -162,9 +178,14 @@ def _namespace(path: Path) -> dict[str, Any]:
 
 
 def rules_of_file(path: Path) -> dict[str, Rule]:
-    """The rules that a Python file defines itself, by name; raises RuleError when there are none."""
+    """The rules that a file defines itself, by name; raises RuleError when there are none.
+
+    In Python these are functions with the decorator, in text modules of one block that no other module there calls.
+    """
     if not path.is_file():
         raise RuleError(f"there is no file {path}")
+    if path.suffix == SUFFIX:
+        return {rule.name: rule for rule in load_rules(path)}
     found = {
         name: value
         for name, value in _namespace(path).items()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from metasched.errors import MetaschedError
 from metasched.ir.source import At
 from metasched.lang import read_source
 from metasched.lang.module_tree import ModuleDef
@@ -17,7 +17,7 @@ from metasched.lang.report import Report, did_you_mean, listing
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.blame import Place
-from metasched.space.rule import Rule, Skip
+from metasched.space.rule import Rule, RuleError, Skip
 from metasched.space.text_check import check_modules
 from metasched.space.text_modules import ModuleFile, TextModule
 
@@ -96,15 +96,38 @@ def load_module(path: str | Path) -> TextModule | TextRule:
 
 
 def load_rule(path: str | Path) -> TextRule:
-    """As `load_module`, for a module of one parameter. Raises MetaschedError for another."""
+    """As `load_module`, for a module of one parameter. Raises RuleError for another."""
     module = load_module(path)
     if isinstance(module, TextRule):
         return module
     takes = listing(p.name for p in module.definition.parameters) or "no block"
-    raise MetaschedError(f"module {module.name} ({module.place}) takes {takes}; a rule takes one block")
+    raise RuleError(f"module {module.name} ({module.place}) takes {takes}; a rule takes one block")
+
+
+def load_rules(path: str | Path) -> tuple[TextRule, ...]:
+    """The modules of a file that take one parameter and that no other module there calls.
+
+    Raises:
+        LanguageError: as `load_module`; RuleError when there is none.
+        OSError: when the file cannot be read.
+    """
+    modules = _checked(read_source(path), str(path))
+    rules = tuple(m for m in map(_made, _outer(modules.modules), repeat(modules)) if isinstance(m, TextRule))
+    if not rules:
+        raise RuleError(f"{path} has no rules: a rule is a module of one block, `module NAME(block):`")
+    return rules
 
 
 def _module(text: str, filename: str, name: str | None) -> TextModule | TextRule:
+    file = _checked(text, filename)
+    report = Report(text, filename)
+    picked = _pick(file.modules, name, filename, report)
+    report.check()
+    assert picked is not None
+    return _made(picked, file)
+
+
+def _checked(text: str, filename: str) -> ModuleFile:
     definitions, report = read_modules(text, filename)
     modules: dict[str, ModuleDef] = {}
     for definition in definitions:
@@ -113,11 +136,18 @@ def _module(text: str, filename: str, name: str | None) -> TextModule | TextRule
         modules.setdefault(definition.name, definition)
     check_modules(modules, report)
     report.check()
-    picked = _pick(modules, name, filename, report)
-    report.check()
-    assert picked is not None
-    module = TextModule(picked, ModuleFile(modules, text, filename))
-    return TextRule.of(module) if len(picked.parameters) == 1 else module
+    return ModuleFile(modules, text, filename)
+
+
+def _made(definition: ModuleDef, file: ModuleFile) -> TextModule | TextRule:
+    module = TextModule(definition, file)
+    return TextRule.of(module) if len(definition.parameters) == 1 else module
+
+
+def _outer(modules: Mapping[str, ModuleDef]) -> list[ModuleDef]:
+    """Those that no other calls."""
+    called = {call.func for module in modules.values() for call in module.calls()}
+    return [module for module in modules.values() if module.name not in called]
 
 
 def _pick(modules: Mapping[str, ModuleDef], name: str | None, filename: str, report: Report) -> ModuleDef | None:
@@ -130,8 +160,7 @@ def _pick(modules: Mapping[str, ModuleDef], name: str | None, filename: str, rep
         return None
     if name is not None:
         return modules[name]
-    called = {call.func for module in modules.values() for call in module.calls()}
-    outer = [module for module in modules.values() if module.name not in called]
+    outer = _outer(modules)
     if len(outer) > 1:
         message = f"there are several modules here: {listing(m.name for m in outer)}"
         report.error(outer[1].at, message, f"name one: `{filename}{SEPARATOR}{outer[0].name}`")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metasched.ir.nodes import Binary, BinOp
+from metasched.ir.nodes import BinOp
 from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, NoneLit, SourceExpr, TextLit
 from metasched.ir.source_printer import print_source
-from metasched.schedule.values import BlockRV, Int, LoopRV, as_expr, ceildiv
+from metasched.schedule.values import BlockRV, Int, LoopRV, ceildiv, maximum, minimum
 
 CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, whose result is a plain value'
 
@@ -36,24 +36,28 @@ class Function:
     doc: str
 
 
-def _of_integers(op: BinOp, fold: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
-    """On integers the number itself, on random variables the expression."""
+def _of_integers(
+    exact: Callable[[int, int], int], symbolic: Callable[[Int | int, Int | int], Int]
+) -> Callable[[Any, Any], Any]:
+    """On integers the number itself, on random variables the expression. Raises TypeError for what is neither."""
 
-    def run(a: Int | int, b: Int | int) -> Int | int:
+    def run(a: Any, b: Any) -> Int | int:
         if isinstance(a, int) and isinstance(b, int):
-            return fold(a, b)
-        return Int(Binary(op, as_expr(a), as_expr(b)))
+            return exact(a, b)
+        if not isinstance(a, Int | int) or not isinstance(b, Int | int):
+            raise TypeError
+        return symbolic(a, b)
 
     return run
 
 
 FUNCTIONS: Mapping[str, Function] = {
     "len": Function(1, len, "`len(loops)` is how many items a list has"),
-    "min": Function(2, _of_integers(BinOp.MIN, min), "`min(a, b)` is the smaller of two integers"),
-    "max": Function(2, _of_integers(BinOp.MAX, max), "`max(a, b)` is the larger of two integers"),
+    "min": Function(2, _of_integers(min, minimum), "`min(a, b)` is the smaller of two integers"),
+    "max": Function(2, _of_integers(max, maximum), "`max(a, b)` is the larger of two integers"),
     "ceildiv": Function(
         2,
-        lambda a, b: -(-a // b) if isinstance(a, int) and isinstance(b, int) else ceildiv(a, b),
+        _of_integers(lambda a, b: -(-a // b), ceildiv),
         "`ceildiv(a, b)` is a quotient of integers, rounded up",
     ),
 }
