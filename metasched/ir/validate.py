@@ -10,10 +10,12 @@ from metasched.errors import MetaschedError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, free_vars, linear, simplify
 from metasched.ir.coverage import coverage_violations
+from metasched.ir.index_map import inverse
 from metasched.ir.nodes import (
     Binary,
     BinOp,
     Block,
+    Buffer,
     Expr,
     For,
     Func,
@@ -82,6 +84,22 @@ def _shapes(func: Func, free: frozenset[str]) -> Iterator[str]:
     for buffer in func.buffers():
         for extent in buffer.shape:
             yield from _extent(f"buffer `{buffer.name}`: dimension", extent, free)
+        yield from (f"buffer `{buffer.name}`: {v}" for v in _layout(buffer))
+    for buffer in (*func.inputs, *func.outputs):
+        if buffer.layout is not None or buffer.alignments:
+            yield f"buffer `{buffer.name}`: it is the caller's, and has a layout"
+
+
+def _layout(buffer: Buffer) -> Iterator[str]:
+    rank, layout = len(buffer.shape), buffer.layout
+    if layout is not None:
+        if len(layout.names) != rank:
+            yield f"its layout has {len(layout.names)} indices, and it has {rank}"
+            return
+        rank = len(layout.outputs)
+        found = inverse(layout, buffer.shape, [f"<{n}>" for n in range(rank)])
+        yield from (f"its layout does not keep `{n}` apart" for n in layout.names if n not in found)
+    yield from (f"dimension {a.axis} is aligned, and has no rows" for a in buffer.alignments if a.axis >= rank - 1)
 
 
 def _extent(what: str, extent: Expr, free: frozenset[str]) -> Iterator[str]:

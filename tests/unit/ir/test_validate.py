@@ -11,6 +11,7 @@ from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
+    Alignment,
     Binary,
     BinOp,
     Block,
@@ -19,6 +20,7 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
+    IndexMap,
     IterKind,
     IterVar,
     Load,
@@ -138,6 +140,33 @@ def read_early() -> Func:
 
 less = Binary(BinOp.LT, k_0 * 2 + k_1, const(5))
 
+FILL = Block("neg.fill", (spatial("i", 4),), (j,), (), Store("D", (i,), ZERO))
+
+
+def over_fill(*blocks: Block) -> Func:
+    """The sum, and then blocks that write its negation."""
+    f = rows()
+    assert isinstance(f.body, Seq)
+    nests = []
+    for n, block in enumerate(blocks):
+        var = block.bindings[0]
+        assert isinstance(var, Var)
+        renamed = {var.name: Var(f"l{n}")}
+        moved = query.substitute_block(block, renamed, lambda e: e)
+        nests.append(loops(replace(moved, name=block.name if n < 2 else f"{block.name}_{n}"), (f"l{n}", 4)))
+    return replace(f, body=seq((f.body.stmts[0], *nests)))
+
+
+def laid_out(kind: str, name: str, layout: IndexMap | None, *alignments: Alignment) -> Func:
+    f = rows()
+    new = tuple(replace(b, layout=layout, alignments=alignments) if b.name == name else b for b in getattr(f, kind))
+    return replace(f, **{kind: new})
+
+
+def test_a_part_is_written_over_a_fill() -> None:
+    validate(over_fill(FILL, replace(NEG, guards=(j < 3,))))
+
+
 BROKEN: list[tuple[str, Callable[[], Func], str]] = [
     ("loops of one name", loop("j", var="i"), "the name `i` stands for more than one loop"),
     ("blocks of one name", change("neg", name="sum"), "the name `sum` stands for more than one block"),
@@ -221,6 +250,13 @@ BROKEN: list[tuple[str, Callable[[], Func], str]] = [
         change("sum", bindings=(i, k_0 * 2)),
         "block `sum`: instance (i = 0, k = 1) does not run",
     ),
+    ("fill over a result", lambda: over_fill(NEG, FILL), "`neg` and `neg.fill` both write `D`"),
+    ("two over a fill", lambda: over_fill(FILL, NEG, NEG), "both write `D`"),
+    ("a fill that is not all", lambda: over_fill(replace(FILL, guards=(j < 3,)), NEG), "(i = 3) does not run"),
+    ("layout of an input", lambda: laid_out("inputs", "A", IndexMap(("a", "b"), (i, j))), "it is the caller's"),
+    ("rank of a layout", lambda: laid_out("temps", "C", IndexMap(("a", "b"), (i,))), "has 2 indices, and it has 1"),
+    ("layout", lambda: laid_out("temps", "C", IndexMap(("a",), (Var("a") // 2,))), "does not keep `a` apart"),
+    ("rows", lambda: laid_out("temps", "C", None, Alignment(0, const(4), const(0))), "dimension 0 is aligned"),
     ("never", change("sum", guards=(i > 5,)), "block `neg`: it reads elements of `C` that nothing writes"),
 ]
 
