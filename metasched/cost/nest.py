@@ -33,6 +33,7 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
+from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.tensor import in_vector_form
 
 UNROLL_LIMIT = "unroll_limit"
@@ -133,7 +134,7 @@ class _Site:
 
 def analyse(func: Func, table: Table) -> Nest:
     """The statements of `func`; its sizes go into `table`."""
-    func = in_vector_form(func)
+    func = amortised(in_vector_form(func))
     sites = list(_sites(func.body, ()))
     depths = _allocation_depths(func, sites)
     buffers = {buffer.name: buffer for buffer in func.buffers()}
@@ -186,6 +187,9 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
         depth = min((len(site.loops) for site in users), default=0)
         for site in users:
             depth = min(depth, _common(users[0].loops, site.loops))
+        outside = None if (roll := func.buffer(name)).roll is None else storage_loops(func, roll)
+        if outside is not None:
+            depth = min(depth, len(outside))
         depths[name] = depth
     return depths
 
@@ -267,6 +271,9 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
 
 def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The indices of an access in memory, and the shape there."""
+    if buffer.roll is not None:
+        kept = Binary(BinOp.MOD, indices[buffer.roll.axis], buffer.roll.window)
+        indices = (*indices[: buffer.roll.axis], kept, *indices[buffer.roll.axis + 1 :])
     if buffer.layout is None:
         return indices, buffer.shape
     return image(buffer.layout, indices), image_shape(buffer.layout, buffer.shape)

@@ -388,6 +388,20 @@ class Alignment(Node):
 
 
 @node
+class Roll(Node):
+    """Storage of a buffer that outlives iterations of the loop around its computation, and keeps a window of it.
+
+    It is set up in each iteration of the loop `loop`, or once where that is empty. Of dimension `axis` only the last
+    `window` indices are kept; each iteration inside computes `step` new ones.
+    """
+
+    loop: str
+    axis: int
+    window: Expr
+    step: Expr
+
+
+@node
 class Buffer(Node):
     """`shape` is what programs index. In memory an element is where `layout` maps its indices; None is as it is.
     `alignments` are about the dimensions in memory."""
@@ -399,6 +413,7 @@ class Buffer(Node):
     const: bool = False
     layout: IndexMap | None = None
     alignments: tuple[Alignment, ...] = ()
+    roll: Roll | None = None
 
 
 @node

@@ -187,7 +187,10 @@ def _temp(b: Buffer) -> tuple[_Piece, ...]:
     scope = "" if b.scope is Scope.GLOBAL else f" {b.scope.value}"
     layout = "" if b.layout is None else f"  layout {print_index_map(b.layout)}"
     aligned = "".join(f"  aligned({a.axis}, {print_expr(a.factor)}, {print_expr(a.offset)})" for a in b.alignments)
-    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + aligned))
+    rolling = (
+        "" if b.roll is None else f"  at {b.roll.loop or 'root'}, {print_expr(b.roll.window)} of axis {b.roll.axis}"
+    )
+    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + aligned + rolling))
 
 
 def _signature(func: Func) -> _Line:

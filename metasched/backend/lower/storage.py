@@ -21,6 +21,7 @@ from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
+from metasched.ir.rolling import storage_loops
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Storage:
     """An array of `shape`, C order: element `indices` of the buffer is at `indices - base`, in the order of `axes`.
 
     `shape` goes with `axes`, `base` with the buffer's dimensions. `alignments` are (dimension, factor, offset): rows of
-    an array in memory are that far apart, modulo the factor.
+    an array in memory are that far apart, modulo the factor. `fold` is (dimension, window): of a rolling buffer just a
+    window of the dimension is there, index modulo its size.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Storage:
     kind: ArrayKind
     axes: tuple[int, ...]
     alignments: tuple[tuple[int, int, int], ...] = ()
+    fold: tuple[int, int] | None = None
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -110,11 +113,11 @@ def place_storage(func: Func, stmt: Nest, machine: Machine, budget: Budget) -> t
     for buffer in func.temps:
         if buffer.name not in found:
             continue
-        owner = _owner([a.path for a in found[buffer.name]])
+        owner = _owner([a.path for a in found[buffer.name]], func, buffer)
         parallel = any(loop.kind is LoopKind.PARALLEL for loop in owner)
         full = whole(buffer, ArrayKind.THREAD if parallel else ArrayKind.SHARED)
         tile = shrink(full, [(a.indices, a.inside(owner)) for a in found[buffer.name]])
-        storage = _at_most(tile, full)
+        storage = _folded(_at_most(tile, full), buffer)
         if buffer.scope is Scope.REGISTER:
             stmt = _unroll_over(stmt, tile, found[buffer.name], owner)
             found = accesses(stmt)
@@ -131,18 +134,30 @@ def place_storage(func: Func, stmt: Nest, machine: Machine, budget: Budget) -> t
     return stmt, storages
 
 
-def _owner(paths: list[Path]) -> Path:
-    """The loops around all of the paths, up to the first vectorised one."""
+def _owner(paths: list[Path], func: Func, buffer: Buffer) -> Path:
+    """The loops around all of the paths, up to the first vectorised one, or to where a rolling buffer is stored."""
     shared = paths[0]
     for path in paths[1:]:
         count = 0
         while count < min(len(shared), len(path)) and shared[count].var == path[count].var:
             count += 1
         shared = shared[:count]
+    outside = storage_loops(func, buffer) if buffer.roll is not None else None
     for n, loop in enumerate(shared):
-        if loop.is_vector:
+        if loop.is_vector or (outside is not None and loop.var not in outside):
             return shared[:n]
     return shared
+
+
+def _folded(storage: Storage, buffer: Buffer) -> Storage:
+    """`storage` with just the window of a rolling buffer, where that is less."""
+    if buffer.roll is None:
+        return storage
+    axis, window = buffer.roll.axis, _size(buffer.roll.window, buffer.name)
+    if storage.shape[axis] <= window:
+        return storage
+    shape = (*storage.shape[:axis], window, *storage.shape[axis + 1 :])
+    return replace(storage, shape=shape, fold=(axis, window))
 
 
 def shrink(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storage:
@@ -158,7 +173,7 @@ def shrink(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storag
         found = _region([(indices[d], ranges) for indices, ranges in regions])
         if found is not None:
             bases[d], shape[d] = found
-    return replace(full, shape=tuple(shape), base=tuple(bases))
+    return replace(full, shape=tuple(shape), base=tuple(bases), fold=None)
 
 
 def _at_most(tile: Storage, full: Storage) -> Storage:
@@ -189,7 +204,13 @@ def _region(used: list[tuple[Expr, dict[str, Expr]]]) -> tuple[Expr, int] | None
 
 def relative(storage: Storage, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """`indices` of the buffer as indices of its array."""
-    return tuple(_minus(indices[axis], storage.base[axis]) for axis in storage.axes)
+    return tuple(_place(storage, axis, _minus(indices[axis], storage.base[axis])) for axis in storage.axes)
+
+
+def _place(storage: Storage, axis: int, index: Expr) -> Expr:
+    if storage.fold is None or storage.fold[0] != axis:
+        return index
+    return simplify(Binary(BinOp.MOD, index, const(storage.fold[1])))
 
 
 def _minus(index: Expr, base: Expr) -> Expr:

@@ -1,10 +1,11 @@
-"""What later steps may not change: nests that an intrinsic does."""
+"""What later steps may not change: nests that an intrinsic does, and loops between storage and computation."""
 
 from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import Func
+from metasched.ir.nodes import Func, LoopKind
+from metasched.ir.rolling import rolled
 from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, tensorized_by
 
 # These say themselves that a nest is an ordinary one again, or take the block away.
@@ -17,6 +18,8 @@ def require_kept(op: str, before: Func, after: Func) -> None:
     Cost: a walk over the statements where there is nothing to keep.
     """
     _require_tensorized(op, before, after)
+    if any(b.roll is not None for b in before.temps):
+        _require_rolled(op, before, after)
 
 
 def _require_tensorized(op: str, before: Func, after: Func) -> None:
@@ -38,3 +41,30 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
             match(after, now[block], intrinsics()[name])
         except Mismatch as error:
             raise ScheduleError(op, f"{what}, and would be no more: {error}", (loop.var, block), hint) from None
+
+
+def _require_rolled(op: str, before: Func, after: Func) -> None:
+    now = {found.buffer.name: found for found in rolled(after)}
+    for found in rolled(before):
+        name, is_now = found.buffer.name, now.get(found.buffer.name)
+        if is_now is None:
+            continue
+        hint = f"{op} before store_at"
+        names = tuple(x.var for x in found.between)
+        if tuple(x.var for x in is_now.between) != names or is_now.writer.name != found.writer.name:
+            raise ScheduleError(
+                op,
+                f"`{name}` is kept from one iteration of loop `{names[-1]}` to the next, and would not be any more",
+                (name, names[-1]),
+                hint,
+            )
+        changed = next((x for x in is_now.between if x.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED)), None)
+        if changed is not None:
+            raise ScheduleError(
+                op,
+                f"iterations of loop `{changed.var}` go on from what earlier ones keep in `{name}`",
+                (name, changed.var),
+                hint,
+            )
+        if is_now.buffer.layout is not None:
+            raise ScheduleError(op, f"`{name}` holds a window of itself", (name,), hint)

@@ -1,0 +1,174 @@
+"""store_at: storage that outlives the iterations that compute it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ONE, ZERO, NotAffine, linear, region, simplify
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, LoopKind, Roll, Var
+from metasched.ir.rolling import shared_loops
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import (
+    readers,
+    replace_temp,
+    require_intermediate,
+    require_only_writer,
+    set_block,
+    spatial,
+)
+
+OP = "store_at"
+_IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
+
+
+@primitive
+def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
+    """Keep what a block computes in one iteration of a loop for the iterations after it, which compute only the rest.
+
+    After compute_at, neighbouring iterations often need overlapping regions, and each computes all of its own. With the
+    buffer's storage at a loop further out, the first iteration computes all of it, and each later one what is new. Of
+    the dimension that moves, the storage holds just the window that one iteration needs (Halide's `store_at`, with its
+    sliding window and folded storage: Ragan-Kelley et al. 2013, section 4).
+
+    Args:
+        block: a producer that compute_at has put under a loop of its readers.
+        loop: a loop around that one; or `root`, outside all loops.
+
+    Requires:
+        The loops between run serially, and each moves the region that is computed, along one dimension, by the same
+        step every time, less than the region's extent. They are not changed any more.
+
+    Rewrite:
+        temp B: f32[66, 64]                          temp B: f32[66, 64]  at root, 3 of axis 0
+        for y in 64:                                 for y in 64:
+            for r, x in grid(3, 64):          ->         for r, x in grid(3, 64):
+                B[y + r, x] = ...                            B[y + r, x] = ...  if y < 1 or r >= 2
+            ... B[y, x] + B[y + 1, x] + B[y + 2, x]      ... B[y, x] + B[y + 1, x] + B[y + 2, x]
+    """
+    writer = ctx.block(OP, block)
+    require_intermediate(ctx, OP, writer, "give it a cache with cache_write, and store that")
+    require_only_writer(ctx, OP, writer)
+    buffer = ctx.func.buffer(writer.store.buffer)
+    if buffer.roll is not None or buffer.layout is not None:
+        what = "is stored at a loop already" if buffer.roll is not None else "has a layout of its own"
+        raise ScheduleError(OP, f"`{buffer.name}` {what}", (buffer.name,), "store_at once, without transform_layout")
+    between = _between(ctx, writer, loop)
+    axis, lo, extent = _moving(ctx, writer, between)
+    position, step = _progress(ctx, writer, lo, extent, between)
+    name, binding = spatial(writer)[axis]
+    first = Binary(BinOp.LT, position, ONE)
+    new = Binary(BinOp.GE, simplify(binding - lo), simplify(extent - step))
+    guarded = replace(writer, guards=(*writer.guards, Binary(BinOp.OR, first, new)))
+    dimension = writer.store.indices.index(Var(name))
+    roll = Roll("" if loop == ROOT else loop, dimension, extent, step)
+    ctx.func = replace_temp(set_block(ctx.func, writer, guarded), replace(buffer, roll=roll))
+
+
+def _between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
+    """The loops from just inside the storage to where the block is computed."""
+    users = readers(ctx.func, writer.store.buffer)
+    shared = shared_loops(ctx.func, [writer, *users])
+    if not users or not shared:
+        raise ScheduleError(
+            OP,
+            f"block `{writer.name}` is not computed under a loop of its readers",
+            (writer.name,),
+            "compute_at first, at the loop whose iterations overlap",
+        )
+    names = [x.var for x in shared]
+    if loop != ROOT and loop not in names[:-1]:
+        raise ScheduleError(
+            OP,
+            f"`{loop}` is not a loop around `{names[-1]}`, where block `{writer.name}` is computed",
+            (writer.name, names[-1]) if loop == INLINE else (writer.name, loop, names[-1]),
+            f"choose one of {', '.join(f'`{n}`' for n in names[:-1]) or 'no loop'}, or `root`",
+        )
+    between = shared if loop == ROOT else shared[names.index(loop) + 1 :]
+    for x in between:
+        if x.kind not in _IN_ORDER:
+            raise ScheduleError(
+                OP,
+                f"the iterations of loop `{x.var}`, which is {x.kind.value}, are not in order",
+                (writer.name, x.var),
+                f"store at loop `{x.var}` or inside it",
+            )
+    return between
+
+
+def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int, Expr, Expr]:
+    """Which spatial iteration variable moves with the loops between, and its region in one iteration."""
+    above = query.loops_above(ctx.func, writer.name)
+    own = query.ranges(above[above.index(between[-1]) + 1 :])
+    names = frozenset(x.var for x in between)
+    found = []
+    for n, (name, binding) in enumerate(spatial(writer)):
+        try:
+            lo, extent = region(binding, own)
+            moves = linear(lo, names)[1]
+        except NotAffine as error:
+            raise ScheduleError(
+                OP,
+                f"what `{writer.name}` computes is not known: {error}",
+                (writer.name,),
+                "store_at before fusing loops",
+            ) from None
+        if moves:
+            found.append((n, name, lo, extent))
+    if len(found) != 1:
+        which = ", ".join(f"`{name}`" for _, name, _, _ in found) or "none"
+        raise ScheduleError(
+            OP,
+            f"of the dimensions that `{writer.name}` computes, {which} move with loop `{between[-1].var}`; one has to",
+            (writer.name, between[-1].var),
+            "compute it at a loop along one dimension, and store it just outside",
+        )
+    n, _, lo, extent = found[0]
+    return n, lo, extent
+
+
+def _progress(ctx: Context, writer: Block, lo: Expr, extent: Expr, between: tuple[For, ...]) -> tuple[Expr, Expr]:
+    """How far the region is from where it starts, and its step from one iteration to the next."""
+    _, terms = linear(lo, frozenset(x.var for x in between))
+    if not all(isinstance(digit, Var) for digit in terms):
+        raise ScheduleError(
+            OP,
+            f"what `{writer.name}` computes is not linear in the loops between",
+            (writer.name, between[-1].var),
+            "store_at before fusing loops",
+        )
+    position: Expr = ZERO
+    expected: Expr | None = None
+    for x in reversed(between):
+        step = terms.pop(Var(x.var), None)
+        if step is None:
+            raise ScheduleError(
+                OP,
+                f"every iteration of loop `{x.var}` computes the same of `{writer.store.buffer}`",
+                (writer.name, x.var),
+                f"store at loop `{x.var}` or inside it, or reorder `{x.var}` outside first",
+            )
+        uneven = ScheduleError(
+            OP,
+            f"the region that `{writer.name}` computes does not move by the same step in every iteration of loop "
+            f"`{x.var}`",
+            (writer.name, x.var),
+            f"store at loop `{x.var}`",
+        )
+        if expected is not None:
+            ctx.require(Binary(BinOp.EQ, step, expected), uneven)
+        expected = simplify(step * x.extent)
+        position = position + Var(x.var) * step
+    moved = linear(lo, frozenset({between[-1].var}))[1][Var(between[-1].var)]
+    apart = ScheduleError(
+        OP,
+        f"neighbouring iterations of loop `{between[-1].var}` share nothing of `{writer.store.buffer}`",
+        (writer.name, between[-1].var),
+        "leave its storage where it is computed",
+    )
+    ctx.require(Binary(BinOp.GE, moved, ONE), apart)
+    ctx.require(Binary(BinOp.LT, moved, extent), apart)
+    return simplify(position), moved
