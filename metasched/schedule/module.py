@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
-from metasched.schedule.handlers import Policy, Record, Repair, Replay
+from metasched.lang import print_decision
+from metasched.lang.instructions import Decision
+from metasched.schedule.handlers import Free, Policy, Record, Repair, Replay
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.schedule.values import BlockRV, LoopRV
@@ -53,18 +55,41 @@ def rerun(
 
     Unlike `Trace.apply_to`, the module's own code runs. A decision that is missing, left over or out of support
     raises ScheduleError under STRICT; under REPAIR it is drawn with `seed`, dropped or mended, and reported in
-    `Schedule.repairs`.
+    `Schedule.repairs`. What the module decides itself stays so: another decision of the trace is treated as one that
+    is out of support.
     """
     replay = Replay(decisions.decisions, policy, Record(seed))
     schedule = Schedule(program, handler=replay)
     fn(schedule)
-    leftover = replay.leftover()
+    name = getattr(fn, "__name__", "module")
+    fixed = {r.site.address: r.decision for r in schedule.sites if r.site.address not in replay.used}
+    overruled = _overruled(replay.decisions, fixed)
+    leftover = [address for address in replay.leftover() if address not in fixed]
+    if policy is Policy.STRICT and overruled:
+        first = overruled[0]
+        raise ScheduleError(
+            name,
+            f'the trace decides {_said(first.before)} at "{first.address}", and the module {_said(first.after)}',
+            hint="change one of them, or use Policy.REPAIR to follow the module",
+        )
     if policy is Policy.STRICT and leftover:
         raise ScheduleError(
-            getattr(fn, "__name__", "module"),
+            name,
             f'the trace decides "{leftover[0]}", which the module never asked for',
             hint="the module has changed since; use Policy.REPAIR to drop such decisions",
         )
     dropped = [Repair(address, replay.decisions[address], None) for address in leftover]
-    schedule.repairs = [*replay.repairs, *dropped]
+    schedule.repairs = [*replay.repairs, *overruled, *dropped]
     return schedule
+
+
+def _overruled(given: Mapping[str, Decision], fixed: Mapping[str, Decision | Free]) -> list[Repair]:
+    return [
+        Repair(address, given[address], after, "the module decides it itself")
+        for address, after in fixed.items()
+        if address in given and not isinstance(after, Free) and given[address] != after
+    ]
+
+
+def _said(decision: Decision | None) -> str:
+    return "nothing" if decision is None else print_decision(decision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -119,11 +119,13 @@ class Trace:
                 hint="replay with Policy.REPAIR to carry it over to another shape",
             )
 
-    def mutate(self, rng: np.random.Generator, program: Program | None = None) -> Trace:
+    def mutate(
+        self, rng: np.random.Generator, program: Program | None = None, *, among: Container[str] | None = None
+    ) -> Trace:
         """Another trace, one numeric variable moved to a neighbour and later ones mended where they must be.
 
-        `program` is needed for a parsed trace. Structural variables stay: they belong to `Space.mutate`. Raises
-        ScheduleError when nothing can move.
+        `program` is needed for a parsed trace; `among` are the addresses that may move first, by default all.
+        Structural variables stay: they belong to `Space.mutate`. Raises ScheduleError when nothing can move.
         """
         program = program if program is not None else self.program
         if program is None:
@@ -131,7 +133,7 @@ class Trace:
         schedule = self.apply_to(program, Policy.REPAIR)
         movable = []
         for record in schedule.sites:
-            if record.site.dist.structural:
+            if record.site.dist.structural or not (among is None or record.site.address in among):
                 continue
             near = record.site.dist.neighbours(record.decision)  # type: ignore[arg-type]
             if near:

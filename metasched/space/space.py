@@ -332,7 +332,9 @@ class Space:
             merged = sketch.decisions(row[0]) | kept
             full = sketch.trace.with_decisions(dict(merged))
             return full.apply_to(self.program, Policy.REPAIR).trace
-        return trace.mutate(rng, self.program)
+        # What a module or a condition decides is no variable of any sketch.
+        free = {variable.address for sketch in self for variable in sketch.variables}
+        return trace.mutate(rng, self.program, among=free)
 
 
 def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ...], decided: int) -> list[_Branch]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from metasched.errors import ScheduleError
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.kinds import Literal
 from metasched.schedule.primitive import sampler
+
+OP = "choose"
 
 
 @sampler
@@ -14,5 +17,14 @@ def choose(ctx: Context, *options: Literal) -> Choice:
 
     Args:
         options: strings, numbers or booleans. The name that `Schedule.choose` takes first makes the address.
+
+    Requires:
+        Options that differ are not equal in Python, as 1 and True are.
     """
-    return Choice(tuple(dict.fromkeys(options)))
+    distinct: dict[Literal, Literal] = {}
+    for option in options:
+        equal = distinct.setdefault(option, option)
+        if type(equal) is not type(option):
+            message = f"the options {equal!r} and {option!r} are equal, so that no branch can tell them apart"
+            raise ScheduleError(OP, message, hint="use texts")
+    return Choice(tuple(distinct))
