@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,18 @@ class Kernel:
         from metasched.backend.numba_form import into_form
 
         return into_form(self._compiled)
+
+    def export(self, path: str | Path) -> Path:
+        """Write the kernel as one Python file that needs NumPy and nothing else: the machine code, and a loader.
+
+        The file defines a function of the kernel's name, which gives bitwise what this kernel gives. It is for Linux on
+        x86-64 and CPUs with this target's instruction sets; a parallel loop starts its threads anew each time.
+
+        Raises KernelError on another kind of machine, and for a path that does not end in `.py`.
+        """
+        from metasched.backend.export import export
+
+        return export(self._compiled.binary, path)
 
     def __repr__(self) -> str:
         given = ", ".join(map(str, self._inputs))

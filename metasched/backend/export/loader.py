@@ -1,0 +1,203 @@
+"""A compiled kernel that runs with NumPy alone: this file loads the machine code that it carries, and calls it.
+
+It needs Linux on x86-64 and the instruction sets that the code was compiled for. A call takes C-contiguous arrays of
+the shapes and dtypes in `PARAMETERS`, and returns a new array, or a tuple of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import mmap
+import platform
+import struct
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_PAGE = mmap.PAGESIZE
+_ALLOCATED = 0x2
+_EXECUTABLE = 0x4
+_NO_BITS = 8
+_RELOCATIONS = 4
+_SYMBOLS = 2
+_ABSOLUTE_64 = 1
+_ANY = ctypes.c_void_p
+_SCALARS = {
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "int8": ctypes.c_int8,
+    "uint8": ctypes.c_uint8,
+    "int16": ctypes.c_int16,
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+    "bool": ctypes.c_uint8,
+}
+
+
+class Image:
+    """Machine code in memory, from an ELF object of the large code model, whose relocations are plain addresses."""
+
+    def __init__(self, data: bytes) -> None:
+        sections_at, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
+        self._data = data
+        self._sections = [struct.unpack_from("<IIQQQQIIQQ", data, sections_at + 64 * n) for n in range(count)]
+        self._place()
+        self.symbols = self._read_symbols()
+        self._relocate()
+        self._protect()
+
+    def _place(self) -> None:
+        """Every section that lives in memory on pages of its own kind: code, and data."""
+        self._offsets: dict[int, int] = {}
+        size = 0
+        for executable in (True, False):
+            size = -(-size // _PAGE) * _PAGE
+            for n, section in enumerate(self._sections):
+                flags, length, align = section[2], section[5], max(section[8], 1)
+                if flags & _ALLOCATED and bool(flags & _EXECUTABLE) is executable:
+                    size = -(-size // align) * align
+                    self._offsets[n] = size
+                    size += length
+            if executable:
+                self._code_size = -(-size // _PAGE) * _PAGE
+        self.memory = mmap.mmap(-1, max(size, 1), prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        for n, offset in self._offsets.items():
+            kind, start, length = self._sections[n][1], self._sections[n][4], self._sections[n][5]
+            if kind != _NO_BITS:
+                self.memory[offset : offset + length] = self._data[start : start + length]
+
+    def _read_symbols(self) -> dict[str, int]:
+        """Addresses by number, and by name for those defined here."""
+        table = next(s for s in self._sections if s[1] == _SYMBOLS)
+        names = self._sections[table[6]][4]
+        found: dict[str, int] = {}
+        self._addresses: list[int] = []
+        for n in range(table[5] // 24):
+            name_at, _, _, section, value, _ = struct.unpack_from("<IBBHQQ", self._data, table[4] + 24 * n)
+            end = self._data.index(b"\0", names + name_at)
+            name = self._data[names + name_at : end].decode()
+            if section in self._offsets:
+                address = self.base + self._offsets[section] + value
+                found[name] = address
+            else:
+                address = _external(name) if name and not section else 0
+            self._addresses.append(address)
+        return found
+
+    def _relocate(self) -> None:
+        for section in self._sections:
+            if section[1] != _RELOCATIONS or section[7] not in self._offsets:
+                continue
+            for n in range(section[5] // 24):
+                offset, info, addend = struct.unpack_from("<QQq", self._data, section[4] + 24 * n)
+                if info & 0xFFFFFFFF != _ABSOLUTE_64:
+                    raise ImportError(f"relocation {info & 0xFFFFFFFF} is not one that this loader knows")
+                address = (self._addresses[info >> 32] + addend) % (1 << 64)
+                struct.pack_into("<Q", self.memory, self._offsets[section[7]] + offset, address)
+
+    def _protect(self) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        if self._code_size and library.mprotect(_ANY(self.base), ctypes.c_size_t(self._code_size), 1 | 4):
+            raise ImportError(f"the system does not let memory be made executable (error {ctypes.get_errno()})")
+
+
+def _external(name: str) -> int:
+    for library in (None, "libm.so.6", "libpthread.so.0"):
+        try:
+            return ctypes.cast(getattr(ctypes.CDLL(library), name), _ANY).value or 0
+        except (AttributeError, OSError):
+            continue  # it may be in the next one
+    raise ImportError(f"the C library has no `{name}`")
+
+
+def _require(machine: str, features: Sequence[str]) -> None:
+    if sys.platform != "linux" or platform.machine() != machine:
+        raise ImportError(f"this code is for Linux on {machine}")
+    text = Path("/proc/cpuinfo").read_text()
+    flags = next((line.split(":")[1].split() for line in text.splitlines() if line.startswith("flags")), [])
+    missing = [f for f in features if f not in flags]
+    if missing:
+        raise ImportError(f"this CPU lacks {', '.join(missing)}, which this kernel was compiled for")
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    if name != "bfloat16":
+        return np.dtype(name)
+    import ml_dtypes
+
+    half: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return half
+
+
+Parameter = tuple[str, "np.dtype[Any]", "tuple[int, ...] | None", bool]
+
+
+class Kernel:
+    """`kernel(A, B)` returns new arrays; `kernel(A, B, out=C)` writes one that is given (a tuple, for several)."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, str, tuple[int, ...] | None, bool]],
+        objects: Sequence[str],
+        entry: str,
+        table: tuple[int, str, tuple[int, str], tuple[int, str]],
+        machine: str,
+        features: Sequence[str],
+    ) -> None:
+        _require(machine, features)
+        self.name = name
+        self.parameters = [(n, _dtype(d), shape, is_output) for n, d, shape, is_output in parameters]
+        self._images = [Image(zlib.decompress(base64.b85decode(text))) for text in objects]
+        symbols: dict[str, int] = {}
+        for image in self._images:
+            symbols.update(image.symbols)
+        slots, state, launch, allowed = table
+        self._state = (ctypes.c_int64 * slots)()
+        self._state[launch[0]], self._state[allowed[0]] = symbols[launch[1]], symbols[allowed[1]]
+        _ANY.from_address(symbols[state]).value = ctypes.addressof(self._state)
+        kinds: list[Any] = [_ANY if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _ANY)(symbols[entry])
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        given = [p for p in self.parameters if not p[3]]
+        made = [p for p in self.parameters if p[3]]
+        if len(inputs) != len(given):
+            raise TypeError(f"{self.name} takes {len(given)} arguments ({', '.join(p[0] for p in given)})")
+        if out is None:
+            out = tuple(np.empty(p[2], p[1]) for p in made)
+        outputs = out if isinstance(out, tuple) else (out,)
+        if len(outputs) != len(made):
+            raise TypeError(f"{self.name} has {len(made)} outputs, not {len(outputs)}")
+        values = [self._value(p, x) for p, x in zip(given, inputs, strict=True)]
+        values += [self._value(p, x) for p, x in zip(made, outputs, strict=True)]
+        for p, x in zip(made, outputs, strict=True):
+            if not x.flags.writeable:
+                raise ValueError(f"`{p[0]}` is read-only")
+        everything = [*inputs, *outputs]
+        for n, x in enumerate(outputs, len(inputs)):
+            if any(
+                m != n and isinstance(y, np.ndarray) and np.may_share_memory(x, y) for m, y in enumerate(everything)
+            ):
+                raise ValueError(f"`{made[n - len(inputs)][0]}` overlaps another argument")
+        status = self._function(*values, None)
+        if status:
+            raise MemoryError(f"{self.name}: no memory for its workspace (status {status})")
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _value(self, parameter: Parameter, x: Any) -> Any:
+        name, dtype, shape, _ = parameter
+        if shape is None:
+            return x
+        if not isinstance(x, np.ndarray) or x.dtype != dtype or x.shape != tuple(shape):
+            what = f"{x.dtype}{x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise ValueError(f"`{name}` is {what}; {self.name} takes a {dtype} array of shape {tuple(shape)}")
+        if not (x.flags.c_contiguous and x.flags.aligned):
+            raise ValueError(f"`{name}` is not C-contiguous; copy it with numpy.ascontiguousarray")
+        return x.ctypes.data
