@@ -31,6 +31,8 @@ from metasched.schedule.module import module as module
 from metasched.schedule.module import rerun as rerun
 from metasched.schedule.schedule import Schedule as Schedule
 from metasched.schedule.trace import Trace as Trace
+from metasched.schedule.trace_check import InvalidTrace as InvalidTrace
+from metasched.schedule.trace_check import TraceProblem as TraceProblem
 from metasched.schedule.values import BlockRV as BlockRV
 from metasched.schedule.values import Int as Int
 from metasched.schedule.values import LoopRV as LoopRV

@@ -9,25 +9,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import const, free_vars, simplify, substitute
-from metasched.ir.nodes import Expr, Func, Var
+from metasched.ir.affine import const
+from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.schedule.analysis import BlockInfo, describe_block
-from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, items, wrong
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site, Tentative
 from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.primitive import Declaration, Param, registry
+from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.kept import require_kept
 from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LoopRV
@@ -37,15 +38,6 @@ if TYPE_CHECKING:
     from metasched.schedule.trace import Trace
 
 T = TypeVar("T")
-
-
-@dataclass
-class _Env:
-    """What the trace's labels stand for."""
-
-    blocks: dict[str, str] = field(default_factory=dict)
-    loops: dict[str, str] = field(default_factory=dict)
-    ints: dict[str, Expr] = field(default_factory=dict)
 
 
 class Schedule:
@@ -65,7 +57,7 @@ class Schedule:
         self.program = program
         self.handler: Handler = handler if handler is not None else Record(seed)
         self._ctx = Context(program.func)
-        self._env = _Env()
+        self._env = Env()
         self._instructions: list[Instruction] = []
         self._sites: list[SiteRecord] = []
         self._path: tuple[str, ...] = ()
@@ -172,7 +164,7 @@ class Schedule:
         """A copy as it is now, whose random variables `handler` decides: what happens to it leaves this one alone."""
         other = Schedule(self.program, handler=handler)
         other._ctx = self._ctx.scratch()
-        other._env = _Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
+        other._env = Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
         other._instructions, other._sites = list(self._instructions), list(self._sites)
         other._path, other._addresses = self._path, set(self._addresses)
         other._facts = {name: dict(facts) for name, facts in self._facts.items()}
@@ -305,7 +297,7 @@ class Schedule:
 
     def _execute(self, declaration: Declaration, instruction: Instruction, asked: Asked) -> Any:
         """Run one instruction. When it cannot be, the schedule is as it was before."""
-        values = self._arguments(declaration, instruction)
+        values = resolved_arguments(declaration, instruction, self._env)
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
         try:
             result = declaration.run(self._ctx, *values[0], **values[1])
@@ -326,55 +318,6 @@ class Schedule:
         refs = [arg.name for arg in instruction.args if isinstance(arg, Ref)]
         found = (self._env.loops.get(name) or self._env.blocks.get(name) for name in refs)
         return tuple(name for name in found if name is not None)
-
-    def _arguments(self, declaration: Declaration, instruction: Instruction) -> tuple[list[Any], dict[str, Any]]:
-        bound = bind(declaration, instruction.args, dict(instruction.kwargs))
-        positional: list[Any] = []
-        keywords: dict[str, Any] = {}
-        for param, value in bound:
-            resolved = (
-                tuple(self._resolve(declaration, param, v) for v in items(declaration, param, value))
-                if param.many
-                else self._resolve(declaration, param, value)
-            )
-            if param.variadic:
-                positional.extend(resolved)
-            elif param.keyword:
-                keywords[param.name] = resolved
-            else:
-                positional.append(resolved)
-        return positional, keywords
-
-    def _resolve(self, declaration: Declaration, param: Param, value: Any) -> Any:
-        """What an argument of the trace stands for: a name in the program, an expression, or a literal."""
-        kind, env = param.kind, self._env
-        if isinstance(value, Ref):
-            if kind is Kind.LOCATION and value.name in (ROOT, INLINE) and value.name not in env.loops:
-                return value.name
-            tables: list[Mapping[str, Any]] = []
-            if kind in (Kind.BLOCK, Kind.TARGET):
-                tables.append(env.blocks)
-            if kind in LOOPLIKE or kind is Kind.TARGET:
-                tables.append(env.loops)
-            if kind in INTLIKE:
-                tables.append(env.ints)
-            for table in tables:
-                if value.name in table:
-                    return table[value.name]
-            raise ScheduleError(
-                declaration.name,
-                f"`{value.name}`, given for `{param.name}`, is not {param.kind.value} that an earlier line made",
-            )
-        if kind in INTLIKE and isinstance(value, Expr):
-            unknown = free_vars(value) - env.ints.keys()
-            if unknown:
-                raise ScheduleError(declaration.name, f"`{min(unknown)}` is not an integer that an earlier line made")
-            return simplify(substitute(value, env.ints))
-        if not is_literal_of(kind, value):
-            raise wrong(declaration, param, value)
-        if kind in INTLIKE and isinstance(value, int):
-            return const(value)
-        return value
 
     # --- results
 

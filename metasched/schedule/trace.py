@@ -17,6 +17,7 @@ from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.schedule.handlers import Handler, Policy, Record, Replay
 from metasched.schedule.primitive import registry
 from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
 from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.versions import normal_form
 
@@ -118,6 +119,20 @@ class Trace:
                 f"it was made for {self.data.program}[{params}], and the program is {program.key}",
                 hint="replay with Policy.REPAIR to carry it over to another shape",
             )
+
+    def problems(self, program: Program | None = None) -> tuple[TraceProblem, ...]:
+        """What is wrong with it: each names the line, its text and the reason; none when nothing is.
+
+        Without a program, what can be said of the text alone; with one, also which decisions are out of support and the
+        first step that is not legal. A decision that is left open is no mistake.
+        """
+        return problems_of(self.data, program)
+
+    def validate(self, program: Program | None = None) -> None:
+        """Raise InvalidTrace, with all `problems`, unless there are none."""
+        found = self.problems(program)
+        if found:
+            raise InvalidTrace(self.data, found)
 
     def mutate(
         self, rng: np.random.Generator, program: Program | None = None, *, among: Container[str] | None = None

@@ -1,0 +1,99 @@
+"""What the arguments of an instruction stand for: names in the program, expressions, literals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from metasched.errors import ScheduleError
+from metasched.ir.affine import const, free_vars, simplify, substitute
+from metasched.ir.nodes import Expr
+from metasched.lang.instructions import Instruction, Ref
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_literal_of, items, wrong
+from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.primitive import Declaration, Param
+
+
+@dataclass
+class Env:
+    """What the trace's labels stand for."""
+
+    blocks: dict[str, str] = field(default_factory=dict)
+    loops: dict[str, str] = field(default_factory=dict)
+    ints: dict[str, Expr] = field(default_factory=dict)
+
+
+def resolved_arguments(
+    declaration: Declaration, instruction: Instruction, env: Env
+) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments to run a primitive with.
+
+    Raises ScheduleError for what is missing, too many, of another kind, or no handle of an earlier line.
+    """
+    bound = bind(declaration, instruction.args, dict(instruction.kwargs))
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for param, value in bound:
+        resolved = (
+            tuple(_resolve(declaration, param, v, env) for v in items(declaration, param, value))
+            if param.many
+            else _resolve(declaration, param, value, env)
+        )
+        if param.variadic:
+            positional.extend(resolved)
+        elif param.keyword:
+            keywords[param.name] = resolved
+        else:
+            positional.append(resolved)
+    return positional, keywords
+
+
+def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> Any:
+    kind = param.kind
+    if isinstance(value, Ref):
+        if kind is Kind.LOCATION and value.name in (ROOT, INLINE) and value.name not in env.loops:
+            return value.name
+        tables = _tables(kind, env)
+        for table in tables:
+            if value.name in table:
+                return table[value.name]
+        raise ScheduleError(
+            declaration.name,
+            f"`{value.name}`, given for `{param.name}`, is not {kind.value} that an earlier line made",
+            hint=_advice(value.name, (label for table in tables for label in table)),
+        )
+    if kind in INTLIKE and isinstance(value, Expr):
+        unknown = free_vars(value) - env.ints.keys()
+        if unknown:
+            raise ScheduleError(
+                declaration.name,
+                f"`{min(unknown)}` is not an integer that an earlier line made",
+                hint=_advice(min(unknown), env.ints),
+            )
+        return simplify(substitute(value, env.ints))
+    if not is_literal_of(kind, value):
+        raise wrong(declaration, param, value)
+    if kind in INTLIKE and isinstance(value, int):
+        return const(value)
+    return value
+
+
+def _tables(kind: Kind, env: Env) -> list[Mapping[str, Any]]:
+    tables: list[Mapping[str, Any]] = []
+    if kind in (Kind.BLOCK, Kind.TARGET):
+        tables.append(env.blocks)
+    if kind in LOOPLIKE or kind is Kind.TARGET:
+        tables.append(env.loops)
+    if kind in INTLIKE:
+        tables.append(env.ints)
+    return tables
+
+
+def _advice(name: str, labels: Iterable[str]) -> str:
+    known = sorted(set(labels))
+    near = get_close_matches(name, known, n=3)
+    if near:
+        return "did you mean " + " or ".join(f"`{label}`" for label in near) + "?"
+    return "those so far are " + ", ".join(f"`{label}`" for label in known) if known else "there is none so far"

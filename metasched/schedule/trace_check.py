@@ -1,0 +1,174 @@
+"""Validation of a trace: what is wrong with which line, everything that can be said at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from metasched.errors import MetaschedError, ScheduleError
+from metasched.ir.nodes import Var
+from metasched.ir.program import Program
+from metasched.ir.source_printer import print_params
+from metasched.lang import print_instruction
+from metasched.lang.instructions import Decision, Instruction, TraceData
+from metasched.schedule.handlers import Free, Record, Site, out_of_support
+from metasched.schedule.kinds import Kind
+from metasched.schedule.primitive import Declaration
+from metasched.schedule.resolve import Env, resolved_arguments
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.versions import current_form
+
+
+@dataclass(frozen=True)
+class TraceProblem:
+    """What is wrong with a line of a trace: its number in the text (the first line is 1), its text, the reason."""
+
+    line: int
+    text: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f"\n      hint: {self.hint}" if self.hint else ""
+        return f"line {self.line}: {self.text}\n      {self.reason}{hint}"
+
+
+class InvalidTrace(MetaschedError):
+    """A trace with mistakes: `problems` has them all."""
+
+    def __init__(self, trace: TraceData, problems: tuple[TraceProblem, ...]) -> None:
+        self.problems = problems
+        count = f"{len(problems)} mistake{'' if len(problems) == 1 else 's'}"
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(f"the trace of {trace.program}{print_params(trace.params)} has {count}\n{lines}")
+
+
+def problems_of(trace: TraceData, program: Program | None) -> tuple[TraceProblem, ...]:
+    """Every mistake of a trace, in the order of its lines.
+
+    Without a program: primitives, versions, arguments, handles and addresses. With one, the trace is run too: every
+    decision out of support is named, and the first step that is not legal, as what comes after it depends on it.
+    """
+    found = _Static(trace).problems()
+    if program is not None:
+        found += _Dynamic(trace, program, {problem.line for problem in found}).problems()
+    return tuple(sorted(found, key=lambda problem: problem.line))
+
+
+def _problem(line: int, instruction: Instruction, error: ScheduleError) -> TraceProblem:
+    return TraceProblem(line, print_instruction(instruction), error.reason, error.hint)
+
+
+@dataclass
+class _Static:
+    trace: TraceData
+    env: Env = field(default_factory=Env)
+    addresses: dict[str, int] = field(default_factory=dict)
+
+    def problems(self) -> list[TraceProblem]:
+        found: list[TraceProblem] = []
+        for number, instruction in enumerate(self.trace.instructions, start=2):
+            try:
+                self._check(number, instruction)
+            except ScheduleError as error:
+                found.append(_problem(number, instruction, error))
+        return found
+
+    def _check(self, number: int, instruction: Instruction) -> None:
+        try:
+            declaration, current = current_form(instruction)
+        except ScheduleError:
+            # What an unknown primitive makes may be anything; lines that use it are not to be blamed for it.
+            for table in (self.env.blocks, self.env.loops):
+                table.update({label: label for label in instruction.outputs})
+            self.env.ints.update({label: Var(label) for label in instruction.outputs})
+            raise
+        try:
+            self._check_known(number, declaration, current)
+        finally:
+            self._define(declaration, current.outputs)
+
+    def _check_known(self, number: int, declaration: Declaration, current: Instruction) -> None:
+        if declaration.random != current.random:
+            sign, other = ("~", "=") if declaration.random else ("=", "~")
+            what = "is a random variable" if declaration.random else "draws nothing"
+            raise ScheduleError(declaration.name, f"it {what}, and the line has `{other}`", hint=f"write `{sign}`")
+        resolved_arguments(declaration, current, self.env)
+        self._check_outputs(declaration, current.outputs)
+        if current.address is None:
+            return
+        first = self.addresses.setdefault(current.address, number)
+        if first != number:
+            raise ScheduleError(
+                declaration.name,
+                f'the address "{current.address}" is that of line {first} too',
+                hint="each random variable has an address of its own",
+            )
+
+    def _check_outputs(self, declaration: Declaration, outputs: tuple[str, ...]) -> None:
+        if declaration.random or declaration.many_results:
+            return  # how many depends on the arguments and the program
+        expected = 0 if declaration.result is Kind.NONE else 1
+        if len(outputs) != expected:
+            raise ScheduleError(
+                declaration.name,
+                f"it gives {('nothing', 'one result')[expected]} and the trace names {len(outputs)}",
+                hint=f"write `{'' if expected == 0 else 'x = '}{declaration.name}(...)`",
+            )
+
+    def _define(self, declaration: Declaration, outputs: tuple[str, ...]) -> None:
+        if declaration.random:
+            self.env.ints.update({label: Var(label) for label in outputs})
+            self.env.loops.update({label: label for label in outputs})
+            return
+        table = self.env.blocks if declaration.result is Kind.BLOCK else self.env.loops
+        table.update({label: label for label in outputs})
+
+
+@dataclass
+class _Mending:
+    """Takes the decisions of a line at a time; one that is out of support is mended, and reported."""
+
+    decision: Decision | None = None
+    errors: list[ScheduleError] = field(default_factory=list)
+
+    def taken(self) -> list[ScheduleError]:
+        """The reports since it was asked last."""
+        out, self.errors = self.errors, []
+        return out
+
+    def decide(self, site: Site) -> Decision | Free:
+        if self.decision is None:
+            return Record(0).decide(site)
+        if site.dist.contains(self.decision):
+            return self.decision
+        self.errors.append(out_of_support(site, self.decision, "change it, or replay with Policy.REPAIR"))
+        return site.dist.repair(self.decision)
+
+
+@dataclass
+class _Dynamic:
+    """`wrong` are lines with mistakes of their own: what they would have done is not known, so that it ends there."""
+
+    trace: TraceData
+    program: Program
+    wrong: set[int]
+
+    def problems(self) -> list[TraceProblem]:
+        found: list[TraceProblem] = []
+        head = f"trace {self.trace.format} of {self.trace.program}{print_params(self.trace.params)}:"
+        if (self.trace.program, self.trace.params) != (self.program.name, self.program.params):
+            hint = "replay it with Policy.REPAIR to carry it over to another shape"
+            found.append(TraceProblem(1, head, f"trace: the program is {self.program.key}", hint))
+        handler = _Mending()
+        schedule = Schedule(self.program, handler=handler)
+        for number, instruction in enumerate(self.trace.instructions, start=2):
+            if number in self.wrong:
+                break
+            handler.decision = instruction.decision
+            try:
+                schedule.execute(instruction)
+            except ScheduleError as error:
+                found.append(_problem(number, instruction, error))
+                break
+            found.extend(_problem(number, instruction, error) for error in handler.taken())
+        return found
