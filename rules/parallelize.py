@@ -51,11 +51,12 @@ def _threads(sch: ms.Schedule, block: ms.BlockRV, small: int) -> bool:
     if any(size is None or size >= small for size in sizes):
         return True
     # Whichever block is asked first chooses for all, as a choice for each would multiply the sketches.
-    known = next((fact for b in blocks if (fact := sch.facts(b, SmallNests)) is not None), None)
+    known: SmallNests | None = next((fact for b in blocks if (fact := sch.facts(b, SmallNests)) is not None), None)
     if known is None:
         known = SmallNests(threads=sch.choose("small nests", [PARALLEL, SERIAL]) == PARALLEL)
         sch.note(block, known)
-    return known.threads
+    threads: bool = known.threads
+    return threads
 
 
 def _depth(info: ms.BlockInfo) -> int:
