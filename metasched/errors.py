@@ -63,6 +63,7 @@ class ScheduleError(MetaschedError):
         self.hint = hint
         self._render = render
         self.line: int | None = None  # of a trace, where one was replayed
+        self.step = ""  # and what it says
         super().__init__(message)
 
     def draw_with(self, render: Callable[[], str]) -> None:
@@ -83,6 +84,8 @@ class ScheduleError(MetaschedError):
         out = f"{self.op}: {self.message}"
         if self.hint:
             out += f"\n  hint: {self.hint}"
+        if self.step:
+            out += f"\n  in line {self.line} of the trace: {self.step}"
         if self._render is not None:
             out += "\n\n" + self._render()
         return out

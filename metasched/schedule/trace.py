@@ -11,13 +11,14 @@ from metasched.errors import ScheduleError
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.program import Program
 from metasched.lang import parse_trace as parse_trace_data
-from metasched.lang import print_trace
+from metasched.lang import print_instruction, print_trace
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.schedule.handlers import Handler, Policy, Record, Replay
 from metasched.schedule.primitive import registry
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
+from metasched.schedule.trace_diff import TraceDiff, diff_traces
 from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.versions import normal_form
 
@@ -107,7 +108,7 @@ class Trace:
             try:
                 schedule.execute(instruction)
             except ScheduleError as error:
-                error.line = number
+                error.line, error.step = number, print_instruction(instruction)
                 raise
 
     def require_program(self, program: Program) -> None:
@@ -133,6 +134,10 @@ class Trace:
         found = self.problems(program)
         if found:
             raise InvalidTrace(self.data, found)
+
+    def diff(self, other: Trace) -> TraceDiff:
+        """What differs in another trace: lines, arguments and decisions; what handles are called does not count."""
+        return diff_traces(self.data, other.data)
 
     def mutate(
         self, rng: np.random.Generator, program: Program | None = None, *, among: Container[str] | None = None
