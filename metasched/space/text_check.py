@@ -95,7 +95,7 @@ class _Checker:
         self._head()
         self._body(self.module.body)
         for targets in self.idle:
-            if not self.used & {t.name for t in targets}:
+            if not self.used & {t.name for t in targets} and not all(t.name.startswith("_") for t in targets):
                 message = f"{listing(t.name for t in targets)} {'is' if len(targets) == 1 else 'are'} never used"
                 self.report.error(targets[0].at, message, "remove the line")
         for named in self._named():
