@@ -12,7 +12,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from fuzz_layouts import LAYOUT_ACTIONS
 
+from metasched.ir.affine import as_int
 from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV, LoopRV
@@ -135,6 +137,54 @@ def _cache_at(s: Spot, cached: BlockRV, loop: LoopRV) -> None:
         s.sch.compute_at(cached, loop)
 
 
+def _padding(s: Spot) -> None:
+    s.sch.pad_einsum(s.block, [s.pick([1, 2, 4, 5]) for _ in s.info.iters])
+
+
+def _partitioned(s: Spot) -> None:
+    parts = s.number(2, 3)
+    sizes = s.sch.sample_partitioned_tile(s.loop, parts, s.number(1, parts - 1), s.pick([1, 2, 4]))
+    s.sch.split(s.loop, sizes)
+
+
+def _slide(s: Spot) -> None:
+    """Computed under a loop, and stored further out: where it is legal, a window slides."""
+    target = s.reader_loop
+    s.sch.compute_at(s.block, target)
+    above = s.sch.get_loops(s.block)
+    s.sch.store_at(s.block, s.pick(["root", *above]))
+
+
+def _partition(s: Spot) -> None:
+    points = sorted({s.number(1, 6) for _ in range(s.number(0, 2))})
+    s.sch.loop_partition(s.loop, points)
+
+
+def _sizes(s: Spot) -> list[int]:
+    return [as_int(e) or 1 for e in s.sch.func.buffer(s.info.writes).shape]
+
+
+def _map(s: Spot, extents: Sequence[int | None]) -> str:
+    """An index map: another order, a dimension in tiles, two dimensions as one, or turned around."""
+    names = [f"x{n}" for n in range(len(extents))]
+    at = s.number(0, len(names) - 1)
+    tile = s.number(2, 5)
+    tiled = [*names[:at], f"{names[at]} // {tile}", f"{names[at]} % {tile}", *names[at + 1 :]]
+    out = s.pick([[names[n] for n in s.rng.permutation(len(names))], tiled, [*tiled[1:], tiled[0]]])
+    if len(names) > 1 and s.chance(0.3):
+        fused = f"{names[0]}*{extents[1] or 1} + {names[1]}"
+        out = [fused, *names[2:]]
+    return f"{', '.join(names)} -> {', '.join(out)}"
+
+
+def _note(s: Spot) -> None:
+    """A note, and most often taken back."""
+    target = s.block if s.chance(0.5) else s.loop
+    s.sch.annotate(target, "unroll_limit", 8)
+    if s.chance(0.7):
+        s.sch.unannotate(target, "unroll_limit")
+
+
 # One entry a primitive. Some are tried in the form in which rules use them, where bare ones would seldom be legal.
 ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "split": (lambda s: s.sch.split(s.loop, s.factors),) * 3,
@@ -161,6 +211,20 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     ),
     "rfactor": (lambda s: s.sch.rfactor(s.reduction_loop, axis=s.number(0, 1)),) * 2,
     "decompose_reduction": (lambda s: s.sch.decompose_reduction(s.block, s.loop),) * 2,
+    **LAYOUT_ACTIONS,
+    "add_unit_loop": (lambda s: s.sch.add_unit_loop(s.block if s.chance(0.5) else s.loop),),
+    "unannotate": (_note,),
+    "reindex": (lambda s: s.sch.reindex(s.block, s.pick([s.read, s.info.writes])),),
+    "transform_layout": (lambda s: s.sch.transform_layout(s.block, _map(s, _sizes(s))),) * 2,
+    "transform_block_layout": (
+        lambda s: s.sch.transform_block_layout(s.block, _map(s, [it.extent for it in s.info.iters])),
+    ),
+    "storage_align": (lambda s: s.sch.storage_align(s.block, s.number(0, 1), s.pick([4, 16]), s.number(0, 3)),),
+    "pad_einsum": (_padding,),
+    "decompose_padding": (lambda s: s.sch.decompose_padding(s.block, s.loop),),
+    "loop_partition": (_partition, lambda s: s.sch.loop_partition(s.loop)),
+    "store_at": (_slide,),
+    "sample_partitioned_tile": (_partitioned,),
     "sample_compute_location": (lambda s: s.sch.compute_at(s.block, s.sch.sample_compute_location(s.block)),),
 }
 # Queries that every attempt begins with, and what has a method of its own.
