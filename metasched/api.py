@@ -198,6 +198,9 @@ def compile(  # noqa: A001
 ) -> Kernel:
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess.
 
+    A trace of another shape is carried over by `policy=Policy.REPAIR`; `kernel.report` then has what was mended, as a
+    tuple of `Repair`.
+
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program, target and version.
     """
@@ -243,7 +246,8 @@ def _kernel(
 ) -> Kernel:
     schedule = trace.apply_to(program, policy)
     compiled = build(schedule.func, target)
-    return Kernel(compiled, program=program, trace=schedule.trace, report=report, origin=origin)
+    said = tuple(schedule.repairs) if origin is Origin.TRACE else report
+    return Kernel(compiled, program=program, trace=schedule.trace, report=said, origin=origin)
 
 
 __all__ = [

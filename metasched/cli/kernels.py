@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
-from metasched.lang import read_source
+from metasched.cli.arguments import UsageError
+from metasched.lang import parse_trace, read_source
+from metasched.schedule.handlers import Policy
+from metasched.schedule.trace import Trace
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
 
 
-def kernel_of(program: Program, trace_file: str | None, db: str | None, target: Target) -> Kernel:
+def add_repair(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="mend what in --trace does not fit the program, such as a trace of another shape, and say what",
+    )
+
+
+def policy_of(args: Namespace) -> Policy:
+    """What becomes of decisions that do not fit. Raises UsageError for --repair without --trace."""
+    if args.repair and not args.trace:
+        raise UsageError("--repair mends a trace; say which with --trace FILE")
+    return Policy.REPAIR if args.repair else Policy.STRICT
+
+
+def trace_in(path: str) -> Trace:
+    """The trace of a file, as text or (named `.json`) as JSON. Raises LanguageError, OSError."""
+    text = read_source(path)
+    return Trace.from_json(text) if path.endswith(".json") else Trace(parse_trace(text, path))
+
+
+def kernel_of(
+    program: Program, trace_file: str | None, db: str | None, target: Target, policy: Policy = Policy.STRICT
+) -> Kernel:
     """The kernel of a trace in a file, or of the best one in a database; without either, the best guess.
+
+    `policy` says what becomes of a trace of another shape.
 
     Raises:
         MetaschedError: a trace that is wrong or of another program, no record that applies, a schedule that does
@@ -22,7 +51,7 @@ def kernel_of(program: Program, trace_file: str | None, db: str | None, target: 
     from metasched import api
 
     if trace_file is not None:
-        return api.compile(program, trace=api.parse_trace(read_source(trace_file)), target=target)
+        return api.compile(program, trace=trace_in(trace_file), target=target, policy=policy)
     if db is not None:
         return api.compile(program, db=db, target=target)
     return api.compile(program, target=target)

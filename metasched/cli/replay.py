@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, params
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import kernel_of
+from metasched.cli.kernels import add_repair, kernel_of, policy_of
 from metasched.cli.render import duration
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.schedule.handlers import Policy, Repair, repairs_report
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -27,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--db", metavar="URL", help="the best measured trace of a database")
     source.add_argument("--trace", metavar="FILE", help="a trace as text")
+    add_repair(parser)
     parser.add_argument(
         "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
     )
@@ -46,6 +48,7 @@ class Outcome:
     failure: str | None
     seconds: float | None
     samples: int
+    repairs: tuple[Repair, ...] | None = None  # None when none were to be made
 
     @property
     def gflops(self) -> float | None:
@@ -56,7 +59,8 @@ def run(args: Namespace, console: Console) -> int:
     from metasched import api
 
     program = api.load_program(args.program, **params(args.params))
-    kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads))
+    policy = policy_of(args)
+    kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy)
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = Outcome(
         task=program.key,
@@ -66,6 +70,7 @@ def run(args: Namespace, console: Console) -> int:
         failure=None if measured is None or measured.failure is None else _failure_text(measured),
         seconds=measured.seconds if measured is not None and args.time else None,
         samples=len(measured.times) if measured is not None and args.time else 0,
+        repairs=kernel.report if policy is Policy.REPAIR else None,
     )
     if args.json:
         console.print_json(as_json(outcome, measured is not None))
@@ -88,6 +93,8 @@ def _failure_text(measured: Measurement) -> str:
 
 def render(outcome: Outcome, checked: bool) -> str:
     lines = [outcome.trace.rstrip("\n"), ""]
+    if outcome.repairs is not None:
+        lines += [repairs_report(outcome.repairs), ""]
     if outcome.failure:
         lines.append(f"{outcome.task}: FAILED: {outcome.failure}")
     elif checked:
@@ -109,6 +116,7 @@ def as_json(outcome: Outcome, checked: bool) -> dict[str, object]:
         "gflops": outcome.gflops,
         "target": outcome.target,
         "trace": outcome.trace,
+        "repairs": [str(repair) for repair in outcome.repairs or ()],
     }
 
 

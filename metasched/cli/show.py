@@ -11,18 +11,22 @@ from metasched.backend.lower import lower
 from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_program, add_threads, params
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import kernel_of
+from metasched.cli.kernels import add_repair, kernel_of, policy_of, trace_in
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
-from metasched.lang import read_source
+from metasched.schedule.handlers import Policy, repairs_report
+from metasched.schedule.trace import Trace
 
 if TYPE_CHECKING:
     from metasched.api import Program
+
+FAILED = 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
     parser.add_argument("--trace", metavar="FILE", help="a trace of the program; alone, shows the scheduled program")
+    add_repair(parser)
     parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
     add_threads(parser)
@@ -34,8 +38,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("loops", "the plain loops it is lowered to"),
         ("llvm", "the LLVM code of that schedule"),
         ("asm", "the machine code of that schedule"),
+        ("python", "the trace as a Python function that takes the same steps"),
+        ("json", "the trace as JSON"),
+        ("problems", "everything that is wrong with --trace; exit status 1 if anything is"),
     ):
         what.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=summary)
+    what.add_argument("--diff", metavar="FILE", help="how the trace in this file differs from the other")
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -43,8 +51,13 @@ def run(args: Namespace, console: Console) -> int:
 
     if args.trace and args.db:
         raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
+    policy = policy_of(args)
     program = api.load_program(args.program, **params(args.params))
-    what = args.what or ("schedule" if args.trace or args.db else "program")
+    if policy is Policy.REPAIR:
+        console.note(repairs_report(trace_in(args.trace).apply_to(program, policy).repairs))
+    if args.what == "problems":
+        return _problems(program, args, console)
+    what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
     console.print(VIEWS[what](program, args).rstrip("\n"))
     return 0
 
@@ -68,22 +81,45 @@ def _loops(program: Program, args: Namespace) -> str:
 
 
 def _scheduled(program: Program, args: Namespace) -> Func:
-    from metasched import api
+    # The schedule is shown even where the backend could not compile it.
+    return _trace(program, args).apply_to(program, policy_of(args)).func
 
-    if args.trace:
-        # The schedule is shown even where the backend could not compile it.
-        trace = api.parse_trace(read_source(args.trace))
-    else:
-        trace = kernel_of(program, None, args.db, Target.detect(args.threads)).trace
-    return trace.apply_to(program).func
+
+def _problems(program: Program, args: Namespace, console: Console) -> int:
+    if not args.trace:
+        raise UsageError("--problems is about a trace; say which with --trace FILE")
+    found = trace_in(args.trace).problems(program)
+    console.print("\n".join(str(problem) for problem in found) or "nothing is wrong with the trace")
+    return FAILED if found else 0
+
+
+def _trace(program: Program, args: Namespace) -> Trace:
+    """The trace that is shown: of --trace (mended under --repair), --db, or the best guess."""
+    if not args.trace:
+        found: Trace = kernel_of(program, None, args.db, Target.detect(args.threads)).trace
+        return found
+    trace = trace_in(args.trace)
+    return trace.apply_to(program, Policy.REPAIR).trace if args.repair else trace
+
+
+def _python(program: Program, args: Namespace) -> str:
+    return _trace(program, args).as_python(program)
+
+
+def _json(program: Program, args: Namespace) -> str:
+    return _trace(program, args).as_json()
+
+
+def _diff(program: Program, args: Namespace) -> str:
+    return str(_trace(program, args).diff(trace_in(args.diff)))
 
 
 def _llvm(program: Program, args: Namespace) -> str:
-    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads)).llvm)
+    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy_of(args)).llvm)
 
 
 def _asm(program: Program, args: Namespace) -> str:
-    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads)).asm)
+    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy_of(args)).asm)
 
 
 VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
@@ -93,6 +129,9 @@ VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
     "loops": _loops,
     "llvm": _llvm,
     "asm": _asm,
+    "python": _python,
+    "json": _json,
+    "diff": _diff,
 }
 
 COMMAND = Command("show", "A program, its space, a schedule, or the code.", add_arguments, run)

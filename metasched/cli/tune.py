@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metasched.backend.target import Target
 from metasched.cli.arguments import DEFAULT_DATABASE, add_json, add_program, add_threads, params, positive
 from metasched.cli.command import Command, Console
+from metasched.cli.kernels import trace_in
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures
 from metasched.search.progress import Progress
@@ -30,6 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
     )
     parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="instead of --rules: a trace; search only the decisions that it leaves open"
+    )
     names = [strategy.value for strategy in StrategyName]
     parser.add_argument("--strategy", choices=names, default=names[0], help="how to search (default: %(default)s)")
     add_threads(parser)
@@ -56,6 +60,7 @@ def run(args: Namespace, console: Console) -> int:
             trials=args.trials,
             db=args.db,
             rules=args.rules,
+            space=trace_in(args.trace) if args.trace else None,
             seed=args.seed,
             strategy=args.strategy,
             target=Target.detect(args.threads),

@@ -7,7 +7,7 @@ what each takes. They nest by holding one another; there is no stack and no glob
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -67,6 +67,14 @@ class Repair:
         before = "nothing" if self.before is None else print_decision(self.before)
         after = "dropped" if self.after is None else print_decision(self.after)
         return f'"{self.address}": {before} -> {after}' + (f"  ({self.reason})" if self.reason else "")
+
+
+def repairs_report(repairs: Sequence[Repair]) -> str:
+    """What a replay changed, a line each, for a person."""
+    if not repairs:
+        return "nothing had to be repaired"
+    count = f"{len(repairs)} decision{'' if len(repairs) == 1 else 's'}"
+    return "\n".join([f"repaired {count}:", *(f"    {repair}" for repair in repairs)])
 
 
 class Handler(Protocol):

@@ -22,6 +22,8 @@ from metasched.schedule.trace_diff import TraceDiff, diff_traces
 from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.versions import normal_form
 
+_CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -118,8 +120,11 @@ class Trace:
             raise ScheduleError(
                 "trace",
                 f"it was made for {self.data.program}[{params}], and the program is {program.key}",
-                hint="replay with Policy.REPAIR to carry it over to another shape",
+                hint=_CARRY,
             )
+        if self.program is not None and self.program.structural_hash() != program.structural_hash():
+            message = f"it was made for another program of the name {program.key}: what they compute differs"
+            raise ScheduleError("trace", message, hint=_CARRY)
 
     def problems(self, program: Program | None = None) -> tuple[TraceProblem, ...]:
         """What is wrong with it: each names the line, its text and the reason; none when nothing is.

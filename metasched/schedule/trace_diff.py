@@ -122,9 +122,12 @@ def _aligned(a: Sequence[object], b: Sequence[object]) -> list[tuple[int, int]]:
 
 
 def _paired(a: Sequence[tuple[int, object]], b: Sequence[tuple[int, object]]) -> list[tuple[int, int]]:
-    names = [[key.about for _, key in side if isinstance(key, _Key)] for side in (a, b)]
-    blocks = SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
+    blocks = SequenceMatcher(None, _abouts(a), _abouts(b), autojunk=False).get_matching_blocks()
     return [(a[i + n][0], b[j + n][0]) for i, j, size in blocks for n in range(size)]
+
+
+def _abouts(side: Sequence[tuple[int, object]]) -> list[tuple[object, ...]]:
+    return [key.about for _, key in side if isinstance(key, _Key)]
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def test_an_error_names_the_line() -> None:
 
 
 def test_strict_wants_the_program_of_the_trace() -> None:
-    hint = "replay with Policy.REPAIR to carry it over to another shape"
+    hint = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
     made_for = "trace: it was made for dense_relu[N=11, M=9, K=7], and the program is "
     with fails(made_for + "dense_relu[N=12, M=9, K=7]", hint):
         trace().apply_to(program(N=12))
