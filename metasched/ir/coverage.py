@@ -42,12 +42,42 @@ def coverage_violations(func: Func) -> Iterator[str]:
         found = instances(block, query.loops_above(func, block.name))
         if found is not None:
             known[block.name] = found
-            exactly_once = query.writes(block) in outputs and not _is_over_fill(func, block)
-            yield from (f"block `{block.name}`: {v}" for v in _domain(found, exactly_once))
+    for parts in _parts(func):
+        if all(b.name in known for b in parts):
+            exactly_once = query.writes(parts[0]) in outputs and not _is_over_fill(func, parts[0])
+            runs = [known[b.name] for b in parts]
+            yield from _twice(runs)
+            yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), exactly_once))
     yield from _never_written(func, known)
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
             yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
+
+
+def _parts(func: Func) -> Iterator[list[Block]]:
+    """The blocks, those that write parts of one buffer together."""
+    by_buffer: dict[str, list[Block]] = {}
+    for block in query.blocks(func):
+        by_buffer.setdefault(query.writes(block), []).append(block)
+    for found in by_buffer.values():
+        yield from query.partitions(found)
+
+
+def _twice(parts: list[Instances]) -> Iterator[str]:
+    """Instances that several parts run."""
+    seen: dict[tuple[int, ...], str] = {}
+    for part in parts:
+        name = part.block.name
+        for row in map(tuple, part.iters.tolist()):
+            other = seen.setdefault(row, name)
+            if other != name:
+                yield f"`{other}` and `{name}` both write `{query.writes(part.block)}`"
+                return
+
+
+def _together(parts: list[Instances]) -> Instances:
+    """The instances of blocks that are parts of one; the loops are those of the first."""
+    return replace(parts[0], iters=np.concatenate([p.iters for p in parts]))
 
 
 def _is_over_fill(func: Func, block: Block) -> bool:

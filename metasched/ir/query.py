@@ -145,6 +145,23 @@ def is_fill(block: Block) -> bool:
     return block.reducer is None and block.index is None and not loads(block.store.value)
 
 
+def partitions(found: list[Block]) -> list[list[Block]]:
+    """Blocks that write one buffer, grouped: those of a group write parts of it, as after loop_partition."""
+    groups: list[list[Block]] = []
+    for block in found:
+        group = next((g for g in groups if _are_parts(g[0], block)), None)
+        if group is None:
+            groups.append([block])
+        else:
+            group.append(block)
+    return groups
+
+
+def _are_parts(a: Block, b: Block) -> bool:
+    same = a.iters == b.iters and a.store.indices == b.store.indices and a.reducer is b.reducer
+    return same and is_fill(a) is is_fill(b)
+
+
 def producers(func: Func, block: str) -> list[Block]:
     """Blocks that write what this one reads, in program order, itself excluded."""
     wanted = set(reads(find_block(func, block)))

@@ -303,10 +303,13 @@ def _order(func: Func) -> Iterator[str]:
             yield f"nothing writes `{buffer.name}`"
         elif mine[0].reducer is not None and mine[0].init is None:
             yield f"block `{mine[0].name}`: it accumulates into `{buffer.name}`, which nothing initialises"
-        for first, second in pairwise(mine):
-            if not _may_follow(first, second) or len(mine) > 2:
+        groups = query.partitions(mine)
+        for first, second in pairwise(group[0] for group in groups):
+            if not _may_follow(first, second) or len(groups) > 2:
                 yield f"`{first.name}` and `{second.name}` both write `{buffer.name}`"
         if mine:
             first_read = next((n for n, b in enumerate(blocks) if buffer.name in query.reads(b)), len(blocks))
-            if first_read < blocks.index(mine[-1]):
+            # Of a buffer that is written in parts, a part may be read before another is written.
+            complete = mine[-1] if len(groups) == len(mine) else mine[0]
+            if first_read < blocks.index(complete):
                 yield f"block `{blocks[first_read].name}`: it reads `{buffer.name}` before it is complete"

@@ -111,7 +111,7 @@ def test_a_good_program() -> None:
 
 def twice() -> Func:
     f = rows()
-    return replace(f, body=seq((f.body, loops(replace(NEG, name="again"), ("l", 4)))))
+    return replace(f, body=seq((f.body, loops(replace(NEG, name="again", bindings=(Var("l"),)), ("l", 4)))))
 
 
 def backwards() -> Func:

@@ -1,0 +1,277 @@
+"""loop_partition: a loop as several, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    Load,
+    Node,
+    Select,
+    Stmt,
+    Store,
+    Var,
+    seq,
+)
+from metasched.ir.printer import print_expr
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import IntExpr, LoopName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.guards import normal_form
+from metasched.schedule.rewrite.loops import require_serial
+
+OP = "loop_partition"
+
+
+@primitive
+def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = ()) -> tuple[LoopName, ...]:
+    """Split the range of a loop into parts that run one after another, each with a copy of the body.
+
+    So the part in the middle is free of the conditions of a border, and full tiles of the guard of the last one. What a
+    part's range decides is left out of the code that is generated; the program keeps it as written.
+
+    The main part, the first of two and the second of more, keeps the names of its blocks and loops; the copies are
+    `BLOCK.head`, `BLOCK.middle` and `BLOCK.tail`, and buffers that only the body uses are copied as well.
+
+    Args:
+        loop: a serial loop.
+        points: where the parts after the first begin, ascending; left out, where conditions on the loop inside it begin
+            or cease to hold for all that is inside.
+
+    Requires:
+        The points are inside the loop's range, each more than the one before. Left out, there is a condition that
+        changes along the loop, and extents are known. The loop is not over both the elements and the reduction of a
+        block.
+
+    Rewrite:
+        for i_0, i_1 in grid(16, 8):                 for i_0_0, i_1 in grid(15, 8):
+            C[i] = A[i]  if i < 127           ->         C[i] = A[i]
+                                                     for i_0_1, i_1_tail in grid(1, 8):
+                                                         C[i] = A[i]  if i < 127
+    """
+    target = ctx.loop(OP, loop)
+    require_serial(OP, target)
+    private = _private(ctx.func, target)
+    for block in query.blocks_under(target):
+        _require_apart(block, target, private)
+    cuts = [simplify(p) for p in points] or _changes(ctx, target)
+    for low, high in pairwise([ZERO, *cuts, target.extent]):
+        error = ScheduleError(
+            OP,
+            f"the points of loop `{loop}` are not inside its range of {print_expr(target.extent)}, each more than the last",
+            (loop,),
+            "give points from 1 on, ascending",
+        )
+        ctx.require(Binary(BinOp.LT, low, high), error)
+    temps = ctx.func.temps
+    stmts: list[Stmt] = []
+    names: list[str] = []
+    for n, (low, high) in enumerate(pairwise([ZERO, *cuts, target.extent])):
+        part = _Part(ctx, target, _label(n, len(cuts)), low, n == 0, private, temps)
+        names.append(ctx.fresh(f"{loop}_{n}"))
+        stmts.append(part.loop(names[-1], simplify(high - low)))
+        ctx.func = part.func_with_buffers()
+    ctx.func = _replaced(ctx.func, target, stmts)
+    return tuple(names)
+
+
+def _label(n: int, cuts: int) -> str:
+    """What the names of a part end in; nothing for the main one."""
+    main = 0 if cuts == 1 else 1
+    if n == main:
+        return ""
+    return "head" if n < main else "tail" if n == cuts else "middle"
+
+
+def _replaced(func: Func, target: For, stmts: list[Stmt]) -> Func:
+    path = query.path_to(func, target)
+    parent = path[-2] if len(path) > 1 else None
+    children = getattr(parent, "stmts", None)
+    if children is None or parent is None:
+        return query.replace_stmt(func, target, seq(stmts))
+    return query.replace_stmt(func, parent, seq([s for old in children for s in (stmts if old is target else [old])]))
+
+
+def _kinds(block: Block) -> tuple[frozenset[str], frozenset[str]]:
+    """The loops that reductions use, and those that elements use."""
+    pairs = list(zip(block.iters, block.bindings, strict=True))
+    used = [
+        frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is kind))
+        for kind in (IterKind.REDUCE, IterKind.SPATIAL)
+    ]
+    return used[0], used[1]
+
+
+def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:
+    reduced, spatial = _kinds(block)
+    if loop.var in reduced & spatial:
+        raise ScheduleError(
+            OP,
+            f"loop `{loop.var}` is over both the elements and the reduction of `{block.name}`",
+            (loop.var, block.name),
+            f"{OP} before fusing them",
+        )
+    if loop.var not in reduced | spatial and query.writes(block) not in private:
+        raise ScheduleError(
+            OP,
+            f"every iteration of loop `{loop.var}` computes the same in block `{block.name}`",
+            (loop.var, block.name),
+            "choose a loop that the block's result depends on",
+        )
+
+
+def _private(func: Func, loop: For) -> frozenset[str]:
+    """Intermediate buffers of which each iteration uses only what it writes itself."""
+    inside = {b.name: b for b in query.blocks_under(loop)}
+    out = set()
+    for buffer in func.temps:
+        users = [b for b in query.blocks(func) if buffer.name in (query.writes(b), *query.reads(b))]
+        writers = [b for b in users if query.writes(b) == buffer.name]
+        whole = not any(loop.var in _kinds(b)[0] for b in writers)
+        if whole and all(b.name in inside for b in users):
+            out.add(buffer.name)
+    return frozenset(out)
+
+
+@dataclass
+class _Part:
+    """A copy of the loop from `low` on. `starts`: it holds the start of the loop's reductions. `temps` are the buffers
+    before any part was made."""
+
+    ctx: Context
+    target: For
+    label: str
+    low: Expr
+    starts: bool
+    private: frozenset[str]
+    temps: tuple[Buffer, ...]
+
+    def __post_init__(self) -> None:
+        self.loops: dict[str, str] = {}
+        self.buffers = {name: self._copied(name, "_") for name in sorted(self.private)}
+
+    def _copied(self, name: str, separator: str) -> str:
+        return self.ctx.fresh(f"{name}{separator}{self.label}") if self.label else name
+
+    def loop(self, var: str, extent: Expr) -> Stmt:
+        """The part as a loop of its own."""
+        value = Var(var) if self.low == ZERO else Var(var) + self.low
+        self.loops[self.target.var] = var
+        body = self._stmt(self.target.body, {self.target.var: value})
+        return replace(self.target, var=var, extent=extent, body=body)
+
+    def func_with_buffers(self) -> Func:
+        """The program with this part's buffers."""
+        mine = {b.name: self._buffer(b) for b in self.temps if b.name in self.private}
+        if self.label:
+            return replace(self.ctx.func, temps=(*self.ctx.func.temps, *mine.values()))
+        return replace(self.ctx.func, temps=tuple(mine.get(b.name, b) for b in self.ctx.func.temps))
+
+    def _buffer(self, buffer: Buffer) -> Buffer:
+        roll = buffer.roll
+        if roll is not None:
+            roll = replace(roll, loop=self.loops.get(roll.loop, roll.loop))
+        return replace(buffer, name=self.buffers[buffer.name], roll=roll)
+
+    def _stmt(self, stmt: Stmt, values: dict[str, Expr]) -> Stmt:
+        if isinstance(stmt, For):
+            var = self._copied(stmt.var, "_")
+            self.loops[stmt.var] = var
+            return replace(stmt, var=var, body=self._stmt(stmt.body, {**values, stmt.var: Var(var)}))
+        if isinstance(stmt, Block):
+            return self._block(stmt, values)
+        return stmt.map(lambda child: self._stmt(child, values))
+
+    def _block(self, block: Block, values: dict[str, Expr]) -> Block:
+        moved = query.substitute_block(block, values, normal_form)
+        goes_on = self.target.var in _kinds(block)[0] and not self.starts
+        moved = replace(moved, name=self._copied(block.name, "."), init=None if goes_on else moved.init)
+        return moved.map(self._renamed) if self.label else moved
+
+    def _renamed(self, node: Node) -> Node:
+        node = node.map(self._renamed)
+        if isinstance(node, Load | Store) and node.buffer in self.buffers:
+            return replace(node, buffer=self.buffers[node.buffer])
+        return node
+
+
+# --- where conditions change -----------------------------------------------------------------------------
+
+
+def _changes(ctx: Context, loop: For) -> list[Expr]:
+    """The iterations at which a condition inside begins or ceases to hold for all that is inside, ascending."""
+    extent = as_int(loop.extent)
+    if extent is None:
+        raise ScheduleError(
+            OP,
+            f"where conditions change along loop `{loop.var}` depends on tile sizes",
+            (loop.var,),
+            "give the points",
+        )
+    found: set[int] = set()
+    for block in query.blocks_under(loop):
+        above = query.loops_above(ctx.func, block.name)
+        inner = query.ranges(above[[x.var for x in above].index(loop.var) + 1 :])
+        for condition in _conditions(block):
+            point = _change(condition, loop.var, inner)
+            if point is not None and 0 < point < extent:
+                found.add(point)
+    if not found:
+        raise ScheduleError(
+            OP,
+            f"no condition inside loop `{loop.var}` changes along it",
+            (loop.var,),
+            "give the points",
+        )
+    return [const(p) for p in sorted(found)]
+
+
+def _conditions(block: Block) -> Iterator[Binary]:
+    """The comparisons that guard the block or choose in its value, over loops."""
+    values = {it.name: b for it, b in zip(block.iters, block.bindings, strict=True)}
+    chosen = [substitute(n.cond, values) for n in block.store.value.walk() if isinstance(n, Select)]
+    for condition in (*block.guards, *chosen):
+        for node in condition.walk():
+            if isinstance(node, Binary) and node.op in _UPPER and not query.loads(node):
+                yield node
+
+
+# Comparison -> whether its sides are to be swapped, and whether they may be equal.
+_UPPER = {
+    BinOp.LT: (False, False),
+    BinOp.LE: (False, True),
+    BinOp.GT: (True, False),
+    BinOp.GE: (True, True),
+}
+
+
+def _change(condition: Binary, var: str, inner: dict[str, Expr]) -> int | None:
+    """The first iteration at which the condition holds for all values of the loops inside, or no more does."""
+    swapped, equal = _UPPER[condition.op]
+    a, b = (condition.b, condition.a) if swapped else (condition.a, condition.b)
+    try:
+        difference = bounds(simplify(a - b), inner).hi
+        step = as_int(coefficient(difference, var))
+        rest = as_int(substitute(difference, {var: ZERO}))
+    except NotAffine:
+        return None
+    if step is None or rest is None or step == 0:
+        return None
+    # step * var + rest < limit
+    limit = 1 if equal else 0
+    if step > 0:
+        return -((rest - limit) // step)
+    return (rest - limit) // -step + 1
