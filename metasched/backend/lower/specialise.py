@@ -2,8 +2,8 @@
 
 A guard `base + inner < N` of an unrolled tile, where `inner` runs over 0 .. T-1 in unrolled loops and `base` over
 multiples of T outside, leaves three cases: the whole tile, its first `N % T` elements, or nothing. What is under the
-guard is emitted for the first two, each with a condition that is known when it is emitted, below the innermost loop
-that `base` depends on. So no branch is left inside the loops of a reduction, and accumulators stay in registers.
+guard is emitted for the first two (where there is a rest), each with a condition that is known when it is emitted,
+below the innermost loop that `base` depends on. So no branch is left inside the loops of a reduction, and accumulators stay in registers.
 """
 
 from __future__ import annotations
@@ -133,8 +133,7 @@ def _parts(guard: Binary, outer: set[str], tile: dict[str, Loop]) -> _Split | No
     low, high = as_int(range_.lo), as_int(range_.hi)
     if low != 0 or high is None or any(step is None or step <= 0 or step % (high + 1) for step in steps):
         return None
-    split = _Split(guard, base, inner, -offset, high + 1)
-    return split if split.rest else None
+    return _Split(guard, base, inner, -offset, high + 1)
 
 
 def _forked(stmt: Nest, split: _Split, path: Path, names: Names, copies: int) -> Nest:
@@ -143,6 +142,8 @@ def _forked(stmt: Nest, split: _Split, path: Path, names: Names, copies: int) ->
         if not _holds_reductions(stmt):
             return stmt
         full = _guarded(stmt, split, path, lambda own: ())
+        if not split.rest:  # the tile is perfect, and some are left out altogether
+            return When((split.is_full,), _again(full, path, names, copies))
         part = _renamed(_clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,))), names)
         cases = [(split.is_full, full), (split.is_partial, part)]
         return Many(tuple(When((cond,), _again(case, path, names, copies // 2)) for cond, case in cases))

@@ -36,9 +36,9 @@ def tiled(n: int, m: int, k: int = 20, *, rows: tuple[int, ...] = (8,), columns:
 
 
 def walk(stmt: LStmt, reduction: bool = False) -> Iterator[tuple[LStmt, bool]]:
-    """Statements, and whether a loop of the reduction is around them."""
+    """Statements, and whether the innermost loop of the reduction is around them."""
     yield stmt, reduction
-    inside = reduction or (isinstance(stmt, Loop) and stmt.var.startswith("k"))
+    inside = reduction or (isinstance(stmt, Loop) and stmt.var.startswith("k_1"))
     for child in stmt.children():
         if isinstance(child, LStmt):
             yield from walk(child, inside)
@@ -78,6 +78,14 @@ def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -
     registers = [a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]
     assert len(registers) == 4
     assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
+
+
+def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
+    sch = tiled(16, 64, rows=(3, 4), columns=(3, 16))
+    kernel = lower(sch.func, Target.detect())
+    assert conditions_inside_the_reduction(kernel) == 0
+    assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 1
+    run_against_numpy(sch)
 
 
 def test_perfect_tiles_are_left_alone() -> None:
