@@ -275,7 +275,7 @@ class _Checker:
                 continue
             elif rest:
                 self._fits_kind(declaration, param, rest.pop(0))
-            elif param.required:
+            elif param.required and named.keys() <= params.keys():
                 message = f"`{declaration.name}` misses its argument `{param.name}`"
                 self.report.error(call.at, message, declaration.signature)
         if rest:
@@ -320,7 +320,8 @@ class _Checker:
         if count > 1 and (len(targets) - 1 <= count if starred else len(targets) == count):
             return
         results = f"{count} result{'' if count == 1 else 's'}"
-        self.report.error(targets[0].at, f"{what} {results}, and on the left are {len(targets)} names")
+        left = ", ".join("*" * t.starred + t.name for t in targets)
+        self.report.error(targets[0].at, f"{what} {results}, and on the left is `{left}`")
 
     # --- expressions
 
