@@ -26,6 +26,12 @@ def multi_level_tiling(
     computed under the first or second spatial level; without one, a write cache copied out there; or neither. And
     whether the operand that vectors run along is copied, tile by tile, to where it lies densely, under the first
     reduction level.
+
+    Args:
+        levels: the tile levels from the outside in, S for the spatial loops and R for the reduction loops.
+        innermost: the largest innermost tile of a spatial loop.
+        innermost_reduction: the largest innermost tile of a reduction loop.
+        fuse_after: the spatial levels, counted from 1, under which the consumer or the write cache may be.
     """
     info = sch.describe(block)
     reason = _unfit(sch, block, info)

@@ -17,6 +17,10 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, ti
     directly; of several blocks in a nest the tiled one decides, else the last, which the others are computed for.
     Nests of fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are of fewer than
     `small`, whether they stay serial is a structural choice, one for the whole program.
+
+    Args:
+        small: instances from which a nest is always run on all threads.
+        tiny: instances below which a nest always stays serial.
     """
     info = sch.describe(block)
     if not info.loops:

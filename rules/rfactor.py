@@ -16,6 +16,9 @@ def rfactor(sch: ms.Schedule, block: ms.BlockRV, *, max_spatial: int = 512) -> m
     Applies to reductions at least as long as their result is large. Structural choice: `none`; `inner`, where
     neighbouring elements go to different partial results, which the rule `vectorize` puts in vector lanes; `outer`,
     where each partial result takes a contiguous part. The partial results' number is a tile size.
+
+    Args:
+        max_spatial: the largest result, in elements, whose reduction is factored.
     """
     info = sch.describe(block)
     if not info.reduces or not info.initialises:

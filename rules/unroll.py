@@ -10,6 +10,9 @@ def unroll(sch: ms.Schedule, block: ms.BlockRV, *, limits: tuple[int, ...] = (0,
     """Unroll a reduction's innermost loops while the product of their extents is at most a limit.
 
     The limit is a random variable. Accumulators stay in registers where the loops over them are unrolled.
+
+    Args:
+        limits: what the limit may be; 0 unrolls nothing.
     """
     info = sch.describe(block)
     if not info.reduces:

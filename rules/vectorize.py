@@ -12,6 +12,9 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
     """Run the innermost loop, where it is data-parallel and the block is alone in it, in vector lanes.
 
     Of partial results that lie side by side, the loop over them is put innermost first. The width is a random variable.
+
+    Args:
+        lanes: what the width may be.
     """
     info = sch.describe(block)
     if sch.facts(block, Vectorized) is not None:

@@ -67,7 +67,7 @@ def when(predicate: Predicate, rule: Rule, *, otherwise: str | None = None) -> R
         raise RuleError(f"when: the first argument is a function of a block's description, not {predicate!r}")
     reason = otherwise or f"when: {_called(predicate)} does not hold"
     doc = f"{part.doc}\n\nIt skips some blocks: {reason}."
-    return replace(part, fn=_When(predicate, part, reason), config=(), doc=doc)
+    return Rule(part.name, _When(predicate, part, reason), doc, blocks=part.blocks)
 
 
 def attempt(rule: Rule) -> Rule:
@@ -77,7 +77,7 @@ def attempt(rule: Rule) -> Rule:
     mistakes in the rule, and are raised.
     """
     (part,) = _rules("attempt", (rule,))
-    return replace(part, fn=_Attempt(part), config=(), doc=f"{part.doc}\n\nWhere a step is not legal, it skips.")
+    return Rule(part.name, _Attempt(part), f"{part.doc}\n\nWhere a step is not legal, it skips.", blocks=part.blocks)
 
 
 def each_consumer(rule: Rule) -> Rule:

@@ -282,6 +282,11 @@ class Space:
 
     # --- what it is
 
+    def outcomes(self) -> tuple[tuple[Outcome, ...], ...]:
+        """For each sketch, what every rule did with every block that it met."""
+        self._force()
+        return tuple(run.outcomes for run in self._found)
+
     def explain(self) -> str:
         """Per block, which rule applied, or why not; and whether the sketches are all there are."""
         self._force()

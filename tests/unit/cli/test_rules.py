@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+
+import pytest
 
 from metasched.cli.command import Console
 from metasched.cli.main import main
-from metasched.cli.rules import description, summary
+from metasched.cli.rules import description, parameter_meanings, summary
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
+from metasched.space.registry import installed_rules
 from metasched.space.rule import rule
 
 
@@ -46,3 +50,57 @@ def test_the_installed_rules_are_listed() -> None:
 
 def test_a_rule_is_shown_with_its_source() -> None:
     assert "def inline(" in listed("show", "inline")
+
+
+@rule
+def documented(sch: Schedule, block: BlockRV, *, lanes: int = 16, limit: int = 4, quiet: bool = False) -> None:
+    """Do nothing, `quiet` or not.
+
+    Args:
+        lanes: how wide it
+            does nothing.
+        limit: how often.
+    """
+
+
+def test_parameters_are_listed_with_what_they_mean() -> None:
+    assert parameter_meanings(documented) == {
+        "lanes": "how wide it does nothing.",
+        "limit": "how often.",
+        "quiet": "Do nothing, `quiet` or not.",
+    }
+    assert "    lanes=16     how wide it does nothing." in description(documented)
+    assert "test_rules.py:" in description(documented)
+
+
+def test_a_rule_of_a_file_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.py").write_text('import metasched as ms\n\n\n@ms.rule\ndef one(sch, block):\n    """Do one thing."""\n')
+    Path("tile.ms").write_text("module tile(block):\n    i, j = get_loops(block)\n    parallel(i)\n")
+    text = listed("show", "my.py:one")
+    assert text.startswith("one  (my.py:one)\n\nDo one thing.\n\nSource: my.py:4")
+    assert "def one(sch, block):" in text
+    assert "module tile(block):" in listed("show", "tile.ms")
+
+
+def test_a_package_that_cannot_be_loaded_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[metasched.rules]\nlost = nobody_has_this:lost\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = listed()
+    assert "! the rule `lost` of broken 1.0 cannot be loaded" in text
+    assert "multi_level_tiling" in text
+
+
+def test_every_parameter_of_the_shipped_rules_is_explained() -> None:
+    unexplained = {
+        f"{name}.{parameter}"
+        for name, shipped in installed_rules().items()
+        for parameter in shipped.parameters
+        if parameter not in parameter_meanings(shipped)
+    }
+    assert not unexplained

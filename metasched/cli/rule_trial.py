@@ -1,0 +1,175 @@
+"""A rule on trial: the space and the tuned kernel of a program with it and without, at equal trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from metasched.backend.target import Target
+from metasched.cli.arguments import UsageError
+from metasched.database import open_database
+from metasched.ir.program import Program
+from metasched.measure.paired import IN_TURNS, Comparison, compare
+from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.schedule.trace import Trace
+from metasched.search.arms import MAX_ARMS, SpaceArms
+from metasched.search.in_turns import Side, tune_in_turns
+from metasched.search.progress import ProgressCallback
+from metasched.search.strategies import StrategyName, opener
+from metasched.search.tune import Job, Tools, TuningReport
+from metasched.space.generate import Generator
+from metasched.space.registry import DEFAULT_PRESET, resolve, rules_of_file
+from metasched.space.rule import Rule
+from metasched.space.sketch import Sketch
+from metasched.space.space import Space
+
+FIRST, LAST = "first", "last"
+WITHOUT, WITH = "without", "with"
+_MEMORY = "sqlite:///:memory:"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Rules without the one on trial and with it, and the specification of the latter, to be used elsewhere."""
+
+    rule: Rule
+    without: tuple[Rule, ...]
+    rules: tuple[Rule, ...]
+    spec: str
+
+
+def find_rule(name: str) -> tuple[Rule, str]:
+    """The rule of `FILE.py:NAME`, `FILE.ms::NAME`, of a file with one rule, or of an installed name, and its name as
+    part of a specification. Raises RuleError, UsageError.
+    """
+    path = Path(name)
+    if path.suffix not in {".py", ".ms"}:
+        found = resolve(f"+{name}")
+        if len(found) != 1:
+            raise UsageError(f"`{name}` is {len(found)} rules; try one of {', '.join(r.name for r in found)}")
+        return found[0], name
+    rules = rules_of_file(path)
+    separator = "::" if path.suffix == ".ms" else ":"
+    if len(rules) > 1:
+        choices = " or ".join(f"{name}{separator}{attribute}" for attribute in rules)
+        raise UsageError(f"{name} has {len(rules)} rules; try one: {choices}")
+    ((attribute, rule),) = rules.items()
+    return rule, f"{name}{separator}{attribute}"
+
+
+def place(name: str, base: str | None, at: str, instead_of: str | None) -> Placement:
+    """Put a rule into a list: `at` is "first", "last", or the rule that it goes before; or `instead_of` another."""
+    rule, part = find_rule(name)
+    spec = base or DEFAULT_PRESET
+    without = resolve(spec)
+    if instead_of is not None:
+        n = _position(without, instead_of)
+        names = [r.name for r in without]
+        return Placement(
+            rule, without, (*without[:n], rule, *without[n + 1 :]), ",".join([*names[:n], part, *names[n + 1 :]])
+        )
+    if at == FIRST:
+        return Placement(rule, without, (rule, *without), f"{part},{spec}")
+    if at == LAST:
+        return Placement(rule, without, (*without, rule), f"{spec},+{part}")
+    n = _position(without, at)
+    names = [r.name for r in without]
+    return Placement(rule, without, (*without[:n], rule, *without[n:]), ",".join([*names[:n], part, *names[n:]]))
+
+
+def _position(rules: tuple[Rule, ...], name: str) -> int:
+    names = [r.name for r in rules]
+    if name not in names:
+        raise UsageError(f"no rule `{name}` is in the list: there are {', '.join(names) or 'none'}")
+    return names.index(name)
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """The spaces without the rule and with it."""
+
+    without: Space
+    rules: Space
+    placement: Placement
+
+    @property
+    def fired(self) -> bool:
+        """Whether the rule applied to any block in any sketch."""
+        name = self.placement.rule.name
+        return any(o.rule == name and o.reason is None for run in self.rules.outcomes() for o in run)
+
+    def added(self) -> list[tuple[int, Sketch]]:
+        """The sketches that the space without the rule does not have, by number."""
+        known = {_steps(sketch) for sketch in self.without}
+        return [(n, sketch) for n, sketch in enumerate(self.rules) if _steps(sketch) not in known]
+
+
+def _steps(sketch: Sketch) -> Trace:
+    """What a sketch does, whatever was chosen to come to it."""
+    data = sketch.trace.data
+    steps = tuple(i for i in data.instructions if i.op != "choose")
+    return Trace(replace(data, instructions=steps), sketch.program)
+
+
+def spaces(program: Program, placement: Placement, seed: int, max_sketches: int = MAX_ARMS) -> Spaces:
+    """The spaces as a search would see them."""
+
+    def made(rules: tuple[Rule, ...]) -> Space:
+        return Space(program, Generator(rules), max_sketches=max_sketches, seed=seed)
+
+    return Spaces(made(placement.without), made(placement.rules), placement)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What tuning gave. `comparison` is None where one side has no valid schedule, or both have the same."""
+
+    without: TuningReport
+    rules: TuningReport
+    comparison: Comparison | None
+
+    @property
+    def interrupted(self) -> bool:
+        return self.without.interrupted or self.rules.interrupted
+
+    @property
+    def same(self) -> bool:
+        """Whether both searches ended at one schedule."""
+        best, other = self.without.best, self.rules.best
+        return best is not None and other is not None and best.trace == other.trace
+
+
+def run_trial(
+    program: Program,
+    both: Spaces,
+    target: Target,
+    trials: int,
+    seed: int,
+    pairs: int,
+    progress: Callable[[str], ProgressCallback],
+) -> Trial:
+    """Tune without and with the rule, in turns and at equal trials, then time the two best schedules in turns."""
+    text = str(target)
+    with ExitStack() as stack:
+        job = Job(program, text, target.threads, trials, seed)
+        sides = tuple(
+            Side(name, job, stack.enter_context(open_database(_MEMORY)), _tools(program, space, target, seed))
+            for name, space in ((WITHOUT, both.without), (WITH, both.rules))
+        )
+        without, rules = tune_in_turns(sides, progress)
+    trial = Trial(without, rules, None)
+    if without.best is None or rules.best is None or trial.same or trial.interrupted:
+        return trial
+    with LocalRunner(RunnerSettings(threads=target.threads, plan=IN_TURNS)) as runner:
+        return Trial(without, rules, compare(runner, program, without.best.trace, rules.best.trace, text, pairs))
+
+
+def _tools(program: Program, space: Space, target: Target, seed: int) -> Tools:
+    def open_runner() -> LocalRunner:
+        runner = LocalRunner(RunnerSettings(threads=target.threads))
+        runner.prepare(program)
+        return runner
+
+    return Tools(lambda: SpaceArms(space, target), open_runner, opener(StrategyName.EVOLUTIONARY, seed))
