@@ -1,0 +1,193 @@
+"""Every operator of the library agrees with an independent implementation, in both references and natively."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from independent import EXPECTED, Array
+
+import metasched as ms
+from metasched import operators
+from metasched.ir.dtypes import DType, is_float
+
+Params = dict[str, int | str]
+
+
+def at(text: str) -> Params:
+    """`L=13 T=bf16` as parameters."""
+    pairs = (setting.split("=") for setting in text.split())
+    return {name: int(value) if value.isdigit() else value for name, value in pairs}
+
+
+SHAPES: dict[str, list[Params]] = {
+    "conv1d_nlc": [
+        at("L=13 CI=6 CO=4 S=2"),
+        at("N=2 L=7 CI=4 CO=6 R=2 P=0 D=3 G=2"),
+    ],
+    "conv1d_ncl": [
+        at("L=13 CI=6 CO=4 S=2"),
+        at("N=2 L=7 CI=4 CO=6 R=2 P=0 D=3 G=2"),
+    ],
+    "conv2d_nhwc": [
+        at("H=7 W=13 CI=3 CO=5 S=2 R=3"),
+        at("N=2 H=9 W=7 CI=4 CO=6 R=2 P=2 D=2 G=2"),
+        at("H=5 W=5 CI=2 CO=3 R=1 P=0"),
+    ],
+    "conv2d_nchw": [
+        at("H=7 W=13 CI=3 CO=5 S=2"),
+        at("N=2 H=9 W=7 CI=4 CO=6 R=2 P=2 D=2 G=2"),
+    ],
+    "conv3d_ndhwc": [
+        at("Z=3 H=5 W=7 CI=3 CO=2 S=2"),
+        at("Z=4 H=5 W=4 CI=4 CO=2 R=2 P=1 D=2 G=2"),
+    ],
+    "conv3d_ncdhw": [
+        at("Z=3 H=5 W=7 CI=3 CO=2 S=2"),
+        at("Z=4 H=5 W=4 CI=4 CO=2 R=2 P=1 D=2 G=2"),
+    ],
+    "depthwise_conv2d_nhwc": [
+        at("H=7 W=13 C=5"),
+        at("N=2 H=9 W=8 C=3 R=2 S=3 P=2 D=2"),
+    ],
+    "depthwise_conv2d_nchw": [
+        at("H=7 W=13 C=5"),
+        at("N=2 H=9 W=8 C=3 R=2 S=3 P=2 D=2"),
+    ],
+    "conv1d_transpose_nlc": [
+        at("L=7 CI=3 CO=5"),
+        at("N=2 L=5 CI=2 CO=3 R=3 S=3 P=0"),
+        at("L=6 R=5 S=2 P=2 CI=1 CO=2"),
+    ],
+    "conv2d_transpose_nhwc": [
+        at("H=3 W=5 CI=4 CO=3"),
+        at("H=4 W=3 CI=2 CO=3 R=3 S=3 P=2"),
+        at("H=4 W=4 CI=2 CO=2 R=3 S=1 P=0"),
+    ],
+    "capsule_conv2d_nhwc": [
+        at("H=5 W=7 CI=3 CO=2 V=2"),
+        at("H=4 W=4 CI=2 CO=3 V=3 S=1 R=2 P=0"),
+    ],
+    "conv2d_bn_relu_nhwc": [
+        at("H=9 W=7 CI=3 CO=5 R=3 P=1"),
+        at("H=7 W=7 CI=4 CO=4 R=3 S=1 P=2 D=2 G=2"),
+    ],
+    **{f"matmul_{t}": [at("M=7 N=13 K=11"), at("M=1 N=16 K=3")] for t in ("nn", "nt", "tn", "tt")},
+    **{f"batch_matmul_{t}": [at("BATCH=3 M=7 N=5 K=13")] for t in ("nn", "nt", "tn", "tt")},
+    "transpose_batch_matmul": [at("L=7 HEADS=3 D=5"), at("BATCH=2 L=4 HEADS=1 D=13")],
+    "dense_bias_relu": [at("M=7 N=13 K=5")],
+    "dense_bias_gelu": [at("M=7 N=13 K=5")],
+    "softmax": [at("M=7 N=13"), at("M=3 N=1")],
+    "log_softmax": [at("M=7 N=13")],
+    "layer_norm": [at("M=7 N=13")],
+    "rms_norm": [at("M=7 N=13")],
+    "batch_norm_nhwc": [at("N=3 H=5 W=7 C=5")],
+    "norm": [at("BATCH=3 M=7 N=13")],
+    "max_pool2d_nhwc": [at("H=13 W=7 C=3"), at("N=2 H=8 W=9 C=2 R=2 S=1 P=0")],
+    "avg_pool2d_nhwc": [at("H=13 W=7 C=3"), at("H=9 W=8 C=2 R=3 S=2 P=1")],
+    "global_avg_pool2d_nhwc": [at("N=2 H=7 W=5 C=13")],
+    "attention": [at("L=7 M=13 D=5 E=3")],
+    "batch_attention": [at("BATCH=2 HEADS=3 L=5 M=7 D=4 E=3")],
+    "swiglu": [at("M=7 N=13")],
+    "scale_shift_add_relu": [at("M=7 N=13")],
+    "transpose": [at("M=7 N=13")],
+    "nchw_to_nhwc": [at("N=2 C=3 H=7 W=5")],
+    "concat": [at("ROWS=7 N=5 M=13")],
+    "pad2d_nhwc": [at("H=7 W=5 C=3 TOP=0 BOTTOM=2 LEFT=3 RIGHT=1")],
+    "cumsum": [at("M=5 N=13")],
+}
+CASES = [pytest.param(name, p, id=f"{name}-{n}") for name, shapes in SHAPES.items() for n, p in enumerate(shapes)]
+
+TYPES: list[tuple[str, Params]] = [
+    ("matmul_nn", at("M=7 N=13 K=20 T=i8 ACC=i32")),
+    ("matmul_nt", at("M=7 N=13 K=20 T=u8 U=i8 ACC=i32")),
+    ("matmul_nn", at("M=7 N=13 K=20 T=bf16 ACC=f32")),
+    ("matmul_tn", at("M=7 N=13 K=20 T=f64")),
+    ("matmul_nn", at("M=7 N=13 K=20 T=f16 ACC=f32")),
+    ("conv2d_nhwc", at("H=7 W=5 CI=4 CO=6 T=i8 ACC=i32")),
+    ("conv2d_nhwc", at("H=7 W=5 CI=4 CO=6 T=u8 U=i8 ACC=i32 G=2")),
+    ("conv2d_nchw", at("H=7 W=5 CI=4 CO=6 T=bf16 ACC=f32")),
+    ("softmax", at("M=7 N=13 T=bf16 ACC=f32")),
+    ("layer_norm", at("M=7 N=13 T=f16 ACC=f32")),
+    ("attention", at("L=7 M=5 D=8 E=4 T=bf16 ACC=f32")),
+    ("avg_pool2d_nhwc", at("H=8 W=6 C=3 T=bf16 ACC=f32")),
+    ("max_pool2d_nhwc", at("H=8 W=6 C=3 T=f16")),
+    ("swiglu", at("M=7 N=13 T=bf16")),
+    ("cumsum", at("M=5 N=13 T=i16 ACC=i64")),
+    ("concat", at("ROWS=5 N=3 M=4 T=bool")),
+]
+
+
+def inputs(program: ms.Program) -> tuple[Any, ...]:
+    """Random numbers for each argument; a scalar is a small positive one."""
+    rng = np.random.default_rng(0)
+    buffers = {b.name: b for b in program.inputs}
+    out: list[Any] = []
+    for name in program.func.order:
+        buffer = buffers.get(name)
+        if buffer is None:
+            out.append(1e-3)
+            continue
+        shape = tuple(int(extent.value) for extent in buffer.shape)  # type: ignore[attr-defined]
+        if buffer.dtype.is_float:
+            out.append(rng.standard_normal(shape).astype(buffer.dtype.numpy))
+        else:
+            out.append(
+                rng.integers(0 if buffer.dtype in (DType.U8, DType.BOOL) else -9, 9, shape).astype(buffer.dtype.numpy)
+            )
+    return tuple(out)
+
+
+def expected(name: str, params: Params, arguments: tuple[Any, ...]) -> Array:
+    program = operators.load(name, **params)
+    wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in arguments]
+    return EXPECTED[name](*wide, **dict(program.params))
+
+
+def agrees(actual: Array, wanted: Array) -> None:
+    assert actual.shape == wanted.shape
+    if not is_float(actual.dtype):
+        np.testing.assert_array_equal(actual.astype(np.float64), wanted)
+        return
+    kind = next(d for d in DType if d.numpy == actual.dtype)
+    # A few roundings of the type the result is stored in, a few hundred of what comes before.
+    precision = {DType.BF16: 2e-2, DType.F16: 2e-3, DType.F32: 3e-5, DType.F64: 1e-12}[kind]
+    np.testing.assert_allclose(actual.astype(np.float64), wanted, rtol=precision, atol=precision)
+
+
+def drawn(program: ms.Program) -> ms.Trace:
+    """A schedule of the default rules, its numbers drawn at random."""
+    sketch = ms.space(program)[0]
+    rows = sketch.sample(np.random.default_rng(0), 64)
+    return sketch.trace_of(rows[np.flatnonzero(sketch.mask(rows))[0]])
+
+
+def test_every_operator_is_tested() -> None:
+    assert set(operators.names()) == set(SHAPES) == set(EXPECTED)
+
+
+@pytest.mark.parametrize(("name", "params"), CASES)
+def test_agrees_with_numpy(name: str, params: Params) -> None:
+    program = operators.load(name, **params)
+    arguments = inputs(program)
+    wanted = expected(name, params, arguments)
+    agrees(np.asarray(ms.reference(program)(*arguments)), wanted)
+    agrees(ms.compile(program, trace=ms.Schedule(program).trace)(*arguments), wanted)
+
+
+@pytest.mark.parametrize("name", list(SHAPES))
+def test_a_schedule_agrees_with_numpy(name: str) -> None:
+    params = SHAPES[name][0]
+    program = operators.load(name, **params)
+    arguments = inputs(program)
+    agrees(ms.compile(program, trace=drawn(program))(*arguments), expected(name, params, arguments))
+
+
+@pytest.mark.parametrize(("name", "params"), TYPES, ids=[f"{n}-{p['T']}-{k}" for k, (n, p) in enumerate(TYPES)])
+def test_other_element_types_agree_with_numpy(name: str, params: Params) -> None:
+    program = operators.load(name, **params)
+    arguments = inputs(program)
+    wanted = expected(name, params, arguments)
+    agrees(np.asarray(ms.reference(program)(*arguments)), wanted)
+    agrees(ms.compile(program, trace=drawn(program))(*arguments), wanted)
