@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from fuzz_layouts import LAYOUT_ACTIONS
 
 from metasched.ir.affine import as_int
 from metasched.schedule.analysis import BlockInfo
@@ -42,6 +41,14 @@ class Spot:
     @cached_property
     def block(self) -> BlockRV:
         return self.sch.get_block(self.pick(self.sch.block_names()))
+
+    def on(self, wanted: Callable[[BlockInfo], bool]) -> Spot:
+        """The same, on a block of which something is true, if there is one."""
+        found = [n for n in self.sch.block_names() if wanted(self.sch.describe(self.sch.get_block(n)))]
+        spot = Spot(self.sch, self.rng)
+        if found:
+            spot.__dict__["block"] = self.sch.get_block(self.pick(found))
+        return spot
 
     @cached_property
     def info(self) -> BlockInfo:
@@ -138,6 +145,7 @@ def _cache_at(s: Spot, cached: BlockRV, loop: LoopRV) -> None:
 
 
 def _padding(s: Spot) -> None:
+    s = s.on(lambda info: info.reduces and info.trivial)
     s.sch.pad_einsum(s.block, [s.pick([1, 2, 4, 5]) for _ in s.info.iters])
 
 
@@ -149,10 +157,11 @@ def _partitioned(s: Spot) -> None:
 
 def _slide(s: Spot) -> None:
     """Computed under a loop, and stored further out: where it is legal, a window slides."""
-    target = s.reader_loop
-    s.sch.compute_at(s.block, target)
-    above = s.sch.get_loops(s.block)
-    s.sch.store_at(s.block, s.pick(["root", *above]))
+    s = s.on(lambda info: bool(info.readers) and not info.output)
+    loops = s.sch.get_loops(s.sch.get_block(s.info.readers[0] if s.info.readers else s.info.name))
+    at = s.number(0, min(2, len(loops) - 1))
+    s.sch.compute_at(s.block, loops[at])
+    s.sch.store_at(s.block, s.pick(["root", "root", *loops[:at]]))
 
 
 def _partition(s: Spot) -> None:
@@ -185,6 +194,32 @@ def _note(s: Spot) -> None:
         s.sch.unannotate(target, "unroll_limit")
 
 
+def _is_intermediate(info: BlockInfo) -> bool:
+    return not info.output and len(info.iters) > 1
+
+
+def _layout(s: Spot) -> None:
+    s.sch.transform_layout(s.block, _map(s, _sizes(s)))
+
+
+def _align(s: Spot) -> None:
+    s.sch.storage_align(s.block, s.number(0, 1), s.pick([4, 16]), s.number(0, 3))
+
+
+def _fill(s: Spot) -> None:
+    s.sch.decompose_padding(s.block, s.loop)
+
+
+def _tensorize(s: Spot) -> None:
+    """A nest of the shape that the intrinsics of the host compute, if the block is a dot product of bytes."""
+    s = s.on(lambda info: info.reduces)
+    (j, k) = s.loops[-2:]
+    j_0, j_1 = s.sch.split(j, [None, 16])
+    k_0, k_1 = s.sch.split(k, [None, 4])
+    s.sch.reorder(j_0, k_0, j_1, k_1)
+    s.sch.tensorize(j_1, "dot_u8i8_vnni")
+
+
 # One entry a primitive. Some are tried in the form in which rules use them, where bare ones would seldom be legal.
 ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "split": (lambda s: s.sch.split(s.loop, s.factors),) * 3,
@@ -211,20 +246,20 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     ),
     "rfactor": (lambda s: s.sch.rfactor(s.reduction_loop, axis=s.number(0, 1)),) * 2,
     "decompose_reduction": (lambda s: s.sch.decompose_reduction(s.block, s.loop),) * 2,
-    **LAYOUT_ACTIONS,
     "add_unit_loop": (lambda s: s.sch.add_unit_loop(s.block if s.chance(0.5) else s.loop),),
     "unannotate": (_note,),
     "reindex": (lambda s: s.sch.reindex(s.block, s.pick([s.read, s.info.writes])),),
-    "transform_layout": (lambda s: s.sch.transform_layout(s.block, _map(s, _sizes(s))),) * 2,
+    "transform_layout": (lambda s: _layout(s.on(_is_intermediate)),) * 2,
     "transform_block_layout": (
         lambda s: s.sch.transform_block_layout(s.block, _map(s, [it.extent for it in s.info.iters])),
     ),
-    "storage_align": (lambda s: s.sch.storage_align(s.block, s.number(0, 1), s.pick([4, 16]), s.number(0, 3)),),
+    "storage_align": (lambda s: _align(s.on(_is_intermediate)),),
     "pad_einsum": (_padding,),
-    "decompose_padding": (lambda s: s.sch.decompose_padding(s.block, s.loop),),
+    "decompose_padding": (lambda s: _fill(s.on(lambda info: info.conditional and not info.reduces)),) * 2,
     "loop_partition": (_partition, lambda s: s.sch.loop_partition(s.loop)),
     "store_at": (_slide,),
     "sample_partitioned_tile": (_partitioned,),
+    "tensorize": (_tensorize,),
     "sample_compute_location": (lambda s: s.sch.compute_at(s.block, s.sch.sample_compute_location(s.block)),),
 }
 # Queries that every attempt begins with, and what has a method of its own.
