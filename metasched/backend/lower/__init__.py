@@ -52,7 +52,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     budget = Budget(machine)
     temps, nest = apply_layouts(func, nest)
     nest, storages = place_storage(replace(func, temps=temps), nest, machine, budget)
-    nest = specialise(nest, names)
+    nest = specialise(nest)
     nest, accumulators = Promotion(storages, machine, budget, names).run(nest)
     storages |= accumulators
     check_copies(nest)

@@ -61,7 +61,9 @@ class Promotion:
                 out += self._visit(child, path, out)
             return out
         if isinstance(stmt, When):
-            return [replace(stmt, body=many(self._visit(stmt.body, path, [])))]
+            # A case of its own: registers of the others are free in it.
+            case = Loop(self._names.fresh("case"), 1, stmt.body)
+            return [replace(stmt, body=many(self._visit(stmt.body, (*path, case), [])))]
         if not isinstance(stmt, Loop):
             return [stmt]
         loads_before: list[Nest] = []
@@ -100,7 +102,8 @@ class Promotion:
             value = Load(update.array, update.indices, update.value.dtype)
             return self._transfer(inner, replace(update, array=made, value=value, reducer=None), update)
         # Registers may be set whether or not the element exists: guards over the tile need not hold.
-        tile = {loop.var for loop in inner}
+        # What they start from is only there for elements that exist.
+        tile = set() if any(True for _ in loads(start.value)) else {loop.var for loop in inner}
         guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
         return self._transfer(
             inner, replace(update, array=made, value=start.value, guards=guards, reducer=None), update

@@ -3,7 +3,8 @@
 A guard `base + inner < N` of an unrolled tile, where `inner` runs over 0 .. T-1 in unrolled loops and `base` over
 multiples of T outside, leaves three cases: the whole tile, its first `N % T` elements, or nothing. What is under the
 guard is emitted for the first two (where there is a rest), each with a condition that is known when it is emitted,
-below the innermost loop that `base` depends on. So no branch is left inside the loops of a reduction, and accumulators stay in registers.
+below the innermost loop that `base` depends on. So no branch is left inside the loops of a reduction, and accumulators
+stay in registers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from metasched.backend.lower.nest import (
     Assign,
     Loop,
     Many,
-    Names,
     Nest,
     Path,
     When,
@@ -25,7 +25,6 @@ from metasched.backend.lower.nest import (
     map_assigns,
     map_children,
 )
-from metasched.backend.lower.strips import substitute_loops
 from metasched.ir.affine import NotAffine, as_int, bounds, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 
@@ -60,26 +59,26 @@ class _Split:
         return simplify(Binary(BinOp.LT, self.inner, const(self.rest)))
 
 
-def specialise(stmt: Nest, names: Names) -> Nest:
+def specialise(stmt: Nest) -> Nest:
     """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
-    return _visit(_clipped(stmt), (), names, _MOST)
+    return _visit(_clipped(stmt), (), _MOST)
 
 
-def _visit(stmt: Nest, path: Path, names: Names, copies: int) -> Nest:
+def _visit(stmt: Nest, path: Path, copies: int) -> Nest:
     if isinstance(stmt, Many):
-        return many([_visit(child, path, names, copies) for child in stmt.stmts])
+        return many([_visit(child, path, copies) for child in stmt.stmts])
     if isinstance(stmt, When):
-        return replace(stmt, body=_visit(stmt.body, path, names, copies))
+        return replace(stmt, body=_visit(stmt.body, path, copies))
     if not isinstance(stmt, Loop) or stmt.tensor is not None:
         return stmt
     inside = (*path, stmt)
     body = stmt.body
     if copies > 1:
         for split in _splits(stmt, inside):
-            forked = _forked(body, split, inside, names, copies)
+            forked = _forked(body, split, inside, copies)
             if forked is not body:
                 return replace(stmt, body=forked)
-    return replace(stmt, body=_visit(body, inside, names, copies))
+    return replace(stmt, body=_visit(body, inside, copies))
 
 
 def _splits(loop: Loop, path: Path) -> list[_Split]:
@@ -136,36 +135,39 @@ def _parts(guard: Binary, outer: set[str], tile: dict[str, Loop]) -> _Split | No
     return _Split(guard, base, inner, -offset, high + 1)
 
 
-def _forked(stmt: Nest, split: _Split, path: Path, names: Names, copies: int) -> Nest:
-    """`stmt` with what is all under the guard in two cases; `stmt` itself where there is nothing to gain."""
+def _forked(stmt: Nest, split: _Split, path: Path, copies: int, crossed: Path = ()) -> Nest:
+    """`stmt` with what is all under the guard in two cases; `stmt` itself where there is nothing to gain.
+
+    `crossed` are the loops between those of `path` and `stmt`.
+    """
     if _all_under(stmt, split, path):
-        if not _holds_reductions(stmt):
+        if not _holds_reductions(stmt, crossed):
             return stmt
         full = _guarded(stmt, split, path, lambda own: ())
         if not split.rest:  # the tile is perfect, and some are left out altogether
-            return When((split.is_full,), _again(full, path, names, copies))
-        part = _renamed(_clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,))), names)
+            return When((split.is_full,), _again(full, path, copies))
+        part = _clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))
         cases = [(split.is_full, full), (split.is_partial, part)]
-        return Many(tuple(When((cond,), _again(case, path, names, copies // 2)) for cond, case in cases))
+        return Many(tuple(When((cond,), _again(case, path, copies // 2)) for cond, case in cases))
     if isinstance(stmt, Many):
-        return _forked_sequence(stmt, split, path, names, copies)
+        return _forked_sequence(stmt, split, path, copies, crossed)
     if isinstance(stmt, Loop) and stmt.tensor is None:
-        body = _forked(stmt.body, split, path, names, copies)
+        body = _forked(stmt.body, split, path, copies, (*crossed, stmt))
         return stmt if body is stmt.body else replace(stmt, body=body)
     return stmt
 
 
-def _again(stmt: Nest, path: Path, names: Names, copies: int) -> Nest:
+def _again(stmt: Nest, path: Path, copies: int) -> Nest:
     """The other guards of a case, those whose base belongs to the loop around the case included."""
     if copies > 1:
         for split in _splits(replace(path[-1], body=stmt), path):
-            forked = _forked(stmt, split, path, names, copies)
+            forked = _forked(stmt, split, path, copies)
             if forked is not stmt:
                 return forked
-    return _visit(stmt, path, names, copies)
+    return _visit(stmt, path, copies)
 
 
-def _forked_sequence(stmt: Many, split: _Split, path: Path, names: Names, copies: int) -> Nest:
+def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> Nest:
     """Neighbours under the guard go together: the start of a reduction stays beside it."""
     out: list[Nest] = []
     group: list[Nest] = []
@@ -175,7 +177,7 @@ def _forked_sequence(stmt: Many, split: _Split, path: Path, names: Names, copies
         if not group:
             return False
         together = many(group)
-        forked = _forked(together, split, path, names, copies)
+        forked = _forked(together, split, path, copies, crossed)
         out.append(forked)
         group.clear()
         return forked is not together
@@ -185,7 +187,7 @@ def _forked_sequence(stmt: Many, split: _Split, path: Path, names: Names, copies
             group.append(child)
             continue
         changed = close() or changed
-        forked = _forked(child, split, path, names, copies)
+        forked = _forked(child, split, path, copies, crossed)
         changed = changed or forked is not child
         out.append(forked)
     changed = close() or changed
@@ -208,10 +210,16 @@ def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | Non
     return None
 
 
-def _holds_reductions(stmt: Nest) -> bool:
-    """Whether the loops of a reduction are inside: a case inside them would keep its accumulators in memory."""
-    updates = [(path, a) for path, a in assigns(stmt) if a.reducer is not None]
-    return bool(updates) and all(any(x.var in a.reduction and not x.unroll for x in path) for path, a in updates)
+def _holds_reductions(stmt: Nest, crossed: Path) -> bool:
+    """Whether there is a reduction, and cases here leave its accumulators in registers.
+
+    Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them.
+    """
+    updates = [(inner, a) for inner, a in assigns(stmt) if a.reducer is not None]
+    return bool(updates) and all(
+        all(x.var not in a.reduction for x in crossed) or any(x.var in a.reduction and not x.unroll for x in inner)
+        for inner, a in updates
+    )
 
 
 def _guarded(stmt: Nest, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]) -> Nest:
@@ -249,20 +257,3 @@ def _limit(guard: Expr, var: str) -> int | None:
 
 def _without(stmt: Nest, guard: Expr) -> Nest:
     return map_assigns(stmt, lambda a: replace(a, guards=tuple(g for g in a.guards if g != guard)))
-
-
-def _renamed(stmt: Nest, names: Names) -> Nest:
-    """A copy with loops of its own."""
-    renamed = {loop.var: names.fresh(f"{loop.var}_rest") for loop in loops(stmt)}
-    body = substitute_loops(stmt, {old: Var(new) for old, new in renamed.items()})
-    return _map_loops(body, lambda loop: replace(loop, var=renamed[loop.var]))
-
-
-def _map_loops(stmt: Nest, fn: Callable[[Loop], Loop]) -> Nest:
-    if isinstance(stmt, Loop):
-        return fn(replace(stmt, body=_map_loops(stmt.body, fn)))
-    if isinstance(stmt, When):
-        return replace(stmt, body=_map_loops(stmt.body, fn))
-    if isinstance(stmt, Many):
-        return many([_map_loops(child, fn) for child in stmt.stmts])
-    return stmt

@@ -81,7 +81,7 @@ def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -
 
 
 def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
-    sch = tiled(16, 64, rows=(3, 4), columns=(3, 16))
+    sch = tiled(16, 64, 24, rows=(3, 4), columns=(3, 16))
     kernel = lower(sch.func, Target.detect())
     assert conditions_inside_the_reduction(kernel) == 0
     assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 1
