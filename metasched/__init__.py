@@ -1,5 +1,6 @@
 """metasched: a small language for search spaces of tensor programs, and the search that finds the fast one."""
 
+from metasched import operators as operators
 from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
 from metasched.api import compile as compile
 from metasched.api import condition as condition
@@ -54,5 +55,7 @@ from metasched.space.sketch import Sketch as Sketch
 from metasched.space.space import Space as Space
 from metasched.space.text_rules import load_module as load_module
 from metasched.space.text_rules import parse_module as parse_module
+
+operator = operators.load
 
 __version__ = "0.1.0"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
+from metasched import operators
 from metasched.errors import MetaschedError
 from metasched.ir.dtypes import DType
+from metasched.ir.program import Program
 from metasched.ir.source import Setting
+from metasched.lang import load_program
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
+_OPERATOR = "op:"
 _ELEMENT_TYPES = frozenset(dtype.value for dtype in DType)
 
 
@@ -18,7 +22,9 @@ class UsageError(MetaschedError):
 
 def add_program(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "program", metavar="FILE.ms[::NAME]", help="the program's file, and its name where the file holds several"
+        "program",
+        metavar="FILE.ms[::NAME]",
+        help="the program's file, and its name where the file holds several; or op:NAME, an operator of the library",
     )
     parser.add_argument(
         "-D",
@@ -29,6 +35,14 @@ def add_program(parser: ArgumentParser) -> None:
         default=[],
         help="set a parameter of the program, such as -D N=256 or -D T=bf16; may be repeated",
     )
+
+
+def program_of(args: Namespace) -> Program:
+    """The program that `add_program`'s arguments name. Raises LanguageError, and OSError for a file not there."""
+    given = params(args.params)
+    if args.program.startswith(_OPERATOR):
+        return operators.load(args.program.removeprefix(_OPERATOR), **given)
+    return load_program(args.program, **given)
 
 
 def add_threads(parser: ArgumentParser) -> None:

@@ -1,24 +1,67 @@
-"""`metasched db`: what a database holds."""
+"""`metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up."""
 
 from __future__ import annotations
 
+import sys
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import datetime
+from pathlib import Path
 
-from metasched.cli.arguments import DEFAULT_DATABASE, add_json
+from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, positive
 from metasched.cli.command import Command, Console
 from metasched.cli.render import duration, failures, table
-from metasched.database import DatabaseStats, Missing, TaskStats, open_database
+from metasched.database import DatabaseStats, Missing, Record, TaskStats, code_version, open_database
+from metasched.database.transfer import DAY_S, Removal, fastest, lines_of, new_records, read_lines, removable
+from metasched.errors import NoRecord
+from metasched.lang import read_source
+
+EMPTY = "sqlite:///:memory:"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     stats = actions.add_parser("stats", help="the tasks, their number of records, failures and best times")
-    stats.add_argument("--db", default=DEFAULT_DATABASE, metavar="URL", help="default: %(default)s")
+    _add_db(stats)
     add_json(stats)
+    export = actions.add_parser("export", help="write records as text, a JSON object a line")
+    _add_db(export)
+    export.add_argument("--out", metavar="FILE", help="where to (default: standard output)")
+    export.add_argument("--program", metavar="NAME", help="those of one program only")
+    export.add_argument("--best", type=positive, metavar="N", help="the N fastest of each task only")
+    merge = actions.add_parser("import", help="add the records of exported files that are not there yet")
+    merge.add_argument("files", metavar="FILE", nargs="+", help="an exported file; - is standard input")
+    _add_db(merge)
+    _add_dry_run(merge)
+    prune = actions.add_parser(
+        "prune",
+        help="remove records",
+        description="Remove the records that all of these hold for. Tuning measures again what it no longer finds.",
+    )
+    _add_db(prune)
+    prune.add_argument("--program", metavar="NAME", help="those of one program")
+    prune.add_argument("--failures", action="store_true", help="those without a time")
+    prune.add_argument("--older-than", type=positive, metavar="DAYS", help="those measured longer ago")
+    prune.add_argument("--other-versions", action="store_true", help="those of other versions of the code generator")
+    prune.add_argument("--keep-best", type=positive, metavar="N", help="all but the N fastest of each task")
+    _add_dry_run(prune)
+
+
+def _add_db(parser: ArgumentParser) -> None:
+    parser.add_argument("--db", default=DEFAULT_DATABASE, metavar="URL", help="default: %(default)s")
+
+
+def _add_dry_run(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and leave the database alone")
 
 
 def run(args: Namespace, console: Console) -> int:
+    return ACTIONS[args.action](args, console)
+
+
+def _stats(args: Namespace, console: Console) -> int:
     with open_database(args.db, Missing.RAISE) as database:
         stats = database.stats()
     if args.json:
@@ -27,6 +70,75 @@ def run(args: Namespace, console: Console) -> int:
     else:
         console.print(render(stats))
     return 0
+
+
+def _export(args: Namespace, console: Console) -> int:
+    with open_database(args.db, Missing.RAISE) as database:
+        tasks = [t for t in database.stats().tasks if args.program in {None, t.program}]
+        by_task = [database.records(task.task) for task in tasks]
+    if args.best is not None:
+        by_task = [fastest(records, args.best) for records in by_task]
+    records = [record for of_task in by_task for record in of_task]
+    lines = lines_of(records)
+    if args.out is None:
+        for line in lines:
+            console.print(line)
+    else:
+        Path(args.out).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        console.note(f"{_count(len(records))} of {len(by_task)} tasks to {args.out}")
+    return 0
+
+
+def _import(args: Namespace, console: Console) -> int:
+    read = [record for file in args.files for record in _read(file)]
+    with ExitStack() as stack:
+        # A dry run makes no database where there is none.
+        url = args.db if not args.dry_run or _is_there(args.db) else EMPTY
+        database = stack.enter_context(open_database(url))
+        new = new_records(database, read)
+        if not args.dry_run:
+            database.add_all(new)
+    done = "would be added to" if args.dry_run else "added to"
+    console.print(f"{_count(len(new))} {done} {args.db}; {len(read) - len(new)} of {len(read)} were there already")
+    return 0
+
+
+def _read(file: str) -> list[Record]:
+    if file == "-":
+        return list(read_lines(sys.stdin, "standard input"))
+    return list(read_lines(read_source(file).splitlines(), file))
+
+
+def _is_there(url: str) -> bool:
+    try:
+        open_database(url, Missing.RAISE).close()
+    except NoRecord:
+        return False
+    return True
+
+
+def _prune(args: Namespace, console: Console) -> int:
+    removal = Removal(
+        program=args.program,
+        before=None if args.older_than is None else time.time() - args.older_than * DAY_S,
+        failures=args.failures,
+        keep_best=args.keep_best,
+        other_than=code_version() if args.other_versions else None,
+    )
+    if removal.is_empty:
+        raise UsageError("say which records to remove; `metasched db prune --help` lists the conditions")
+    with open_database(args.db, Missing.RAISE) as database:
+        found = removable(database, removal)
+        left = database.stats().records - len(found)
+        if found and not args.dry_run:
+            database.remove(found)
+    done = "would be removed from" if args.dry_run else "removed from"
+    console.print(f"{_count(len(found))} {done} {args.db}; {left} left")
+    return 0
+
+
+def _count(records: int) -> str:
+    return f"{records} record" + ("" if records == 1 else "s")
 
 
 def name(task: TaskStats) -> str:
@@ -68,4 +180,11 @@ def _json(task: TaskStats) -> dict[str, object]:
     }
 
 
-COMMAND = Command("db", "What a database of measurements holds.", add_arguments, run)
+ACTIONS: Mapping[str, Callable[[Namespace, Console], int]] = {
+    "stats": _stats,
+    "export": _export,
+    "import": _import,
+    "prune": _prune,
+}
+
+COMMAND = Command("db", "What a database of measurements holds; export, import, prune.", add_arguments, run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
-from metasched.cli.arguments import add_json, add_program, add_threads, params
+from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import add_repair, kernel_of, policy_of
 from metasched.cli.render import duration
@@ -56,9 +56,7 @@ class Outcome:
 
 
 def run(args: Namespace, console: Console) -> int:
-    from metasched import api
-
-    program = api.load_program(args.program, **params(args.params))
+    program = program_of(args)
     policy = policy_of(args)
     kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy)
     measured = measure(program, kernel) if args.check or args.time else None

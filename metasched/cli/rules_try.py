@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from metasched.backend.target import Target
-from metasched.cli.arguments import UsageError, add_json, add_program, add_threads, params, positive
+from metasched.cli.arguments import UsageError, add_json, add_program, add_threads, positive, program_of
 from metasched.cli.command import Console
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures, table
 from metasched.cli.rule_trial import FIRST, WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
 from metasched.errors import MetaschedError
-from metasched.lang import load_program
 from metasched.measure.paired import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.space.blame import described, is_of_a_rule
@@ -59,7 +58,7 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def run_once(args: Namespace, console: Console) -> int:
-    program = load_program(args.program, **params(args.params))
+    program = program_of(args)
     placement = place(args.rule, args.rules, args.at, args.instead_of)
     both = spaces(program, placement, args.seed)
     if args.json:

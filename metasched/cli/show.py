@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
-from metasched.cli.arguments import UsageError, add_program, add_threads, params
+from metasched.cli.arguments import UsageError, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import add_repair, kernel_of, policy_of, trace_in
 from metasched.ir.nodes import Func
@@ -47,12 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    from metasched import api
-
     if args.trace and args.db:
         raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
     policy = policy_of(args)
-    program = api.load_program(args.program, **params(args.params))
+    program = program_of(args)
     if policy is Policy.REPAIR:
         console.note(repairs_report(trace_in(args.trace).apply_to(program, policy).repairs))
     if args.what == "problems":

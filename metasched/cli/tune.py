@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
-from metasched.cli.arguments import DEFAULT_DATABASE, add_json, add_program, add_threads, params, positive
+from metasched.cli.arguments import DEFAULT_DATABASE, add_json, add_program, add_threads, positive, program_of
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import trace_in
 from metasched.cli.progress_view import choose_view
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> int:
     from metasched import api
 
-    program = api.load_program(args.program, **params(args.params))
+    program = program_of(args)
     view = choose_view(console, args.json)
     last: Progress | None = None
 

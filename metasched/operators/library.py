@@ -9,12 +9,13 @@ arguments. Output sizes follow from the parameters.
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.lang import parse_program
+from metasched.lang import load_program
 from metasched.lang.report import did_you_mean
 
 _SUFFIX = ".ms"
@@ -29,10 +30,14 @@ def names() -> tuple[str, ...]:
 
 def source(name: str) -> str:
     """The text of an operator's file. Raises MetaschedError for one that is not there."""
+    return _file(name).read_text(encoding="utf-8")
+
+
+def _file(name: str) -> Traversable:
     if name not in names():
         hint = did_you_mean(name, names()) or f"the operators are {', '.join(names())}"
         raise MetaschedError(f"there is no operator `{name}`\n  hint: {hint}")
-    return files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
+    return files(__package__).joinpath(name + _SUFFIX)
 
 
 def load(name: str, /, **params: Setting) -> Program:
@@ -42,4 +47,5 @@ def load(name: str, /, **params: Setting) -> Program:
         MetaschedError: when there is no such operator.
         LanguageError: when a parameter is unknown, or the sizes do not go together.
     """
-    return parse_program(source(name), **params)
+    with as_file(_file(name)) as path:
+        return load_program(path, **params)
