@@ -106,7 +106,7 @@ def _import(args: Namespace, console: Console) -> int:
 def _read(file: str) -> list[Record]:
     if file == "-":
         return list(read_lines(sys.stdin, "standard input"))
-    return list(read_lines(read_source(file).splitlines(), file))
+    return list(read_lines(read_source(file).split("\n"), file))
 
 
 def _is_there(url: str) -> bool:

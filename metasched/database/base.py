@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from importlib import import_module
 from types import TracebackType
@@ -29,6 +29,12 @@ class Database(Protocol):
 
     def add(self, record: Record) -> None:
         """Store one record and commit it."""
+
+    def add_all(self, records: Sequence[Record]) -> None:
+        """Store records and commit them together: all of them, or none."""
+
+    def remove(self, records: Sequence[Record]) -> None:
+        """Remove records, together, and give the space back. Those that are not there are passed over."""
 
     def records(self, task: TaskKey) -> list[Record]:
         """Every record of a task, oldest first."""

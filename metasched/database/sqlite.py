@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,29 @@ class SQLiteDatabase(BaseDatabase):
         return self._url
 
     def add(self, record: Record) -> None:
+        self.add_all((record,))
+
+    def add_all(self, records: Sequence[Record]) -> None:
+        with self._transaction() as connection:
+            for record in records:
+                self._insert(connection, record)
+
+    def remove(self, records: Sequence[Record]) -> None:
+        with self._transaction() as connection:
+            for record in records:
+                task = record.task
+                connection.execute(
+                    f"DELETE FROM records WHERE {_OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?",
+                    (
+                        *(task.program_hash, task.target, task.threads, task.code_version),
+                        *(record.trace, record.timestamp, record.trial, record.seed),
+                    ),
+                )
+            connection.execute("DELETE FROM tasks WHERE id NOT IN (SELECT task FROM records)")
+        with self._session() as connection:
+            connection.execute("VACUUM")
+
+    def _insert(self, connection: sqlite3.Connection, record: Record) -> None:
         task = record.task
         key = (task.program_hash, task.target, task.threads, task.code_version)
         row = (
@@ -84,24 +107,16 @@ class SQLiteDatabase(BaseDatabase):
             record.trial,
             record.seconds,
         )
-        with self._session() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                connection.execute(
-                    "INSERT OR IGNORE INTO tasks (program_hash, target, threads, code_version) VALUES (?, ?, ?, ?)", key
-                )
-                (task_id,) = connection.execute(
-                    "SELECT id FROM tasks WHERE program_hash = ? AND target = ? AND threads = ? AND code_version = ?",
-                    key,
-                ).fetchone()
-                connection.execute(
-                    f"INSERT INTO records ({_COLUMNS}, seconds, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*row, task_id),
-                )
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()
-                raise
+        connection.execute(
+            "INSERT OR IGNORE INTO tasks (program_hash, target, threads, code_version) VALUES (?, ?, ?, ?)", key
+        )
+        (task_id,) = connection.execute(
+            "SELECT id FROM tasks WHERE program_hash = ? AND target = ? AND threads = ? AND code_version = ?", key
+        ).fetchone()
+        connection.execute(
+            f"INSERT INTO records ({_COLUMNS}, seconds, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, task_id),
+        )
 
     def records(self, task: TaskKey) -> list[Record]:
         return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} ORDER BY id")
@@ -160,6 +175,18 @@ class SQLiteDatabase(BaseDatabase):
                 query, (task.program_hash, task.target, task.threads, task.code_version)
             ).fetchall()
             return [_record(task, row) for row in rows]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A session whose statements are committed together, or not at all."""
+        with self._session() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()
+                raise
 
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:

@@ -4,6 +4,8 @@ import io
 import json
 from pathlib import Path
 
+import pytest
+
 from metasched.cli.command import Console
 from metasched.cli.main import main
 from metasched.database import Record, TaskKey, open_database
@@ -60,3 +62,70 @@ def test_an_empty_database_says_so(tmp_path: Path) -> None:
     out = io.StringIO()
     assert main(["db", "stats", "--db", url], Console(out, io.StringIO())) == 0
     assert "holds no records yet" in out.getvalue()
+
+
+# --- export, import, prune
+
+
+def run(*arguments: str, status: int = 0) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    assert main(["db", *arguments], Console(out, err)) == status, err.getvalue()
+    return out.getvalue() if status == 0 else err.getvalue()
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with open_database("sqlite:///metasched.db") as database:
+        database.add(record(0, (2e-3, 3e-3, 4e-3), None))
+        database.add(record(1, (), "run-timeout"))
+    return tmp_path
+
+
+def test_what_is_exported_can_be_imported(there: Path) -> None:
+    text = run("export")
+    assert len(text.splitlines()) == 3
+    run("export", "--out", "records.jsonl")
+    assert Path("records.jsonl").read_text() == text
+    other = ("--db", "sqlite:///other.db")
+    assert "2 records would be added" in run("import", "records.jsonl", "--dry-run", *other)
+    assert not Path("other.db").exists()
+    assert run("import", "records.jsonl", *other) == (
+        "2 records added to sqlite:///other.db; 0 of 2 were there already\n"
+    )
+    assert "0 records added to sqlite:///other.db; 4 of 4" in run("import", "records.jsonl", "records.jsonl", *other)
+    assert run("export", *other) == text
+    assert "0 records would be added" in run("import", "records.jsonl", "--dry-run", *other)
+
+
+def test_a_part_is_exported(there: Path) -> None:
+    assert len(run("export", "--best", "3").splitlines()) == 2
+    assert len(run("export", "--program", "conv").splitlines()) == 1
+
+
+def test_importing_from_standard_input(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(run("export")))
+    assert "0 records added" in run("import", "-")
+
+
+def test_pruning(there: Path) -> None:
+    assert run("prune", "--failures", "--dry-run") == (
+        "1 record would be removed from sqlite:///metasched.db; 1 left\n"
+    )
+    assert "1 record removed from sqlite:///metasched.db; 1 left" in run("prune", "--failures")
+    assert "0 records removed" in run("prune", "--keep-best", "1")
+    assert "1 record removed from sqlite:///metasched.db; 0 left" in run("prune", "--older-than", "30")
+    assert "holds no records yet" in run("stats")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("prune",), "say which records to remove"),
+        (("prune", "--failures", "--db", "sqlite:///none.db"), "there is no database"),
+        (("import", "none.jsonl"), "none.jsonl: No such file"),
+        (("import", "metasched.db"), "this is not text"),
+    ],
+)
+def test_mistakes(there: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert message in run(*arguments, status=2)
