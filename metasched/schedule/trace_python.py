@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import math
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -172,8 +173,8 @@ def _handler(instruction: Instruction) -> Handler:
 
 
 def choice_name(instruction: Instruction) -> str:
-    """What `Schedule.choose` is told to make a choice's address of: the last part of it."""
-    return (instruction.address or "choose").rsplit("/", 1)[-1] or "choose"
+    """What `Schedule.choose` is told to make a choice's address of: the last part of it, without a number."""
+    return re.sub(r"#\d+$", "", (instruction.address or "choose").rsplit("/", 1)[-1]) or "choose"
 
 
 def _assign(declaration: Declaration, targets: Sequence[str]) -> str:
