@@ -1,0 +1,85 @@
+"""A package of somebody else's that ships rules: installed with pip, it is found, documented, used and tried."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent / "packages" / "metasched_toy_rules"
+PROGRAM = """\
+program scale[N=64, M=48](A: f32[N, M]) -> B: f32[N, M]:
+    B[i, j] = A[i, j] * 2
+"""
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs metasched in a folder, in an environment where the package is installed."""
+    folder = tmp_path_factory.mktemp("packages")
+    shutil.copytree(PACKAGE, folder / "source")  # setuptools leaves its own files beside what it builds
+    site = folder / "site"
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    subprocess.run(
+        [sys.executable, *install, "--no-build-isolation", "--target", str(site), str(folder / "source")],
+        check=True,
+        timeout=120,
+    )
+    (folder / "scale.ms").write_text(PROGRAM)
+
+    def metasched(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "metasched", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(site)},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return metasched
+
+
+def test_its_rules_are_listed_and_shown(run: Run) -> None:
+    lines = run("rules", "list").splitlines()
+    assert any(
+        line.split("  ")[0] == "toy_rows" and "metasched-toy-rules 0.1.0" in line and "Run the rows" in line
+        for line in lines
+    )
+    assert any(line.startswith("toy_columns") and "in vector lanes" in line for line in lines)
+    assert any(line.startswith("toy ") and "preset: toy_rows, toy_columns" in line for line in lines)
+    assert any(line.startswith("multi_level_tiling") for line in lines)
+    shown = run("rules", "show", "toy_rows")
+    assert "chunk=8  how many rows a thread takes at a time." in shown
+    assert "def toy_rows(" in shown
+    assert "module toy_columns[lanes=8](block):" in run("rules", "show", "toy_columns")
+
+
+def test_its_rules_are_used(run: Run) -> None:
+    assert "toy_rows     applied" in run("show", "scale.ms", "--space", "--rules", "toy")
+    lines = run("tune", "scale.ms", "--rules", "toy", "--trials", "2", "--json").splitlines()
+    result = json.loads(lines[-1])
+    assert result["best_ms"] > 0
+    assert "parallel(" in result["trace"]
+    assert "lanes=8" in result["trace"]
+
+
+@pytest.mark.slow
+def test_a_rule_of_it_is_tried(run: Run) -> None:
+    lines = run("rules", "try", "toy_rows", "scale.ms", "--trials", "2", "--pairs", "2", "--json").splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [event["event"] for event in events] == ["space", *["progress"] * (len(events) - 2), "result"]
+    assert events[0]["blocks"] == {"B": {"applied": events[0]["sketches_with"]}}
+    assert events[-1]["rules"] == "toy_rows,cpu"
+    assert events[-1]["without_ms"] > 0
+    assert events[-1]["with_ms"] > 0
