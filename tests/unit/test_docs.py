@@ -21,3 +21,8 @@ def generator() -> ModuleType:
 def test_the_page_of_primitives_is_current() -> None:
     made = generator()
     assert made.PAGE.read_text(encoding="utf-8") == made.page(), "run `make docs`"
+
+
+def test_the_page_of_operators_is_current() -> None:
+    made = generator()
+    assert made.OPERATORS.read_text(encoding="utf-8") == made.operators_page(), "run `make docs`"
