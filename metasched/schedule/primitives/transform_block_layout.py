@@ -8,7 +8,7 @@ from functools import cached_property
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, free_vars, prove, simplify, substitute
+from metasched.ir.affine import ZERO, NotAffine, bounds, free_vars, prove, simplify, substitute
 from metasched.ir.dtypes import INDEX
 from metasched.ir.index_map import image_shape, inverse, resolve
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
@@ -34,7 +34,8 @@ def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapTe
     """Let a block run over other iteration variables: those that a map makes of its own. Returns their loops.
 
     The block gets a nest of new serial loops, one for each, spatial ones outside. A buffer that is written at variables
-    that change gets their dimensions, and its readers read it there. Where tiles leave the old domain a guard says so.
+    that change gets their dimensions, and its readers read it there. Where tiles of a reduction do not fit, there is a
+    guard.
 
     Args:
         block: the block.
@@ -44,7 +45,7 @@ def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapTe
     Requires:
         The block's loops are as they were at the beginning, one for each variable and around nothing else. The map
         keeps instances apart, leaves no gaps, and does not mix spatial variables with those of a reduction. Where the
-        variables of the buffer change, it is intermediate, without a layout, and no other block writes it.
+        variables of the buffer change, it is intermediate, without a layout, no other block writes it, and tiles fit.
 
     Rewrite:
         for i, j in grid(8, 16):                     for i_j in 128:
@@ -59,11 +60,11 @@ def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapTe
             OP, f"block `{block}` finds a position, and which of equal ones comes first would change", (block,)
         )
     mapped = _Mapped(ctx, target, read_index_map(OP, index_map, len(target.iters), f"block `{block}`"), index_map)
-    moved = mapped.block()
+    moved, guards = mapped.block(), mapped.guards()
     mapped.move_buffer()
     outermost = query.find_loop(ctx.func, loops[0].var) if loops else query.find_block(ctx.func, block)
     ctx.taken |= query.names(ctx.func)
-    ctx.func = query.replace_stmt(ctx.func, outermost, nest(ctx, moved, {}, mapped.guards()))
+    ctx.func = query.replace_stmt(ctx.func, outermost, nest(ctx, moved, {}, guards))
     return loops_of(ctx.func, block)
 
 
@@ -78,6 +79,12 @@ class _Mapped:
 
     def _refuse(self, why: str, hint: str) -> ScheduleError:
         return ScheduleError(OP, f'"{self.text}" {why}', (self.old.name,), hint)
+
+    def _gaps(self) -> ScheduleError:
+        return self._refuse(
+            f"leaves gaps between the instances of `{self.old.name}`",
+            "let each coefficient be the number of values of what is below it",
+        )
 
     @property
     def _own(self) -> Mapping[str, Expr]:
@@ -129,11 +136,9 @@ class _Mapped:
             )
         for name, e in zip(names, self.outputs, strict=True):
             if resolve(substitute(e, found), self.ranges) != resolve(Var(name), self.ranges):
-                raise self._refuse(
-                    f"leaves gaps between the instances of `{self.old.name}`",
-                    "let each coefficient be the number of values of what is below it",
-                )
-        return {name: resolve(e, self.ranges) for name, e in found.items()}
+                raise self._gaps()
+        bare = {e.name: Var(name) for e, name in zip(self.outputs, names, strict=True) if isinstance(e, Var)}
+        return {name: bare[name] if name in bare else resolve(e, self.ranges) for name, e in found.items()}
 
     def block(self) -> Block:
         """The block over the new variables; its bindings are placeholders, for `nest`."""
@@ -149,6 +154,8 @@ class _Mapped:
         for it in self.old.iters:
             inside = Binary(BinOp.LT, self.values[it.name], it.extent)
             if prove(inside, self.ranges) is not True:
+                if len(free_vars(self.values[it.name])) == 1:
+                    raise self._gaps()
                 out.append(simplify_sides(substitute(inside, over_loops)))
         return out
 
@@ -164,7 +171,8 @@ class _Mapped:
     @cached_property
     def _renamed(self) -> bool:
         """Whether the buffer keeps its dimensions: its variables have new names at most."""
-        return all(i == ZERO or isinstance(self.values[_name(i)], Var) for i in self.old.store.indices)
+        values = [self.values[_name(i)] for i in self.old.store.indices if i != ZERO]
+        return all(isinstance(e, Var) or e == ZERO for e in values)
 
     @property
     def _spatial(self) -> list[IterVar]:
@@ -194,9 +202,20 @@ class _Mapped:
             raise ScheduleError(
                 OP, f"`{name}` has a layout in memory already", (self.old.name,), f"{OP} before transform_layout"
             )
+        self._require_whole(name)
         body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._reading(b))
         shape = tuple(it.extent for it in self._spatial)
         ctx.func = replace_temp(replace(ctx.func, body=body), replace(buffer, shape=shape))
+
+    def _require_whole(self, buffer: str) -> None:
+        """Raise where elements of the new buffer would stay unwritten: whoever copies it reads them."""
+        error = self._refuse(
+            f"leaves elements of `{buffer}` unwritten", "choose tiles that divide extents; pad_einsum makes them do so"
+        )
+        for it in self.old.iters:
+            if it.kind is IterKind.SPATIAL:
+                last = bounds(self.values[it.name], self.ranges).hi
+                self.ctx.require(Binary(BinOp.LT, last, it.extent), error)
 
     def _reading(self, reader: Block) -> Block:
         if self._target not in query.reads(reader):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars
+from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Block, For, IterKind, LoopKind, Var
 from metasched.schedule.context import Context
 
@@ -34,8 +34,11 @@ def own_nest(ctx: Context, op: str, block: Block) -> tuple[For, ...]:
             (block.name, shared.var),
             f"{op} before moving blocks together",
         )
-    bound = [b.name for b in block.bindings if isinstance(b, Var)]
-    if sorted(bound) != sorted(x.var for x in above) or len(bound) != len(block.iters) or block.guards:
+    domain = {
+        b.name: simplify(it.extent) for it, b in zip(block.iters, block.bindings, strict=True) if isinstance(b, Var)
+    }
+    whole = {x.var: simplify(x.extent) for x in above}
+    if domain != whole or len(domain) != len(block.iters) or block.guards:
         raise ScheduleError(
             op,
             f"the loops of block `{block.name}` are not its iteration variables any more",
