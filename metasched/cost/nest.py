@@ -13,6 +13,7 @@ from functools import cached_property
 
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
+from metasched.ir import query
 from metasched.ir.affine import substitute
 from metasched.ir.index_map import image, image_shape
 from metasched.ir.nodes import (
@@ -179,7 +180,7 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
     """For each temporary, the number of loops common to all statements that touch it."""
     touching: dict[str, list[_Site]] = {buffer.name: [] for buffer in func.temps}
     for site in sites:
-        for name in {site.block.store.buffer, *(load.buffer for load in _loads(site.block.store.value))}:
+        for name in {site.block.store.buffer, *(load.buffer for load in query.reads_of(site.block))}:
             if name in touching:
                 touching[name].append(site)
     depths = {}

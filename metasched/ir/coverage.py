@@ -47,7 +47,8 @@ def coverage_violations(func: Func) -> Iterator[str]:
             exactly_once = query.writes(parts[0]) in outputs and not _is_over_fill(func, parts[0])
             runs = [known[b.name] for b in parts]
             yield from _twice(runs)
-            yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), exactly_once))
+            every = _together([_unguarded(run) for run in runs])
+            yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, exactly_once))
     yield from _never_written(func, known)
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
@@ -110,7 +111,15 @@ def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
     return np.broadcast_to(np.asarray(evaluate(e, env)), (rows,))
 
 
-def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
+def _unguarded(found: Instances) -> Instances:
+    """The instances that would run without guards, and are in the domain."""
+    every = instances(replace(found.block, guards=()), found.above)
+    assert every is not None
+    inside = ((every.iters >= 0) & (every.iters < np.array(every.extents, np.int64))).all(axis=1)
+    return replace(every, loops=every.loops[inside], iters=every.iters[inside])
+
+
+def _domain(found: Instances, every: Instances, exactly_once: bool) -> Iterator[str]:
     block, iters = found.block, found.iters
     outside = [n for n, size in enumerate(found.extents) if ((iters[:, n] < 0) | (iters[:, n] >= size)).any()]
     for n in outside:
@@ -125,7 +134,10 @@ def _domain(found: Instances, exactly_once: bool) -> Iterator[str]:
     if exactly_once and highest > 1:
         yield f"instance {_point(block, counts > 1)} runs {highest} times"
     missing = (counts == 0) if exactly_once else (counts == 0) & (most > 0)
-    if missing.any() and not _leaves_out(block):
+    if _leaves_out(block):
+        # Such a guard may leave instances out, and nothing else may.
+        missing[tuple(every.iters.T)] = False
+    if missing.any():
         yield f"instance {_point(block, missing)} does not run"
     if ((counts > 0) & (counts != most)).any():
         yield f"instance {_point(block, (counts > 0) & (counts != most))} runs less often than others of its element"
@@ -169,7 +181,7 @@ def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
     for block in query.blocks(func):
         writers.setdefault(query.writes(block), []).append(block)
     for reader in known.values():
-        for load in _unconditional(reader.block.store.value):
+        for load in _surely_read(reader.block):
             sources = [known.get(b.name) for b in writers.get(load.buffer, ())]
             if not sources or None in sources or any(query.loads(i) for i in load.indices):
                 continue
@@ -233,7 +245,7 @@ def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: 
         started = instances(_started(writer.block), writer.above)
         assert started is not None
         written |= _keys(started, loop, elements_of(started, writer.block.store.indices))
-    for load in _unconditional(reader.block.store.value):
+    for load in _surely_read(reader.block):
         known = load.buffer == buffer and not any(query.loads(i) for i in load.indices)
         if known and not _keys(reader, loop, elements_of(reader, load.indices)) <= written:
             return False
@@ -246,6 +258,11 @@ def elements_of(found: Instances, indices: tuple[Expr, ...]) -> Array:
     rows = len(found.iters)
     at = [_column(i, env, rows) for i in indices]
     return np.stack(at, axis=1) if at else np.zeros((rows, 0), np.int64)
+
+
+def _surely_read(block: Block) -> Iterator[Load]:
+    for e in (block.store.value,) if block.init is None else (block.store.value, block.init):
+        yield from _unconditional(e)
 
 
 def _unconditional(e: Expr) -> Iterator[Load]:

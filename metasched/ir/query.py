@@ -132,8 +132,13 @@ def loads(node: Node) -> list[Load]:
 
 def reads(block: Block) -> tuple[str, ...]:
     """Names of the buffers a block reads (its own accumulator excluded), once each, in order."""
-    found = [load.buffer for load in loads(block.store.value)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(load.buffer for load in reads_of(block)))
+
+
+def reads_of(block: Block) -> list[Load]:
+    """Every read of a block, over its iteration variables: in what it writes, and in what its elements start from."""
+    found = [load for store in block.stores for load in loads(store.value)]
+    return found if block.init is None else [*found, *loads(block.init)]
 
 
 def writes(block: Block) -> str:

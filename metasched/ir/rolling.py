@@ -93,7 +93,7 @@ def _replaced(func: Func, found: Rolled) -> Iterator[str]:
         accesses = (
             [block.store.indices]
             if not order
-            else [x.indices for x in query.loads(block.store.value) if x.buffer == found.buffer.name]
+            else [x.indices for x in query.reads_of(block) if x.buffer == found.buffer.name]
         )
         for indices in accesses:
             if any(query.loads(i) for i in indices):

@@ -247,7 +247,7 @@ def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
         yield f"`{reduces[0]}` is a reduction variable, and there is no reduction"
     if block.reducer is None and block.init is not None:
         yield "it has an `init`, and is no reduction"
-    if block.init is not None and (query.loads(block.init) or free_vars(block.init) & set(reduces)):
+    if block.init is not None and free_vars(block.init) & set(reduces):
         yield "its `init` depends on more than the element"
     known = {it.name for it in block.iters} | {s.name for s in func.scalars} | free
     target = next((b for b in func.buffers() if b.name == block.store.buffer), None)
@@ -261,7 +261,7 @@ def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
 
 def _reads(func: Func, block: Block) -> Iterator[str]:
     declared = {b.name: b for b in func.buffers()}
-    for load in query.loads(block.store.value):
+    for load in query.reads_of(block):
         buffer = declared.get(load.buffer)
         if buffer is None:
             yield f"it reads `{load.buffer}`, which is not declared"

@@ -140,7 +140,7 @@ def _block(block: Block, context: _Context) -> Nest:
         value,
         _guards(block, context),
         block.reducer,
-        block.init,
+        None if block.init is None else _fold(substitute(block.init, values), context.ranges),
         reduced,
         spatial,
         _limit(block.annotations, None),

@@ -37,6 +37,8 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None) for loop in path if loop.var in needed]
     old = [loop.var for loop in path if loop.var in needed]
     body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
+    assert isinstance(body, Assign)
+    body = replace(body, begins=assign.init)
     return around(clones, body)
 
 

@@ -39,7 +39,8 @@ def _in_memory(buffer: Buffer) -> Buffer:
 def _stmt(stmt: Nest, layouts: Layouts, ranges: Mapping[str, Expr]) -> Nest:
     if isinstance(stmt, Assign):
         indices = _indices(stmt.array, stmt.indices, layouts, ranges)
-        return replace(stmt, indices=indices, value=_value(stmt.value, layouts, ranges))
+        begins = None if stmt.begins is None else _value(stmt.begins, layouts, ranges)
+        return replace(stmt, indices=indices, value=_value(stmt.value, layouts, ranges), begins=begins)
     inner = {**ranges, stmt.var: const(stmt.extent)} if isinstance(stmt, Loop) else ranges
     return map_children(stmt, lambda child: _stmt(child, layouts, inner))
 

@@ -23,7 +23,8 @@ class Assign(Nest):
 
     It runs when every guard holds. `init` is what the element starts from, until init placement made it a statement.
     `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use.
-    `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises.
+    `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises, and
+    `begins` is what with, over the loops of that block.
     """
 
     block: str
@@ -37,6 +38,7 @@ class Assign(Nest):
     spatial: frozenset[str] = frozenset()
     limit: int | None = None
     starts: str | None = None
+    begins: Expr | None = None
 
 
 @node

@@ -102,11 +102,12 @@ class Promotion:
             value = Load(update.array, update.indices, update.value.dtype)
             return self._transfer(inner, replace(update, array=made, value=value, reducer=None), update)
         # Registers may be set whether or not the element exists: guards over the tile need not hold.
+        assert start.begins is not None
         # What they start from is only there for elements that exist.
-        tile = set() if any(True for _ in loads(start.value)) else {loop.var for loop in inner}
+        tile = set() if any(True for _ in loads(start.begins)) else {loop.var for loop in inner}
         guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
         return self._transfer(
-            inner, replace(update, array=made, value=start.value, guards=guards, reducer=None), update
+            inner, replace(update, array=made, value=start.begins, guards=guards, reducer=None), update
         )
 
     def _store(self, inner: Path, update: Assign, made: str) -> Nest:

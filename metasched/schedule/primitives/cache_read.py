@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Buffer, Load
@@ -16,9 +14,9 @@ from metasched.schedule.rewrite.parts import (
     common_loops,
     insert,
     replace_buffers,
-    replace_loads,
     scope_named,
     set_block,
+    with_loads,
     writers,
 )
 
@@ -50,11 +48,11 @@ def cache_read(ctx: Context, block: BlockName, buffer: Text, scope: Text = "glob
     where = scope_named(OP, scope)
     _require_legal(ctx, block, buffer)
     source = ctx.func.buffer(buffer)
-    first = next(load for load in query.loads(reader.store.value) if load.buffer == buffer)
+    first = next(load for load in query.reads_of(reader) if load.buffer == buffer)
     target = Buffer(ctx.fresh(f"{buffer}_{scope}"), source.shape, source.dtype, where)
     name = ctx.fresh(f"{block}.{buffer}.read")
-    value = replace_loads(reader.store.value, buffer, lambda indices: Load(target.name, indices, source.dtype))
-    func = set_block(ctx.func, reader, replace(reader, store=replace(reader.store, value=value)))
+    redirected = with_loads(reader, buffer, lambda indices: Load(target.name, indices, source.dtype))
+    func = set_block(ctx.func, reader, redirected)
     ctx.func = replace_buffers(func, add=target)
     copy = copy_block(name, Load(buffer, (), source.dtype), target.name, index_names(first.indices), source.shape)
     position = child_with(ctx.func.body, block)

@@ -14,12 +14,11 @@ from metasched.schedule.rewrite.parts import (
     common_loops,
     readers,
     replace_buffers,
-    replace_loads,
     require_intermediate,
     require_not_reduction,
     require_only_writer,
     require_producers_stay,
-    tidy,
+    with_loads,
 )
 
 OP = "compute_inline"
@@ -61,8 +60,7 @@ def _inlined(consumer: Block, producer: Block) -> Block:
     buffer = producer.store.buffer
     if buffer not in query.reads(consumer):
         return consumer
-    value = replace_loads(consumer.store.value, buffer, lambda indices: _value_at(producer, indices))
-    return replace(consumer, store=replace(consumer.store, value=tidy(value)))
+    return with_loads(consumer, buffer, lambda indices: _value_at(producer, indices))
 
 
 def _value_at(producer: Block, indices: tuple[Expr, ...]) -> Expr:

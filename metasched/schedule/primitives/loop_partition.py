@@ -71,7 +71,8 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
     for low, high in pairwise([ZERO, *cuts, target.extent]):
         error = ScheduleError(
             OP,
-            f"the points of loop `{loop}` are not inside its range of {print_expr(target.extent)}, each more than the last",
+            f"the points of loop `{loop}` are not inside its range of {print_expr(target.extent)}, each more than the "
+            "last",
             (loop,),
             "give points from 1 on, ascending",
         )

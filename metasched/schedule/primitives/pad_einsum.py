@@ -131,6 +131,13 @@ class _Padded:
                 (self.block.name,),
                 "only sums and products of products, and maxima and minima of reads can be padded",
             )
+        if self.block.init is not None and query.loads(self.block.init):
+            raise ScheduleError(
+                OP,
+                f"the reduction of block `{self.block.name}` starts from what a buffer holds",
+                (self.block.name,),
+                f"{OP} before fuse_reduction_epilogue",
+            )
         reduced = [it.name for it in self.block.iters if it.kind is IterKind.REDUCE and it.name in self.extents]
         for load in factors:
             self._require_bare(load)

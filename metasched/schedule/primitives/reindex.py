@@ -60,6 +60,13 @@ def reindex(ctx: Context, block: BlockName, buffer: Text) -> BlockName:
 
 def _read(ctx: Context, reader: Block, buffer: str) -> str:
     loads = [load for load in query.loads(reader.store.value) if load.buffer == buffer]
+    if not loads:
+        raise ScheduleError(
+            OP,
+            f"the reduction of block `{reader.name}` starts from `{buffer}`",
+            (reader.name,),
+            "cache_read copies it as it is",
+        )
     if any(load != loads[0] for load in loads):
         raise ScheduleError(
             OP,

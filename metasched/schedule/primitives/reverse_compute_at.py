@@ -138,7 +138,7 @@ def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Sp
 def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
     """The completed region, by the iteration variable that reads each dimension that is not whole."""
     by_name = {it.name: it for it in consumer.iters}
-    reads = [x.indices for x in query.loads(consumer.store.value) if x.buffer == source.store.buffer]
+    reads = [x.indices for x in query.reads_of(consumer) if x.buffer == source.store.buffer]
     out: dict[str, Span] = {}
     for dimension, span in enumerate(completed):
         if span is None:

@@ -25,7 +25,7 @@ def needed_spans(ctx: Context, op: str, producer: Block, consumers: list[Block],
         values = {it.name: b for it, b in zip(consumer.iters, consumer.bindings, strict=True)}
         per_load += [
             [_region(op, producer, load, substitute(e, values), inner, loops) for e in load.indices]
-            for load in query.loads(consumer.store.value)
+            for load in query.reads_of(consumer)
             if load.buffer == producer.store.buffer
         ]
     domain = {it.name: it for it in producer.iters}

@@ -139,6 +139,16 @@ def replace_loads(e: Expr, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) 
     return fn(e.indices) if isinstance(e, Load) and e.buffer == buffer else e
 
 
+def with_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Block:
+    """`block` with every read of `buffer` replaced by `fn(indices)`, in what it writes and in its `init`."""
+
+    def replaced(e: Expr) -> Expr:
+        return tidy(replace_loads(e, buffer, fn))
+
+    init = None if block.init is None else replaced(block.init)
+    return replace(block, store=replace(block.store, value=replaced(block.store.value)), init=init)
+
+
 def tidy(e: Expr) -> Expr:
     """`e` with its index arithmetic in normal form, and conditions decided by it folded. Data is left as written."""
     if isinstance(e, Load):

@@ -220,7 +220,7 @@ BROKEN: list[tuple[str, Callable[[], Func], str]] = [
     ),
     ("no reducer", change("sum", reducer=None, init=None), "`k` is a reduction variable, and there is no reduction"),
     ("init of a store", change("neg", init=ZERO), "block `neg`: it has an `init`, and is no reduction"),
-    ("init from data", change("sum", init=load("A", i, const(0))), "its `init` depends on more than the element"),
+    ("init of a term", change("sum", init=load("A", i, Var("k"))), "its `init` depends on more than the element"),
     (
         "loop in a value",
         change("neg", store=Store("D", (i,), load("C", j))),

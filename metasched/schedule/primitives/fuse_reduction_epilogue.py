@@ -1,0 +1,183 @@
+"""fuse_reduction_epilogue: what is added to a sum, as what the sum starts from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import ONE, ZERO, simplify, substitute
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Reducer, Store, Unary, UnOp, Var
+from metasched.schedule.context import Context
+from metasched.schedule.kinds import BlockName
+from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.parts import (
+    common_loops,
+    identity,
+    readers,
+    replace_buffers,
+    require_intermediate,
+    require_only_writer,
+    set_block,
+    take_out,
+    tidy,
+)
+
+OP = "fuse_reduction_epilogue"
+_OPERATION = {
+    Reducer.SUM: BinOp.ADD,
+    Reducer.PROD: BinOp.MUL,
+    Reducer.MAX: BinOp.MAX,
+    Reducer.MIN: BinOp.MIN,
+}
+
+
+@primitive
+def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName) -> None:
+    """Let a reduction start from what its epilogue would combine with the result, and write where the epilogue did.
+
+    A bias that is added to every element of a sum is where the sum starts. (TVM's FuseReductionEpilogue.) What is no
+    operand of the same operation, such as ReLU, goes under the reduction's loops with reverse_compute_at.
+
+    Args:
+        block: a reduction.
+        epilogue: the block that reads its result.
+
+    Requires:
+        The epilogue combines each element of the result, once, with something by the reduction's own operation (adds it
+        to a sum; a difference from a sum, too), has an element for each, and is all that reads the result. The
+        reduction has its `init`, and neither block is under a loop of the other. What the epilogue reads besides is
+        there before the reduction.
+
+    Rewrite:
+        dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init b[j]
+        bias:  D[i, j] = C[i, j] + b[j]             ->
+    """
+    reduction, last = ctx.block(OP, block), ctx.block(OP, epilogue)
+    _require_reduction(ctx, reduction)
+    _require_epilogue(ctx, reduction, last)
+    assert reduction.reducer is not None
+    assert reduction.init is not None
+    rest = _rest(reduction, last)
+    values = _values(ctx, reduction, last)
+    init = tidy(substitute(rest, values))
+    if reduction.init != identity(reduction.reducer, init.dtype):
+        init = Binary(_OPERATION[reduction.reducer], reduction.init, init)
+    _require_there(ctx, reduction, last, init)
+    indices = tuple(simplify(substitute(e, values)) for e in last.store.indices)
+    store = Store(last.store.buffer, indices, reduction.store.value)
+    take_out(ctx, last)
+    func = set_block(ctx.func, ctx.block(OP, block), replace(reduction, store=store, init=init))
+    ctx.func = replace_buffers(func, remove=reduction.store.buffer)
+
+
+def _require_reduction(ctx: Context, block: Block) -> None:
+    if block.reducer is None or block.init is None or block.index is not None:
+        why = (
+            "is not a reduction"
+            if block.reducer is None
+            else "has its initialisation in a block already"
+            if block.init is None
+            else "writes a value and its position"
+        )
+        raise ScheduleError(OP, f"block `{block.name}` {why}", (block.name,), "choose a reduction with an `init`")
+    require_intermediate(ctx, OP, block, "choose a reduction that another block reads")
+    require_only_writer(ctx, OP, block)
+
+
+def _require_epilogue(ctx: Context, block: Block, last: Block) -> None:
+    buffer = block.store.buffer
+    using = [b.name for b in readers(ctx.func, buffer)]
+    if using != [last.name]:
+        other = next((n for n in using if n != last.name), None)
+        what = (
+            f"`{last.name}` does not read `{buffer}`, which `{block.name}` writes"
+            if last.name not in using
+            else f"`{other}` reads `{buffer}` as well as `{last.name}`"
+        )
+        raise ScheduleError(OP, what, (block.name, last.name), f"the only reader of `{buffer}` can be its epilogue")
+    require_only_writer(ctx, OP, last)
+    if last.reducer is not None:
+        raise ScheduleError(OP, f"`{last.name}` is a reduction", (last.name,), "an epilogue is element by element")
+    paths = [query.loops_above(ctx.func, b.name) for b in (block, last)]
+    shared = common_loops(paths[0], paths[1])
+    if shared:
+        raise ScheduleError(
+            OP,
+            f"`{block.name}` and `{last.name}` are both under loop `{shared[-1].var}`",
+            (block.name, last.name, shared[-1].var),
+            f"{OP} before compute_at or reverse_compute_at",
+        )
+
+
+def _rest(block: Block, last: Block) -> Expr:
+    """What the epilogue combines an element of the result with."""
+    assert block.reducer is not None
+    operation = _OPERATION[block.reducer]
+    operands = _operands(last.store.value, operation)
+    mine = [e for e in operands if _is_result(e, block)]
+    others = [e for e in operands if not _is_result(e, block)]
+    if len(mine) != 1 or not others or any(block.store.buffer in _names(e) for e in others):
+        raise ScheduleError(
+            OP,
+            f"`{last.name}` does not combine `{block.store.buffer}` with something by `{operation.value}`, as "
+            f"`{block.name}` does its terms",
+            (block.name, last.name),
+            f"reverse_compute_at puts `{last.name}` where an element of `{block.store.buffer}` is complete",
+        )
+    out = others[0]
+    for e in others[1:]:
+        out = Binary(operation, out, e)
+    return out
+
+
+def _is_result(e: Expr, block: Block) -> bool:
+    return isinstance(e, Load) and e.buffer == block.store.buffer
+
+
+def _names(e: Expr) -> set[str]:
+    return {load.buffer for load in query.loads(e)}
+
+
+def _operands(e: Expr, operation: BinOp) -> list[Expr]:
+    """The operands of a chain of one operation; a difference is the sum with the negative."""
+    if isinstance(e, Binary) and e.op is operation:
+        return _operands(e.a, operation) + _operands(e.b, operation)
+    if isinstance(e, Binary) and e.op is BinOp.SUB and operation is BinOp.ADD:
+        return [*_operands(e.a, operation), Unary(UnOp.NEG, e.b)]
+    return [e]
+
+
+def _values(ctx: Context, block: Block, last: Block) -> dict[str, Expr]:
+    """The epilogue's iteration variables in terms of the reduction's."""
+    (read,) = [load for load in query.loads(last.store.value) if load.buffer == block.store.buffer]
+    apart = ScheduleError(
+        OP,
+        f"`{last.name}` does not read one element of `{block.store.buffer}` for each of its own",
+        (block.name, last.name),
+        "an epilogue writes an element for each element of the result",
+    )
+    values: dict[str, Expr] = {}
+    for theirs, mine in zip(read.indices, block.store.indices, strict=True):
+        if isinstance(theirs, Var) and theirs.name not in values:
+            values[theirs.name] = mine
+        elif theirs != ZERO or mine != ZERO:
+            raise apart
+    for it in last.iters:
+        if it.name not in values:
+            ctx.require(Binary(BinOp.EQ, it.extent, ONE), apart)
+            values[it.name] = ZERO
+    return values
+
+
+def _require_there(ctx: Context, block: Block, last: Block, init: Expr) -> None:
+    """Raise where something that the sums would start from is written after them."""
+    order = [b.name for b in query.blocks(ctx.func)]
+    for writer in query.producers(ctx.func, last.name):
+        if query.writes(writer) in _names(init) and order.index(writer.name) > order.index(block.name):
+            raise ScheduleError(
+                OP,
+                f"`{writer.name}`, which `{last.name}` reads, is computed after `{block.name}`",
+                (writer.name, block.name),
+                f"write the stage `{writer.name}` before `{block.name}` in the program, or inline it",
+            )
