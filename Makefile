@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
+BUDGET ?= 600
+SEED ?= 0
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -16,7 +18,7 @@ help:
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/primitives.md from the primitives' own documentation"
 	@echo "make bench   every benchmark under benchmarks/, one JSON object a line"
-	@echo "make fuzz    the property tests, with many more examples"
+	@echo "make fuzz    random programs under random schedules for BUDGET seconds, from SEED (BUDGET=600 SEED=0)"
 
 setup: $(STAMP)
 
@@ -51,7 +53,7 @@ bench: $(STAMP)
 	@for name in $$($(BIN)/python -m benchmarks --names); do $(BIN)/python -m benchmarks $$name --json || exit 1; done
 
 fuzz: $(STAMP)
-	METASCHED_HYPOTHESIS=fuzz $(BIN)/python -m pytest tests/property
+	$(BIN)/python tests/property/fuzz --budget $(BUDGET) --seed $(SEED)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 
+from fuzz_classics import PADDED, ROWS, STRIDED, WHOLE
 from parametric import require_equal
-from random_schedules import PADDED, ROWS, STRIDED, WHOLE
 
 import metasched as ms
 from metasched.backend.target import Target

@@ -122,6 +122,16 @@ def _shared_with_readers(ctx: Context, block: Block, above: tuple[For, ...]) -> 
     return max((common_loops(above, path) for path in paths), key=len, default=())
 
 
+def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
+    """The loops in one group with `loop`, or with one of these, and so on."""
+    found = frozenset((loop,))
+    while True:
+        more = found.union(*(g for g in groups if not found.isdisjoint(g)))
+        if more == found:
+            return found
+        found = more
+
+
 class _Factored:
     """The two blocks that a reduction becomes."""
 
@@ -130,9 +140,11 @@ class _Factored:
     ) -> None:
         self.ctx, self.block, self.loop, self.above, self.partial, self.axis = ctx, block, loop, above, partial, axis
         taken = {it.name for it in block.iters}
-        # Reductions that do not run over the loop stay as they are; the others fall apart into their loops.
-        self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if loop.var not in free_vars(b)]
-        self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if loop.var in free_vars(b)]
+        # Reductions that do not run over the loop stay as they are; the others fall apart into their loops, and so do
+        # those that share one of these, as after fusing: side by side they would not be independent.
+        shared = _connected(loop.var, [free_vars(b) for _, b in self._pairs(IterKind.REDUCE)])
+        self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if shared.isdisjoint(free_vars(b))]
+        self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if not shared.isdisjoint(free_vars(b))]
         taken -= {it.name for it in self.apart}
         parts = [x for x in above if any(x.var in free_vars(self._binding(it)) for it in self.apart)]
         self.iter_of: dict[str, str] = {}

@@ -213,11 +213,18 @@ def _fill(s: Spot) -> None:
 def _tensorize(s: Spot) -> None:
     """A nest of the shape that the intrinsics of the host compute, if the block is a dot product of bytes."""
     s = s.on(lambda info: info.reduces)
-    (j, k) = s.loops[-2:]
+    if len(s.loops) < 2:
+        return
+    j, k = s.loops[-2:]
     j_0, j_1 = s.sch.split(j, [None, 16])
     k_0, k_1 = s.sch.split(k, [None, 4])
     s.sch.reorder(j_0, k_0, j_1, k_1)
     s.sch.tensorize(j_1, "dot_u8i8_vnni")
+
+
+def _epilogue(s: Spot) -> None:
+    s = s.on(lambda info: info.reduces and len(info.readers) == 1)
+    s.sch.fuse_reduction_epilogue(s.block, s.sch.get_block(s.pick(s.info.readers or (s.info.name,))))
 
 
 # One entry a primitive. Some are tried in the form in which rules use them, where bare ones would seldom be legal.
@@ -257,7 +264,8 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "pad_einsum": (_padding,),
     "decompose_padding": (lambda s: _fill(s.on(lambda info: info.conditional and not info.reduces)),) * 2,
     "loop_partition": (_partition, lambda s: s.sch.loop_partition(s.loop)),
-    "store_at": (_slide,),
+    "store_at": (_slide,) * 2,
+    "fuse_reduction_epilogue": (_epilogue,),
     "sample_partitioned_tile": (_partitioned,),
     "tensorize": (_tensorize,),
     "sample_compute_location": (lambda s: s.sch.compute_at(s.block, s.sch.sample_compute_location(s.block)),),

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "backend"))
 
 from fuzz_actions import attempt
-from fuzz_programs import Source, from_library, made, small
+from fuzz_programs import Source, classic, from_library, made, pick, small
 from lir_interpreter import run_lir
 
 from metasched.backend.compiled import build
@@ -122,7 +122,9 @@ class Oracle:
         except BuildError:
             return None
         case = self.cases.integers
-        ran = run_lir(kernel, case.inputs)
+        given = dict(zip(self.program.func.order, case.inputs, strict=True))
+        scalars = {s.name: given.pop(s.name)[()] for s in self.program.func.scalars}
+        ran = run_lir(kernel, list(given.values()), scalars)
         for (name, dtype), expected, tolerance in zip(self.cases.outputs, case.expected, case.tolerance, strict=True):
             found = ran.data[name].reshape(expected.shape).astype(dtype)
             wrong = mismatch(found, expected, tolerance)
@@ -196,18 +198,21 @@ def text_problem(program: Program, schedule: Schedule) -> str | None:
     return None
 
 
+REFUSED = "refused"
+
+
 def replayed_problem(source: Source, data: TraceData, target: Target) -> tuple[str, str] | None:
-    """What is wrong when a trace is run on a program; None, too, where it is not legal there."""
+    """What is wrong when a trace is run on a program, as a kind and a detail; of kind REFUSED where it is not legal."""
     try:
         oracle = oracle_of(source)
-    except MetaschedError:
-        return None
+    except MetaschedError as error:
+        return REFUSED, str(error)
     schedule = Watched(oracle.program, handler=Replay(Trace(data).decisions, Policy.STRICT, Record(0)))
     try:
         for instruction in data.instructions:
             schedule.execute(instruction)
-    except ScheduleError:
-        return None
+    except ScheduleError as error:
+        return REFUSED, str(error)
     except Exception as error:  # noqa: BLE001
         return _kind_of(error), str(error)
     return problem(oracle, schedule, target, Checks())
@@ -255,7 +260,7 @@ class Case:
 
 
 PER_PROGRAM = 8
-LIBRARY = 0.3
+SOURCES = (made, made, made, made, from_library, from_library, classic)
 RULES = 0.25
 
 
@@ -263,7 +268,7 @@ RULES = 0.25
 def _source(seed: int, group: int) -> Source:
     rng = np.random.default_rng([seed, group, 1])
     while True:
-        source = from_library(rng) if rng.random() < LIBRARY else made(rng)
+        source = pick(rng, SOURCES)(rng)
         if small(source):
             return source
 
@@ -272,7 +277,8 @@ def _with_last(schedule: Watched) -> TraceData:
     """The trace, with the step that ended in an exception."""
     data = schedule.trace.data
     last = schedule.attempted
-    assert last is not None
+    if last is None:
+        return data
     if data.instructions and (data.instructions[-1].op, data.instructions[-1].args) == (last.op, last.args):
         return data
     return replace(data, instructions=(*data.instructions, last))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import fuzz_classics
 import numpy as np
 
 from metasched import operators
@@ -18,6 +19,7 @@ from metasched.ir.dtypes import DType
 from metasched.ir.nodes import IterKind
 from metasched.ir.program import Program
 from metasched.ir.query import blocks
+from metasched.ir.source import Setting
 from metasched.lang import parse_program
 
 T = TypeVar("T")
@@ -25,6 +27,12 @@ T = TypeVar("T")
 SIZES = (1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 13)
 _WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "f16", "bf16")
 DTYPES = tuple(name for name in _WANTED if name in {d.value for d in DType})
+# Element types of an operator of the library, of its second operand, and of its sums.
+ELEMENTS = (
+    *(("f32", "f32", "f32"),) * 4,
+    *(("f64", "f64", "f64"), ("i32", "i32", "i32"), ("i8", "i8", "i32"), ("u8", "i8", "i32"), ("i16", "i16", "i32")),
+    *(("bf16", "bf16", "f32"), ("f16", "f16", "f32")),
+)
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 # What may run per case: the reference is an interpreter.
 MOST_INSTANCES = 3000
@@ -36,7 +44,7 @@ class Source:
     """A program's text and its sizes."""
 
     text: str
-    sizes: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[tuple[str, Setting], ...] = ()
 
     def program(self) -> Program:
         """Raises LanguageError."""
@@ -115,16 +123,87 @@ class _Maker:
                 reduced = [Index("r", indices.pop(int(self.rng.integers(len(indices)))).extent)]
             elif self.chance(0.2):
                 indices = indices[::-1]
+        special = pick(self.rng, [self._padding, self._window, self._product]) if self.chance(0.3) else None
+        if special is not None and special(name, number):
+            return name
         if not self.chance(0.45):
             reduced = []
         stage = _Stage(indices, reduced)
         value = self._expr(stage, 2 if not reduced else 1)
         if reduced:
             value = self._reduction(stage, value)
+        self._write(name, number, indices, value)
+        return name
+
+    def _write(self, name: str, number: int, indices: list[Index], value: str) -> None:
         target = f"{name}[{', '.join(f'{i.name} < {i.extent.text}' for i in indices)}]"
         self.buffers[name] = (self.dtype, tuple(i.extent for i in indices))
         self.lines.append(f"{f's{number}: ' if self.chance(0.7) else ''}{target} = {value}")
-        return name
+
+    # Stages that some primitives are for.
+
+    def _before(self) -> str | None:
+        """A buffer to go on with."""
+        names = [b for b in self.buffers if b not in self.inputs] or self.inputs
+        return pick(self.rng, names) if names else None
+
+    def _padding(self, name: str, number: int) -> bool:
+        """Zeros, or another constant, around a buffer."""
+        source = self._before()
+        if source is None:
+            return False
+        indices, guards, at = [], [], []
+        for n, e in enumerate(self.buffers[source][1]):
+            low, high = int(self.rng.integers(0, 3)), int(self.rng.integers(0, 3))
+            indices.append(Index(_LETTERS[n], Extent(f"{e.text} + {low + high}", e.value + low + high)))
+            guards += [f"{_LETTERS[n]} >= {low}", f"{_LETTERS[n]} < {e.text} + {low}"] if low + high else []
+            at.append(f"{_LETTERS[n]} - {low}")
+        if not guards:
+            return False
+        value = f"{source}[{', '.join(at)}] if {' and '.join(guards)} else {int(self.rng.integers(0, 2))}"
+        self._write(name, number, indices, value)
+        return True
+
+    def _window(self, name: str, number: int) -> bool:
+        """A few neighbours along one dimension, added up one way or the other."""
+        source = self._before()
+        if source is None:
+            return False
+        shape = self.buffers[source][1]
+        axis = int(self.rng.integers(len(shape)))
+        taps, step = int(self.rng.integers(2, 4)), int(self.rng.integers(1, 3))
+        count = (shape[axis].value - taps) // step + 1
+        if count < 1:
+            return False
+        text = f"{shape[axis].text} - {taps - 1}" if step == 1 else f"({shape[axis].text} - {taps}) // {step} + 1"
+        extents = [*shape[:axis], Extent(text, count), *shape[axis + 1 :]]
+        indices = [Index(_LETTERS[n], e) for n, e in enumerate(extents)]
+
+        def read(tap: object) -> str:
+            at = [i.name for i in indices]
+            at[axis] = f"{step}*{at[axis]} + {tap}"
+            return f"{source}[{', '.join(at)}]"
+
+        plain = " + ".join(read(tap) for tap in range(taps))
+        self._write(name, number, indices, f"sum[r < {taps}]({read('r')})" if self.chance(0.5) else plain)
+        return True
+
+    def _product(self, name: str, number: int) -> bool:
+        """A product of two matrices, the first perhaps computed before."""
+        source = self._before()
+        if source is None or len(self.buffers[source][1]) < 2 or len(self.inputs) == 4:
+            return False
+        *outer, last = self.buffers[source][1]
+        column = pick(self.rng, self.sizes)
+        other = "ABCD"[len(self.inputs)]
+        self.inputs.append(other)
+        swapped = self.chance(0.5)
+        self.buffers[other] = (self.dtype, (column, last) if swapped else (last, column))
+        indices = [Index(_LETTERS[n], e) for n, e in enumerate([*outer, column])]
+        names = [i.name for i in indices]
+        b = f"{other}[{names[-1]}, r]" if swapped else f"{other}[r, {names[-1]}]"
+        self._write(name, number, indices, f"sum[r < {last.text}]({source}[{', '.join(names[:-1])}, r] * {b})")
+        return True
 
     def _reduction(self, stage: _Stage, value: str) -> str:
         kind = pick(self.rng, ["sum", "sum", "sum", "max", "min", "prod"])
@@ -264,16 +343,24 @@ def made(rng: np.random.Generator) -> Source:
     return _Maker(rng).source()
 
 
+def classic(rng: np.random.Generator) -> Source:
+    """One of the programs written by hand, at odd sizes."""
+    text = pick(rng, list(fuzz_classics.SIZES))
+    sizes = tuple((name, int(pick(rng, [1, 2, 5, 7, 8, 13]))) for name in fuzz_classics.SIZES[text])
+    return Source(text.format(pick(rng, ["f32", "f32", "f64", "i32", "i64"])), sizes)
+
+
 def from_library(rng: np.random.Generator) -> Source:
     """An operator of the library at a small random shape."""
     name = pick(rng, operators.names())
     text = operators.source(name)
     defaults = operators.load(name).params
-    sizes = tuple((key, _small(rng, key, value)) for key, value in defaults)
-    return Source(text, sizes)
+    types = dict(zip(("T", "U", "ACC"), pick(rng, ELEMENTS), strict=True))
+    settings = ((k, types.get(k, v) if isinstance(v, str) else _small(rng, v)) for k, v in defaults)
+    return Source(text, tuple(settings))
 
 
-def _small(rng: np.random.Generator, name: str, value: int) -> int:
+def _small(rng: np.random.Generator, value: int) -> int:
     """Sizes become small ones; what may be a stride, a padding or a flag stays near what it was."""
     if value <= 3:
         return value if rng.random() < 0.7 else max(0, value + int(rng.integers(-1, 2)))

@@ -1,0 +1,128 @@
+"""A short run of the fuzzer, and that it reaches every primitive and makes a failure small."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
+
+from fuzz_actions import ACTIONS, LOOKING, Spot
+from fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, read_text, text_of
+from fuzz_programs import Source, pick, small
+from fuzz_shrink import shrink
+
+from metasched.errors import LanguageError, ScheduleError
+from metasched.lang.instructions import TraceData
+from metasched.schedule.primitive import registry
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Trace
+
+SEED = 20
+GROUPS = 10
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_programs_under_random_schedules(group: int) -> None:
+    """Every schedule is valid after each step, prints, replays, and computes what the program says in machine code."""
+    tried = 0
+    for number in range(group * PER_PROGRAM, (group + 1) * PER_PROGRAM):
+        schedules, failure = Case(SEED, number).run()
+        assert failure is None, f"case {number} of seed {SEED}: {failure}"
+        tried += schedules
+    assert tried
+
+
+def test_every_primitive_has_an_entry() -> None:
+    assert {*ACTIONS, *LOOKING} == set(registry()), (
+        "give a new primitive an entry in tests/property/fuzz/fuzz_actions.py"
+    )
+
+
+def test_every_entry_is_legal_at_times() -> None:
+    missing = set(ACTIONS)
+    for number in count():
+        assert number < 2000, f"never legal: {sorted(missing)}"
+        rng = np.random.default_rng([SEED, number])
+        source = pick(rng, SOURCES)(rng)
+        if small(source):
+            schedule = Schedule(source.program(), number)
+            for name in sorted(missing) * 2:
+                _try(schedule, rng, name)
+            missing -= {i.op for i in schedule.trace.instructions}
+        if not missing:
+            return
+
+
+def _try(schedule: Schedule, rng: np.random.Generator, name: str) -> None:
+    spot = Spot(schedule, rng)
+    try:
+        spot.pick(ACTIONS[name])(spot)
+    except ScheduleError as error:
+        assert error.message
+
+
+def test_cases_are_what_their_numbers_say() -> None:
+    first, again = Case(3, 5), Case(3, 5)
+    assert first.source == again.source
+    assert first.run() == again.run()
+    assert len({Case(3, n * PER_PROGRAM).source for n in range(8)}) == 8
+
+
+def test_sources_are_of_all_kinds() -> None:
+    texts = [pick(rng, SOURCES)(rng).text for rng in map(np.random.default_rng, range(60))]
+    kinds = Counter(text.strip().partition(" ")[0] + text.strip()[8:13] for text in texts)
+    assert len(kinds) > 5
+
+
+# --- making a failure small
+
+PROGRAM = """
+program made[N=8, M=5](A: f32[N, M], B: f32[M]) -> (T1: f32[N], T2: f32[N, M]):
+    s0: T0[i < N, j < M] = ((A[i, j] + B[j]) * max(A[i, j], 2))
+    T1[i < N] = sum[r < M](T0[i, r])
+    s2: T2[i < N, j < M] = (T0[i, j] - 1)
+"""
+
+
+def _failure() -> Failure:
+    source = Source(PROGRAM, (("N", 8), ("M", 5)))
+    schedule = Schedule(source.program(), 0)
+    i, j = schedule.get_loops(schedule.get_block("s0"))
+    schedule.parallel(schedule.split(i, [None, 4])[0])
+    schedule.vectorize(j, lanes=8)
+    schedule.unroll(schedule.get_loops(schedule.get_block("T1"))[1])
+    return Failure("planted", "", source, schedule.trace.data)
+
+
+def _planted(source: Source, trace: TraceData) -> tuple[str, str] | None:
+    """A bug in vector loops of programs with a maximum."""
+    try:
+        program = source.program()
+        schedule = Trace(replace(trace, params=program.params)).apply_to(program)
+    except (ScheduleError, LanguageError):
+        return None
+    shown = any(i.op == "vectorize" for i in schedule.trace.instructions) and "max(" in source.text
+    return ("planted", "found") if shown else None
+
+
+def test_a_failure_is_made_small() -> None:
+    found = shrink(_failure(), _planted, seconds=20)
+    assert found.detail == "found"
+    assert [i.op for i in found.trace.instructions] == ["get_block", "get_loops", "vectorize"]
+    assert all(value == 1 for _, value in found.source.sizes)
+    assert len(found.source.text.strip().splitlines()) == 2, found.source.text
+    assert "T0[i, j] - 1" not in found.source.text
+    source, trace = read_text(text_of(found.source, found.trace))
+    assert trace == found.trace
+    assert _planted(source, trace) is not None
+
+
+def test_another_failure_is_not_taken_for_it() -> None:
+    assert shrink(_failure(), lambda source, trace: ("other", ""), seconds=5) == _failure()
