@@ -7,8 +7,18 @@ from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.parallelize import parallelize
 from metasched.rules.rfactor import rfactor
+from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.unroll import unroll
 from metasched.rules.vectorize import vectorize
 
 # Order matters: inlining shortens the program before tiling sees it, and loops are assigned to threads and lanes last.
-cpu = (inline, rfactor, multi_level_tiling, compute_location, parallelize, vectorize, unroll)
+cpu = (
+    inline,
+    rfactor,
+    multi_level_tiling,
+    compute_location,
+    tile_transposition,
+    parallelize,
+    vectorize,
+    unroll,
+)

@@ -10,7 +10,8 @@ from schedules import program
 import metasched as ms
 from metasched.space import registry
 
-CPU = ("inline", "rfactor", "multi_level_tiling", "compute_location", "parallelize", "vectorize", "unroll")
+TILES = ("multi_level_tiling", "compute_location", "tile_transposition")
+CPU = ("inline", "rfactor", *TILES, "parallelize", "vectorize", "unroll")
 
 
 def names(spec: registry.RuleSpec) -> tuple[str, ...]:
