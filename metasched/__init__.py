@@ -28,12 +28,14 @@ from metasched.lang import parse_program as parse_program
 from metasched.lang.build import *  # noqa: F403
 from metasched.schedule.analysis import BlockInfo as BlockInfo
 from metasched.schedule.handlers import Policy as Policy
+from metasched.schedule.handlers import Repair as Repair
 from metasched.schedule.module import module as module
 from metasched.schedule.module import rerun as rerun
 from metasched.schedule.schedule import Schedule as Schedule
 from metasched.schedule.trace import Trace as Trace
 from metasched.schedule.trace_check import InvalidTrace as InvalidTrace
 from metasched.schedule.trace_check import TraceProblem as TraceProblem
+from metasched.schedule.trace_diff import TraceDiff as TraceDiff
 from metasched.schedule.values import BlockRV as BlockRV
 from metasched.schedule.values import Int as Int
 from metasched.schedule.values import LoopRV as LoopRV

@@ -6,7 +6,6 @@ the same whether it was just made or read from a file. Who decides the random va
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
+from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
@@ -93,13 +93,11 @@ class Schedule:
         return print_func(self.func)
 
     def show(self) -> None:
-        """Print the scheduled program."""
-        sys.stdout.write(f"{self}\n")
+        """Print the scheduled program; a terminal gets colour, unless NO_COLOR is set."""
+        show(str(self))
 
     def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return in_html(str(self))
 
     def block_names(self) -> tuple[str, ...]:
         """The program's blocks now, in program order."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from metasched.errors import ScheduleError
+from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.program import Program
 from metasched.lang import parse_trace as parse_trace_data
@@ -63,6 +64,13 @@ class Trace:
         not apply.
         """
         return trace_as_python(self.data, program if program is not None else self.program)
+
+    def show(self) -> None:
+        """Print it; a terminal gets colour, unless NO_COLOR is set."""
+        show(str(self).rstrip())
+
+    def _repr_html_(self) -> str:
+        return in_html(str(self))
 
     def __len__(self) -> int:
         return len(self.data.instructions)

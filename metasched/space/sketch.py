@@ -6,7 +6,6 @@ drawing, mutating, repairing and filtering work on all rows at once.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metasched.ir.evaluate import Evaluator
+from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
@@ -169,7 +169,10 @@ class Sketch:
 
     def show(self) -> None:
         """Print the parametric program."""
-        sys.stdout.write(f"{self}\n")
+        show(str(self))
+
+    def _repr_html_(self) -> str:
+        return in_html(str(self))
 
 
 def _variable(record: SiteRecord, first: int) -> Variable:

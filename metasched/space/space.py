@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metasched.errors import NondeterministicModule, ScheduleError
+from metasched.ir.highlight import show
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
@@ -323,7 +323,7 @@ class Space:
     def show(self) -> None:
         """Print every sketch."""
         for n, sketch in enumerate(self):
-            sys.stdout.write(f"# sketch {n}\n{sketch}\n")
+            show(f"# sketch {n}\n{sketch}")
 
     def mutate(self, rng: np.random.Generator, trace: Trace) -> Trace:
         """Another trace of this space: a numeric variable moved, or with a small probability a structural one.

@@ -26,7 +26,9 @@ def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Numb
         perfect: only sizes that divide what is left of the extent.
     """
     if parts < 2:
-        raise ScheduleError(OP, f"parts is {parts}; a tile has at least two parts", (loop,))
+        message = f"parts is {parts}; a tile has at least two parts"
+        raise ScheduleError(OP, message, (loop,), "parts=2 gives an outer and an inner size")
     if innermost < 1:
-        raise ScheduleError(OP, f"innermost is {innermost}; it is at least 1", (loop,))
+        message = f"innermost is {innermost}; it is at least 1"
+        raise ScheduleError(OP, message, (loop,), "it bounds the innermost size, such as 64")
     return Tile(ctx.loop(OP, loop).extent, parts, innermost, perfect)
