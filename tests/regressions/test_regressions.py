@@ -18,7 +18,7 @@ FILES = sorted(Path(__file__).parent.glob("*.txt"))
 def test_what_was_wrong_once(path: Path) -> None:
     source, trace = read_text(path.read_text(encoding="utf-8"))
     # A first line that says so is for what ought not to be legal.
-    wanted = REFUSED if "refused" in source.text.splitlines()[0] else None
+    wanted = REFUSED if "To be refused" in source.text.splitlines()[0] else None
     for target in dict.fromkeys(TARGETS):
         wrong = replayed_problem(source, trace, target)
         assert (wrong and wrong[0]) == wanted, wrong

@@ -13,7 +13,7 @@ from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.nest import simplify_sides
-from metasched.schedule.rewrite.parts import common_loops, loops_of, readers, reduction, spatial
+from metasched.schedule.rewrite.parts import common_loops, loops_of, readers, reduction, require_only_writer, spatial
 from metasched.schedule.tensor import other_annotations
 
 OP = "decompose_reduction"
@@ -30,9 +30,9 @@ def decompose_reduction(ctx: Context, block: BlockName, loop: LoopName) -> Block
         loop: the loop before which the initialisation goes.
 
     Requires:
-        The loop is around the block, no loop of the reduction is outside it, and none of the loops that the
-        initialisation needs is used by the reduction, too. Nothing is computed again in another iteration of the loop
-        or of one inside, as after compute_at.
+        The loop is around the block, which alone writes its buffer; no loop of the reduction is outside it, and none of
+        the loops that the initialisation needs is used by the reduction, too. Nothing is computed again in another
+        iteration of the loop or of one inside, as after compute_at.
 
     Rewrite:
         for i, k in grid(8, 64):                     for i in 8:
@@ -60,6 +60,7 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
     if update.reducer is None or update.init is None:
         why = "is not a reduction" if update.reducer is None else "has its initialisation in a block already"
         raise ScheduleError(OP, f"block `{update.name}` {why}", (update.name,), "choose a reduction with an `init`")
+    require_only_writer(ctx, OP, update)
     above = loops_of(ctx.func, update.name)
     if loop.var not in above:
         raise ScheduleError(

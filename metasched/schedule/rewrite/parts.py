@@ -53,11 +53,13 @@ def require_intermediate(ctx: Context, op: str, block: Block, hint: str) -> None
 
 
 def require_only_writer(ctx: Context, op: str, block: Block) -> None:
-    """Raise when another block writes the same buffer, as after decompose_reduction or decompose_padding."""
+    """Raise when another block writes the same buffer, as after decompose_reduction, decompose_padding or loop_partition."""
     found = writers(ctx.func, query.writes(block))
     others = [b.name for b in found if b.name != block.name]
     if others:
         decomposed = "decompose_padding" if all(b.reducer is None for b in found) else "decompose_reduction"
+        if len(query.partitions(found)) == 1:
+            decomposed = "loop_partition"
         raise ScheduleError(
             op,
             f"`{query.writes(block)}` is written by `{others[0]}` as well as by `{block.name}`",

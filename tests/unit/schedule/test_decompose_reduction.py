@@ -3,9 +3,11 @@ from __future__ import annotations
 from programs import DENSE_RELU, ROWS
 from structural import body, refused, same, split, start, vector
 
+from metasched.ir.affine import const
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.fuse import fuse
+from metasched.schedule.primitives.loop_partition import loop_partition
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 
@@ -119,3 +121,10 @@ program shifted[N=5, K=4](A: f32[N, K]) -> C: f32[N]:
     total: T[i] = sum[k](A[i, k])
     next:  C[i] = T[i] + T[(i + 1) % N]
 """
+
+
+def test_refuses_a_part_of_a_buffer() -> None:
+    ctx = start(DENSE_RELU)
+    loop_partition(ctx, "i", (const(6),))
+    with refused("`C` is written by `dense.tail` as well as by `dense`", "decompose_reduction before loop_partition"):
+        decompose_reduction(ctx, "dense", "k")
