@@ -198,9 +198,9 @@ class _Mapped:
             )
         require_only_writer(ctx, OP, self.old)
         buffer = ctx.func.buffer(name)
-        if buffer.layout is not None or buffer.alignments:
+        if buffer.layout is not None or buffer.alignments or buffer.roll is not None:
             raise ScheduleError(
-                OP, f"`{name}` has a layout in memory already", (self.old.name,), f"{OP} before transform_layout"
+                OP, f"`{name}` has a layout in memory already", (self.old.name,), f"{OP} before steps on its storage"
             )
         self._require_whole(name)
         body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._reading(b))

@@ -30,8 +30,9 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
             function, `lambda i, j: (j // 16, i, j % 16)`.
 
     Requires:
-        The buffer is intermediate: the layout of inputs and outputs is the caller's. The map keeps elements apart: its
-        outputs are sums of indices and their quotients and remainders by constants, from which the indices follow.
+        The buffer is intermediate, as the layout of inputs and outputs is the caller's, and not stored at a loop. The map
+        keeps elements apart: its outputs are sums of indices and their quotients and remainders by constants, from
+        which the indices follow.
 
     Rewrite:
         temp C: f32[8, 64]                    ->     temp C: f32[8, 64]  layout i, j -> j // 16, i, j % 16
@@ -43,6 +44,10 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
     if buffer.alignments:
         raise ScheduleError(
             OP, f"the rows of `{buffer.name}` are aligned already", (buffer.name,), f"{OP} before storage_align"
+        )
+    if buffer.roll is not None:
+        raise ScheduleError(
+            OP, f"`{buffer.name}` is a window that rolls", (buffer.name,), "a buffer has a layout, or is stored at a loop"
         )
     _require_apart(buffer, layout, index_map)
     ctx.func = replace_temp(ctx.func, replace(buffer, layout=layout))

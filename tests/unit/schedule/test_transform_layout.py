@@ -14,6 +14,7 @@ from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.rfactor import rfactor
 from metasched.schedule.primitives.storage_align import storage_align
+from metasched.schedule.primitives.store_at import store_at
 from metasched.schedule.primitives.transform_layout import transform_layout
 
 PACKED = "k, j -> j//4, k, j%4"
@@ -160,3 +161,11 @@ def test_rows_that_are_aligned() -> None:
     storage_align(ctx, "dense", 0, const(16), const(0))
     with refused("the rows of `C` are aligned already"):
         transform_layout(ctx, "dense", "i, j -> j, i")
+
+
+def test_a_window_that_rolls() -> None:
+    ctx = start(CONV)
+    compute_at(ctx, "pad", "h_conv")
+    store_at(ctx, "pad", "root")
+    with refused("`Xp` is a window that rolls"):
+        transform_layout(ctx, "pad", "h, w, c -> c, h, w")
