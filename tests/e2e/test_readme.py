@@ -24,6 +24,11 @@ PROGRAMS = [
     for page in PAGES
     for text in re.findall(r"^```\n(program .*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 ]
+MODULES = [
+    text
+    for page in PAGES
+    for text in re.findall(r"^```\n(module .*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+]
 
 
 def run(code: str, folder: Path) -> str:
@@ -66,6 +71,13 @@ def test_every_program_parses(text: str) -> None:
     from metasched.lang import parse_program
 
     assert parse_program(text).name in text
+
+
+@pytest.mark.parametrize("text", MODULES)
+def test_every_module_parses(text: str) -> None:
+    from metasched.space.text_rules import parse_module
+
+    assert parse_module(text).name in text
 
 
 def prose(page: Path) -> str:
