@@ -30,8 +30,8 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
             function, `lambda i, j: (j // 16, i, j % 16)`.
 
     Requires:
-        The buffer is intermediate, as the layout of inputs and outputs is the caller's, and not stored at a loop. The map
-        keeps elements apart: its outputs are sums of indices and their quotients and remainders by constants, from
+        The buffer is intermediate, as the layout of inputs and outputs is the caller's, and not stored at a loop. The
+        map keeps elements apart: its outputs are sums of indices and their quotients and remainders by constants, from
         which the indices follow.
 
     Rewrite:
@@ -47,7 +47,7 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
         )
     if buffer.roll is not None:
         raise ScheduleError(
-            OP, f"`{buffer.name}` is a window that rolls", (buffer.name,), "a buffer has a layout, or is stored at a loop"
+            OP, f"`{buffer.name}` is a window that rolls", (buffer.name,), "it has a layout or a loop, not both"
         )
     _require_apart(buffer, layout, index_map)
     ctx.func = replace_temp(ctx.func, replace(buffer, layout=layout))
