@@ -96,6 +96,7 @@ SHAPES: dict[str, list[Params]] = {
     "concat": [at("ROWS=7 N=5 M=13")],
     "pad2d_nhwc": [at("H=7 W=5 C=3 TOP=0 BOTTOM=2 LEFT=3 RIGHT=1")],
     "cumsum": [at("M=5 N=13")],
+    "box_blur": [at("H=7 W=13"), at("H=5 W=4 R=2")],
 }
 CASES = [pytest.param(name, p, id=f"{name}-{n}") for name, shapes in SHAPES.items() for n, p in enumerate(shapes)]
 

@@ -19,7 +19,13 @@ def test_replays_and_agrees_with_the_reference(name: str) -> None:
     program = expert.program()
     schedule = expert.trace.apply_to(program)
     validate(schedule.func)
-    check_kernel(ms.compile(program, trace=expert.trace), program)
+    try:
+        kernel = ms.compile(program, trace=expert.trace)
+    except ms.BuildError as error:
+        if not error.reason.startswith("target lacks"):
+            raise
+        pytest.skip(f"this machine cannot run it: the {error.reason}")
+    check_kernel(kernel, program)
 
 
 @pytest.mark.parametrize("name", TRACES)
