@@ -53,7 +53,7 @@ def require_intermediate(ctx: Context, op: str, block: Block, hint: str) -> None
 
 
 def require_only_writer(ctx: Context, op: str, block: Block) -> None:
-    """Raise when another block writes the same buffer, as after decompose_reduction, decompose_padding or loop_partition."""
+    """Raise when another block writes the same buffer, as after one of the decompositions or loop_partition."""
     found = writers(ctx.func, query.writes(block))
     others = [b.name for b in found if b.name != block.name]
     if others:
