@@ -15,6 +15,7 @@ from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures, table
 from metasched.cli.rule_trial import FIRST, WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
 from metasched.errors import MetaschedError
+from metasched.lang import print_decision
 from metasched.measure.paired import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.space.blame import described, is_of_a_rule
@@ -158,7 +159,7 @@ def render_spaces(task: str, both: Spaces, *, whole: bool) -> str:
     counts = f"{len(both.without)} without the rule, {len(both.rules)} with it, {len(added)} of them new"
     lines += ["", f"sketches: {counts}{more}"]
     for n, sketch in added:
-        choices = ", ".join(f"{address} = {taken}" for address, taken in sketch.structure.items())
+        choices = ", ".join(f"{address} = {print_decision(taken)}" for address, taken in sketch.structure.items())
         lines.append(f"    {n}: {choices or 'no choices'}")
         if whole:
             lines += ["", *(f"        {line}" for line in str(sketch).splitlines()), ""]

@@ -97,7 +97,7 @@ def test_what_the_rule_did_and_what_it_added() -> None:
     assert "rows  applied" in text
     without = len(both.without)
     assert f"sketches: {without} without the rule, {without + 1} with it, 1 of them new" in text
-    assert "rows(dense)/how = rows" in text
+    assert 'rows(dense)/how = "rows"' in text
     assert "func dense_relu(" in render_spaces("dense_relu", both, whole=True)
 
 
