@@ -1,0 +1,96 @@
+"""Features see where elements are in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.cost.features import NAMES, FeatureProgram
+from metasched.ir.nodes import Func
+from metasched.lang import parse_program
+from metasched.schedule.handlers import Record, Symbolic
+from metasched.schedule.schedule import Schedule
+
+from .conftest import Machine
+
+MATMUL = """
+program matmul[N=64](A: f32[N, 1024], B: f32[1024, 512]) -> C: f32[N, 512]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+
+
+def feature(func: Func, machine: Machine, name: str) -> float:
+    return float(FeatureProgram(func, (), machine)(np.zeros((1, 0), np.int64))[0, NAMES.index(name)])
+
+
+def tiled(sch: Schedule) -> None:
+    """C by tiles of 16 columns, its reduction inside."""
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i, j0, k, j1)
+    sch.vectorize(j1, lanes=16)
+
+
+def reads(sch: Schedule) -> list[str]:
+    """The buffers of the block `C`, the store first, as features number them."""
+    names = list(dict.fromkeys(r.buffer for r in sch.describe(sch.get_block("C")).reads))
+    return ["C", *names]
+
+
+def matmul() -> Schedule:
+    return Schedule(parse_program(MATMUL), 0)
+
+
+def test_panels_are_read_in_one_run(machine: Machine) -> None:
+    plain, packed = matmul(), matmul()
+    for sch in (plain, packed):
+        copy = sch.cache_read(sch.get_block("C"), "B")
+        if sch is packed:
+            sch.transform_layout(copy, "k, j -> j//16, k, j%16")
+        tiled(sch)
+    at = reads(plain).index("B_global")
+    said = [feature(sch.func, machine, f"s0.b{at}.run_bytes") for sch in (plain, packed)]
+    assert said[0] < said[1]
+    steps = [feature(sch.func, machine, f"s0.b{at}.lane_step") for sch in (plain, packed)]
+    assert steps[0] == steps[1]
+
+
+def test_rows_that_are_aligned_do_not_collide(machine: Machine) -> None:
+    plain, aligned = matmul(), matmul()
+    for sch in (plain, aligned):
+        block = sch.get_block("C")
+        copy = sch.cache_read(block, "A")
+        if sch is aligned:
+            sch.storage_align(copy, 0, 1024, 16)
+        i, j, k = sch.get_loops(block)
+        sch.reorder(k, j, i)
+    at = reads(plain).index("A_global")
+    said = [feature(sch.func, machine, f"s0.b{at}.l1_conflicts") for sch in (plain, aligned)]
+    assert said[1] < said[0]
+
+
+def test_free_tile_sizes_give_the_features_of_each_candidate(machine: Machine) -> None:
+    def build(sch: Schedule) -> None:
+        block = sch.get_block("C")
+        copy = sch.cache_read(block, "B")
+        sch.transform_layout(copy, "k, j -> j//16, k, j%16")
+        i, j, k = sch.get_loops(block)
+        j0, j1 = sch.split(j, [None, sch.sample_categorical([4, 16, 64], name="width")])
+        sch.storage_align(copy, 0, 64, sch.sample_categorical([0, 16], name="gap"))
+        sch.reorder(i, j0, k, j1)
+
+    program = parse_program(MATMUL)
+    symbolic = Schedule(program, handler=Symbolic(Record(0)))
+    build(symbolic)
+    columns = tuple(sorted(symbolic.context.free))
+    rows = np.array([[w, g] for w in (4, 16, 64) for g in (0, 16)], np.int64)
+    order = [s.site.address for s in symbolic.sites]
+    assert order == ["width", "gap"]
+    labels = [s.outputs[0] for s in symbolic.sites]
+    rows = rows[:, [labels.index(c) for c in columns]]
+    found = FeatureProgram(symbolic.func, columns, machine)(rows)
+    for row, features in zip(rows, found, strict=True):
+        decisions = dict(zip(columns, row, strict=True))
+        values = {address: int(decisions[label]) for address, label in zip(order, labels, strict=True)}
+        concrete = symbolic.trace.with_decisions(values).apply_to(program)
+        alone = FeatureProgram(concrete.func, (), machine)(np.zeros((1, 0), np.int64))[0]
+        np.testing.assert_allclose(features, alone, rtol=1e-5)
