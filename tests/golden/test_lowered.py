@@ -9,11 +9,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "backend"))
 
+import pytest
 from nests import block, buf, dense, func, ld, loops, matmul_store, relu, v
 
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.ir.nodes import Func, LoopKind, Store, seq
+from metasched.operators.experts import expert
 
 Golden = Callable[[str, str], None]
 
@@ -98,3 +100,12 @@ def test_reduction_in_a_vectorised_loop(golden: Golden) -> None:
         "mm", [buf("A", 4, 9), buf("B", 9, 40)], [buf("C", 4, 40)], [], loops([("i", 4), ("j", 40, 16), ("k", 9)], mm)
     )
     golden("lowered_strips", print_kernel(lower(replace(f, name="strips"), Machine())))
+
+
+@pytest.mark.parametrize(
+    "name", ["box_blur.rolling", "matmul_nn.vnni", "dense_bias_relu.from_bias", "depthwise_conv2d_nhwc.borders"]
+)
+def test_an_experts_trace(golden: Golden, name: str) -> None:
+    found = expert(name)
+    func = found.trace.apply_to(found.program()).func
+    golden(f"lowered_{name.replace('.', '_')}", print_kernel(lower(func, Machine())))
