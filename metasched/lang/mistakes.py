@@ -36,9 +36,11 @@ _SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//")
 # Brackets; comments and texts are matched whole, so that brackets inside them do not count.
 _BRACKETS = re.compile(r"""[()\[\]]|#[^\n]*|"([^"\\\n]|\\.)*\"""")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEAD = re.compile(r"[ \t]*(program|module|trace)\b")
 _LAST_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*$")
 
 _STAGE = "program p(A: f32[4]) -> B: f32[4]:\n    {}"
+_STEP = "module m(b):\n    {}"
 _LINE = "trace 1 of p:\n    {}"
 
 
@@ -61,6 +63,7 @@ class _Found:
     kind: str
     value: str
     before: str
+    within: str
     line: int
     column: int
 
@@ -79,7 +82,9 @@ class _Found:
         value = symbol or value
         before = _LAST_WORD.search(here[: column - 1])
         keyword = before.group(1) if before is not None and iskeyword(before.group(1)) else ""
-        return cls(kind, value, keyword, line, column)
+        heads = (_HEAD.match(text_line) for text_line in reversed(lines[:line]))
+        within = next((head.group(1) for head in heads if head is not None), "")
+        return cls(kind, value, keyword, within, line, column)
 
     @property
     def words(self) -> str:
@@ -169,7 +174,7 @@ def catalogue() -> tuple[Mistake, ...]:
             mistakes.append(Mistake(value, (), ()))
             continue
         last = mistakes.pop()
-        wrapped = {"stage": _STAGE.format(value), "line": _LINE.format(value)}.get(key, value)
+        wrapped = {"stage": _STAGE, "step": _STEP, "line": _LINE}.get(key, "{}").replace("{}", value)
         symbols = (*last.symbols, value) if key == "symbol" else last.symbols
         examples = last.examples if key == "symbol" else (*last.examples, wrapped)
         mistakes.append(Mistake(last.hint, symbols, examples))
@@ -177,16 +182,16 @@ def catalogue() -> tuple[Mistake, ...]:
 
 
 def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
-    for mistake in catalogue():
-        if found.value in mistake.symbols:
-            return mistake.hint
     if found.kind not in _NO_WORD and found.value == "\t":
         return "indent with spaces"
-    alike = _examples_by_key(grammar).get(found.key, ())
+    # Programs, modules and traces share expressions, but not what is meant by a mistake in one.
+    alike = sorted(_examples_by_key(grammar).get(found.key, ()), key=lambda known: known.within != found.within)
     hint: str | None = _anywhere(error).match_examples(
-        lambda example: _reparse(grammar, example), alike, use_accepts=False
+        lambda example: _reparse(grammar, example), [(a.hint, [a.text]) for a in alike], use_accepts=False
     )
-    return hint or ""
+    if hint is not None:
+        return hint
+    return next((mistake.hint for mistake in catalogue() if found.value in mistake.symbols), "")
 
 
 def _reparse(grammar: Lark, example: str) -> Tree[Token]:
@@ -206,18 +211,28 @@ def _anywhere(error: UnexpectedToken) -> UnexpectedToken:
     return error
 
 
+@dataclass(frozen=True)
+class _Example:
+    """A text with a mistake, its hint, and whether the mistake is in a program, a module or a trace."""
+
+    hint: str
+    text: str
+    within: str
+
+
 @cache
-def _examples_by_key(grammar: Lark) -> dict[tuple[str, str], list[tuple[str, list[str]]]]:
-    """The examples by what does not fit in them, as `match_examples` takes them.
+def _examples_by_key(grammar: Lark) -> dict[tuple[str, str], list[_Example]]:
+    """The examples by what does not fit in them.
 
     Lark compares parser states; that the token is the same, or of the same kind, is what this adds.
     """
-    out: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
+    out: dict[tuple[str, str], list[_Example]] = {}
     for mistake in catalogue():
         for example in mistake.examples:
             error = stopped(grammar, example)
             if error is not None:
-                out.setdefault(_Found.of(error.token, example).key, []).append((mistake.hint, [example]))
+                found = _Found.of(error.token, example)
+                out.setdefault(found.key, []).append(_Example(mistake.hint, example, found.within))
     return out
 
 

@@ -33,6 +33,13 @@ from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.space.text_values import CHOOSE_HINT, FUNCTIONS, plain
 
 _HANDLES = {Kind.BLOCK: 'a block: `get_block("name")`', Kind.LOOP: "a loop: `i, j = get_loops(block)`"}
+# What people write who know Python or another scheduling language.
+_ELSEWHERE = {
+    "range": "repeat over a list of loops or blocks: `for l in get_loops(block):`",
+    "skip": 'write `skip "why not"` on a line of its own, or after the colon of its condition',
+    "get_child_blocks": "blocks are found by name, or as `get_consumers(block)` and `get_producers(block)`",
+    "sample_perfect_tile": "write `sample_tile(loop, parts=2, perfect=True)`",
+}
 
 
 class _Place(Enum):
@@ -213,7 +220,8 @@ class _Checker:
 
     def _unknown(self, call: Apply) -> None:
         names = [*self.modules, *registry(), *facts(), *FUNCTIONS]
-        hint = did_you_mean(call.func, names) or "primitives, facts and modules of this file are called by name"
+        near = _ELSEWHERE.get(call.func) or did_you_mean(call.func, names)
+        hint = near or "primitives, facts and modules of this file are called by name"
         self.report.error(call.at, f"there is no primitive, fact or module `{call.func}`", hint)
 
     def _arguments(self, call: Apply) -> None:

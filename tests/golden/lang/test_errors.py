@@ -8,6 +8,7 @@ import pytest
 
 from metasched.errors import LanguageError
 from metasched.lang import parse_program, parse_trace
+from metasched.space.text_rules import parse_module
 
 HEAD = "program p[N=8, M=4](A: f32[N, M], B: i32[N]) -> C: f32[N, M]:\n"
 
@@ -75,6 +76,35 @@ TRACES = [
     "trace 1 of p:\n    a = split(4",
 ]
 
+STEPS = 'module m(b):\n    "What it does."\n    i, j = get_loops(b)\n'
+
+MODULES = [
+    "def tile(block):\n    unroll(block)",
+    "module tile(block, innermost=64):",
+    "module tile[innermost](block):\n    unroll(block)",
+    "module tile(block)\n    unroll(block)",
+    "module tile(block):\nunroll(block)",
+    STEPS + "    sch.split(i, [None, 4])",
+    STEPS + '    how ~ choose("a", "b")\n    if how = "a":\n        unroll(i)',
+    STEPS + "    if reduces(b)\n        unroll(i)",
+    STEPS + "    if reduces(b):\n        unroll(i)\n    else if trivial(b):\n        unroll(j)",
+    STEPS + "    x, y ~ sample_tile(i, parts=2) = [_, 8]",
+    STEPS + "    x, y := sample_tile(i, parts=2)",
+    STEPS + "    unroll(get_loops(b)[1:])",
+    STEPS + '    if "exp" in reads(b): unroll(i)',
+    STEPS + "    n = 1\n    n += 1",
+    STEPS + "    while True:\n        unroll(i)",
+    STEPS + "    if reduces(b): skip",
+    STEPS + "    loops = [fuse(l) for l in [i, j]]",
+    STEPS + "    if not reduces(b): pass",
+    STEPS + "    splitt(i, [None, 4])\n    if reducs(b): unrol(jj)\n    x, y = sample_tile(i, part=2)",
+    STEPS + "    x, y ~ sample_tile(i, parts=2)\n    split(i, [x, y])\n    if x * 2 > 4: unroll(j)",
+    STEPS + '    how ~ choose("rows", "tiles")\n    if how == "row": parallel(i)\n    else: a, b, c = fuse(i, j)',
+    STEPS + "    for n in range(4): unroll(i)",
+    STEPS + "    unused = j\n    return i\n    unroll(i)",
+    "module m[size=i, way=2](b, c):\n    m(b, way=3)",
+]
+
 
 def shown(text: str, parse: Callable[[str], object]) -> str:
     with pytest.raises(LanguageError) as caught:
@@ -92,6 +122,7 @@ RULE = "\n" + "-" * 100 + "\n"
         ("syntax_errors", SYNTAX, parse_program),
         ("program_errors", MEANING, parse_program),
         ("trace_errors", TRACES, parse_trace),
+        ("module_errors", MODULES, parse_module),
     ],
 )
 def test_errors(
