@@ -184,7 +184,11 @@ def render_trial(placement: Placement, trial: Trial) -> str:
         again = None if trial.comparison is None else trial.comparison.medians[n]
         times = ["-" if seconds is None else duration(seconds) for seconds in (best, again)]
         rows.append([name, str(report.records), *times, failures(dict(report.failures)) or "none"])
-    lines = [table(rows, "<>>>"), ""]
+    lines = [table(rows, "<>>>")]
+    for name, report in ((WITHOUT, trial.without), (WITH, trial.rules)):
+        if report.exhausted:
+            lines.append(f"{name}: after {report.records} trials the search found nothing new in its space")
+    lines.append("")
     if trial.interrupted:
         return "\n".join([*lines, "Interrupted."])
     if trial.comparison is not None:

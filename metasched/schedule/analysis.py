@@ -45,7 +45,7 @@ class BlockInfo:
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
         elementwise: it reduces nothing, and every read uses each iteration variable at most once, bare.
-        trivial: each loop around it is bound to one iteration variable, and each variable to one loop.
+        trivial: each loop around it is serial and bound to one iteration variable, and each variable to one loop.
         loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
             that two loops of equal numbers are nested directly.
         readers, sources: the blocks that read its buffer, and that write what it reads.
@@ -117,7 +117,9 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         calls=tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call))),
         divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
         elementwise=_is_elementwise(block),
-        trivial=all(isinstance(b, Var) for b in block.bindings) and len(nest) == len(block.bindings),
+        trivial=all(isinstance(b, Var) for b in block.bindings)
+        and len(nest) == len(block.bindings)
+        and all(loop.kind is LoopKind.SERIAL for loop in nest),
         loops=tuple(loop.var for loop in nest),
         kinds=tuple(loop.kind for loop in nest),
         readers=tuple(b.name for b in query.consumers(func, name)),
