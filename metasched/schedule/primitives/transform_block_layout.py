@@ -57,7 +57,10 @@ def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapTe
     loops = own_nest(ctx, OP, target)
     if target.index is not None:
         raise ScheduleError(
-            OP, f"block `{block}` finds a position, and which of equal ones comes first would change", (block,)
+            OP,
+            f"block `{block}` finds a position, and which of equal ones comes first would change",
+            (block,),
+            "leave its iteration variables as they are",
         )
     mapped = _Mapped(ctx, target, read_index_map(OP, index_map, len(target.iters), f"block `{block}`"), index_map)
     moved, guards = mapped.block(), mapped.guards()

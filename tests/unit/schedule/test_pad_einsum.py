@@ -4,7 +4,7 @@ import pytest
 from native import native_agrees
 from programs import CONV, DENSE_RELU, ROWS
 from schedules import checked, fails, schedule
-from structural import at_values, body, refused, same, split, start
+from structural import at_values, body, refused, same, split, start, with_position
 
 from metasched.ir.affine import const
 from metasched.ir.nodes import Var
@@ -195,3 +195,10 @@ def test_no_such_block() -> None:
     sch = schedule(ROWS)
     with fails("pad_einsum: argument `block`: expected a block, got 'x'"):
         sch.pad_einsum("x", [1])
+
+
+def test_a_value_and_its_position() -> None:
+    ctx = start(DENSE_RELU)
+    with_position(ctx, "dense")
+    with refused("block `dense` finds a position"):
+        pad_einsum(ctx, "dense", padding(4, 4, 4))

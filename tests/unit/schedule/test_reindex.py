@@ -4,7 +4,7 @@ import pytest
 from native import native_agrees
 from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, STENCIL, TRANSPOSED
 from schedules import checked, schedule
-from structural import at_values, body, refused, same, split, start
+from structural import at_values, body, refused, same, split, start, with_position
 
 from metasched.errors import ScheduleError
 from metasched.schedule.primitives.compute_at import compute_at
@@ -117,3 +117,10 @@ def test_two_names() -> None:
     reindex(ctx, "three", "X")
     same(before, ctx.func)
     assert {b.name for b in ctx.func.temps} >= {"X_reindex", "X_reindex_1"}
+
+
+def test_a_value_and_its_position() -> None:
+    ctx = start(DENSE_RELU)
+    with_position(ctx, "dense")
+    with refused("block `dense` writes a value and its position"):
+        reindex(ctx, "dense", "A")

@@ -4,7 +4,7 @@ import pytest
 from native import native_agrees
 from programs import CONV, DENSE_RELU, ROWS
 from schedules import checked, lines, schedule
-from structural import at_values, body, refused, same, split, start
+from structural import at_values, body, refused, same, split, start, with_position
 
 from metasched.ir.evaluate import evaluate
 from metasched.schedule.primitives.compute_at import compute_at
@@ -189,3 +189,10 @@ def test_what_is_computed_stays(text: str) -> None:
     transform_block_layout(ctx, "dense", text)
     same(before, ctx.func)
     native_agrees(before, ctx.func)
+
+
+def test_a_value_and_its_position() -> None:
+    ctx = start(DENSE_RELU)
+    with_position(ctx, "dense")
+    with refused("block `dense` finds a position, and which of equal ones comes first would change"):
+        transform_block_layout(ctx, "dense", "i, j, k -> j, i, k")
