@@ -24,14 +24,14 @@ Predicate = Callable[[BlockInfo], bool]
 LEFT_ALONE = "none"
 
 
-def sequence(*rules: Rule, name: str | None = None) -> Rule:
+def sequence(*rules: Rule) -> Rule:
     """One rule after another on the same block, as if each stood in the list of rules by itself.
 
     Each applies or skips for itself; one whose block is gone (inlined, say) skips. The whole skips when all do.
     """
     parts = _rules("sequence", rules)
     doc = "In this order, on the same block:\n\n" + _summary(parts)
-    return Rule(name or f"sequence({_names(parts)})", _Sequence(parts), doc)
+    return Rule(f"sequence({_names(parts)})", _Sequence(parts), doc)
 
 
 def choice(name: str, *rules: Rule | None) -> Rule:
@@ -49,7 +49,7 @@ def choice(name: str, *rules: Rule | None) -> Rule:
     if twice is not None:
         raise RuleError(
             f'choice "{name}": two rules are named `{twice}`, and decisions are recorded by name\n'
-            f'  hint: give one another name: sequence({twice}(...), name="...")'
+            f'  hint: give one another name: {twice}(...).named("...")'
         )
     doc = "One of these, by a structural decision:\n\n" + _summary(parts)
     if None in rules:

@@ -102,6 +102,10 @@ class Rule:
             raise TypeError(f"rule {self.name}: call it with a Schedule and a block, or with keywords to configure it")
         return self.apply(schedule, block)
 
+    def named(self, name: str) -> Rule:
+        """This rule under another name: in explanations, in specifications, and in its variables' addresses."""
+        return replace(self, name=name)
+
     def only(self, *patterns: str) -> Rule:
         """This rule, for blocks whose name matches one of these patterns: `tile.only("dense", "conv*")`."""
         self._check_patterns("only", patterns)

@@ -114,7 +114,7 @@ def test_a_sequence_says_what_each_part_did() -> None:
         Outcome("sequence(tile, split_rows) > tile", "relu", "it is not a reduction"),
         Outcome("sequence(tile, split_rows) > split_rows", "relu", None),
     ]
-    (whole, *_) = on(schedule(), "relu", ms.sequence(tile, nothing, name="both"))
+    (whole, *_) = on(schedule(), "relu", ms.sequence(tile, nothing).named("both"))
     assert whole == Outcome("both", "relu", "tile: it is not a reduction; nothing: not today")
 
 
@@ -171,7 +171,7 @@ def test_a_rule_whose_skipping_hangs_on_a_choice_is_offered() -> None:
 def test_a_choice_of_rules_of_one_name() -> None:
     with pytest.raises(ms.RuleError, match='choice "c": two rules are named `tile`'):
         ms.choice("c", tile, tile(parts=3))
-    both = ms.choice("c", tile, ms.sequence(tile(parts=3), name="deep"))
+    both = ms.choice("c", tile, tile(parts=3).named("deep"))
     assert [s.structure["c(dense)/rule"] for s in space(both)] == ["tile", "deep"]
 
 
