@@ -148,3 +148,42 @@ def test_tuning_a_module(program: ms.Program, tmp_path: Path) -> None:
     kernel = ms.tune(program, trials=1, db=f"sqlite:///{tmp_path}/mine.db", space=mine)
     assert kernel.trace is not None
     assert [i.op for i in kernel.trace.instructions] == ["get_block", "get_loops", "sample_tile", "split"]
+
+
+def test_tuning_the_holes_of_a_trace(program: ms.Program, tmp_path: Path) -> None:
+    """What is decided stays, and searches with and without conditions share what they measured."""
+    url = f"sqlite:///{tmp_path / 'holes.db'}"
+    trace = ms.parse_trace(TRACE)
+    holes = ms.parse_trace(str(trace.with_decisions({"i": None})))
+    kernel = ms.tune(program, trials=2, db=url, space=holes)
+    assert kernel.report.records == 2
+    assert not kernel.trace.with_decisions({"i": None}).diff(holes)
+    assert kernel.trace.decisions["i"] is not None
+    again = ms.tune(program, trials=2, db=url, space=holes)
+    assert (again.report.measured, again.trace) == (0, kernel.trace)
+
+    def module(sch: ms.Schedule) -> None:
+        i, j, _ = sch.get_loops(sch.get_block("dense"))
+        i0, _ = sch.split(i, sch.sample_tile(i), labels=["i0", "i1"])
+        sch.parallel(i0)
+        sch.vectorize(j, lanes=8)
+
+    free = ms.tune(program, trials=3, db=url, space=module)
+    assert (free.report.records, free.report.measured) == (3, 1)
+    given = kernel.trace.decisions["i"]
+    only = ms.tune(program, trials=1, db=url, space=ms.condition(module, {"i": given}))
+    assert (only.report.measured, only.trace) == (0, kernel.trace)
+
+
+def test_conditions_are_checked_before_anything_starts(program: ms.Program, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'wrong.db'}"
+    with pytest.raises(ms.ScheduleError, match=r'no sketch of dense_relu.* has a random variable at "nowhere"'):
+        ms.tune(program, db=url, space=ms.condition("cpu", {"nowhere": 1}))
+    assert not (tmp_path / "wrong.db").exists()
+
+
+def test_a_repaired_kernel_says_what_was_mended(program: ms.Program) -> None:
+    small = ms.parse_program(TEXT, N=3)
+    kernel = ms.compile(small, trace=ms.parse_trace(TRACE), policy=ms.Policy.REPAIR)
+    assert [repair.address for repair in kernel.report] == ["i"]
+    assert ms.compile(program, trace=ms.parse_trace(TRACE)).report == ()

@@ -1,0 +1,120 @@
+"""The commands about traces: carried over to another shape, shown in other forms, compared, checked."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import metasched as ms
+from metasched.cli.command import Console
+from metasched.cli.main import main
+
+PROGRAM = """\
+program dense[N=24, K=16](A: f32[N, K], B: f32[K, N]) -> C: f32[N, N]:
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+TRACE = """\
+trace 1 of dense[N=24, K=16]:
+    dense = get_block("dense")
+    i, j, k = get_loops(dense)
+    t0, t1 ~ sample_tile(i) @ "rows" := [_, 12]
+    i0, i1 = split(i, [t0, t1])
+    t2 ~ sample_categorical([4, 8]) @ "lanes" := 8
+    vectorize(j, lanes=t2)
+"""
+SMALL = ("-D", "N=7")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "dense.ms").write_text(PROGRAM)
+    (tmp_path / "a.trace").write_text(TRACE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    status = main(arguments, Console(out, err))
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["show", "replay"])
+def test_another_shape_is_refused(command: str) -> None:
+    status, _, err = run(command, "dense.ms", *SMALL, "--trace", "a.trace")
+    assert status == 2
+    assert "it was made for dense[N=24, K=16], and the program is dense[N=7, K=16]" in err
+    assert "--repair" in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_showing_a_trace_of_another_shape() -> None:
+    status, out, err = run("show", "dense.ms", *SMALL, "--trace", "a.trace", "--repair")
+    assert status == 0
+    assert "func dense(A: f32[7, 16]" in out
+    assert err == (
+        'repaired 1 decision:\n    "rows": [_, 12] -> [_, 7]  '
+        "(the support here: 1 inner factors of 7, the innermost at most 64)\n"
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_replaying_a_trace_of_another_shape() -> None:
+    status, out, _ = run("replay", "dense.ms", *SMALL, "--trace", "a.trace", "--repair")
+    assert status == 0
+    assert 'repaired 1 decision:\n    "rows": [_, 12] -> [_, 7]' in out
+    _, out, _ = run("replay", "dense.ms", *SMALL, "--trace", "a.trace", "--repair", "--json")
+    assert json.loads(out)["repairs"][0].startswith('"rows": [_, 12] -> [_, 7]')
+    _, out, _ = run("replay", "dense.ms", "--trace", "a.trace", "--repair")
+    assert "nothing had to be repaired" in out
+    _, out, _ = run("replay", "dense.ms", "--trace", "a.trace")
+    assert "repaired" not in out
+
+
+def test_the_other_forms(folder: Path) -> None:
+    _, out, _ = run("show", "dense.ms", "--trace", "a.trace", "--python")
+    space: dict[str, object] = {}
+    exec(out, space)
+    sch = ms.Schedule(ms.parse_program(PROGRAM))
+    space["schedule"](sch)  # type: ignore[operator]
+    assert str(sch.trace) == TRACE
+    _, out, _ = run("show", "dense.ms", "--trace", "a.trace", "--json")
+    assert str(ms.Trace.from_json(out)) == TRACE
+    (folder / "b.json").write_text(out)
+    _, out, _ = run("show", "dense.ms", "--trace", "b.json")
+    assert "vectorized(8) j" in out
+
+
+def test_differences(folder: Path) -> None:
+    (folder / "b.trace").write_text(TRACE.replace("[_, 12]", "[_, 6]").replace("i0", "outer"))
+    _, out, _ = run("show", "dense.ms", "--trace", "a.trace", "--diff", "b.trace")
+    assert out == 'decision "rows": [_, 12] -> [_, 6]\n'
+    _, out, _ = run("show", "dense.ms", "--trace", "a.trace", "--diff", "a.trace")
+    assert out == "the traces say the same\n"
+
+
+def test_problems(folder: Path) -> None:
+    assert run("show", "dense.ms", "--trace", "a.trace", "--problems") == (0, "nothing is wrong with the trace\n", "")
+    (folder / "b.trace").write_text(TRACE.replace("[_, 12]", "[_, 25]").replace(":= 8", ":= 5"))
+    status, out, _ = run("show", "dense.ms", "--trace", "b.trace", "--problems")
+    assert status == 1
+    assert [line.split(":")[0] for line in out.splitlines() if line.startswith("line")] == ["line 4", "line 6"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "dense.ms", "--repair"), "--repair mends a trace; say which with --trace FILE"),
+        (("show", "dense.ms", "--problems"), "--problems is about a trace; say which with --trace FILE"),
+        (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "give one of them"),
+    ],
+)
+def test_what_does_not_go_together(arguments: tuple[str, ...], message: str) -> None:
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert message in err
