@@ -10,6 +10,8 @@ from metasched.ir.dtypes import DType
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.lang import load_program
+from metasched.space.text_modules import TextModule
+from metasched.space.text_rules import TextRule, load_module
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
 _OPERATOR = "op:"
@@ -43,6 +45,17 @@ def program_of(args: Namespace) -> Program:
     if args.program.startswith(_OPERATOR):
         return operators.load(args.program.removeprefix(_OPERATOR), **given)
     return load_program(args.program, **given)
+
+
+def add_module(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--module", metavar="FILE.ms[::NAME]", help="instead of --rules: a module in text for the whole program"
+    )
+
+
+def module_of(args: Namespace) -> TextModule | TextRule | None:
+    """The module that `--module` names; None without. Raises LanguageError, and OSError for a file not there."""
+    return load_module(args.module) if args.module else None
 
 
 def add_threads(parser: ArgumentParser) -> None:

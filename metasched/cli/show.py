@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
-from metasched.cli.arguments import UsageError, add_program, add_threads, program_of
+from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, module_of, program_of
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import add_repair, kernel_of, policy_of, trace_in
 from metasched.ir.nodes import Func
@@ -29,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_repair(parser)
     parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
+    add_module(parser)
     add_threads(parser)
     what = parser.add_mutually_exclusive_group()
     for name, summary in (
@@ -67,7 +68,7 @@ def _program(program: Program, _: Namespace) -> str:
 def _space(program: Program, args: Namespace) -> str:
     from metasched import api
 
-    return str(api.space(program, rules=args.rules).explain())
+    return str(api.space(program, rules=args.rules, module=module_of(args)).explain())
 
 
 def _schedule(program: Program, args: Namespace) -> str:

@@ -6,7 +6,16 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
-from metasched.cli.arguments import DEFAULT_DATABASE, add_json, add_program, add_threads, positive, program_of
+from metasched.cli.arguments import (
+    DEFAULT_DATABASE,
+    add_json,
+    add_module,
+    add_program,
+    add_threads,
+    module_of,
+    positive,
+    program_of,
+)
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import trace_in
 from metasched.cli.progress_view import choose_view
@@ -31,6 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
     )
     parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
+    add_module(parser)
     parser.add_argument(
         "--trace", metavar="FILE", help="instead of --rules: a trace; search only the decisions that it leaves open"
     )
@@ -60,7 +70,7 @@ def run(args: Namespace, console: Console) -> int:
             trials=args.trials,
             db=args.db,
             rules=args.rules,
-            space=trace_in(args.trace) if args.trace else None,
+            space=trace_in(args.trace) if args.trace else module_of(args),
             seed=args.seed,
             strategy=args.strategy,
             target=Target.detect(args.threads),

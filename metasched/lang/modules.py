@@ -49,6 +49,8 @@ class _ModuleReader:
         doc: list[str] = []
         while lines and lines[0].data == "note":
             doc.append(self._expressions.text(token(lines.pop(0), 0)))
+        if not lines:
+            self._report.error(at_token(name), f"the module `{name}` does nothing", "write at least one step in it")
         return ModuleDef(
             str(name),
             tuple(self._setting(s) for s in subtrees(settings)),

@@ -15,7 +15,8 @@ from typing import Any
 
 from metasched.space.blame import blaming_file
 from metasched.space.rule import Rule, RuleError
-from metasched.space.text_rules import SEPARATOR, SUFFIX, load_rule, load_rules
+from metasched.space.text_modules import TextModule
+from metasched.space.text_rules import SEPARATOR, SUFFIX, load_rule, load_rules, require_rule
 
 GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"
@@ -201,6 +202,8 @@ def _as_rules(name: str, value: Any) -> tuple[Rule, ...]:
         return (value,)
     if isinstance(value, tuple | list) and all(isinstance(v, Rule) for v in value):
         return tuple(value)
+    if isinstance(value, TextModule):
+        require_rule(value)
     raise RuleError(f"`{name}` is no rule: decorate the function with @metasched.rule")
 
 

@@ -97,11 +97,17 @@ def load_module(path: str | Path) -> TextModule | TextRule:
 
 def load_rule(path: str | Path) -> TextRule:
     """As `load_module`, for a module of one parameter. Raises RuleError for another."""
-    module = load_module(path)
+    return require_rule(load_module(path))
+
+
+def require_rule(module: TextModule | TextRule) -> TextRule:
+    """The rule that a module is. Raises RuleError for one that takes other than one parameter."""
     if isinstance(module, TextRule):
         return module
-    takes = listing(p.name for p in module.definition.parameters) or "no block"
-    raise RuleError(f"module {module.name} ({module.place}) takes {takes}; a rule takes one block")
+    takes = listing(p.name for p in module.definition.parameters)
+    message = f"module {module.name} ({module.place}) takes {takes or 'no block'}, and a rule takes one block"
+    hint = "" if takes else f"\n  hint: it is a space by itself: space={module.name} in Python, --module in commands"
+    raise RuleError(message + hint)
 
 
 def load_rules(path: str | Path) -> tuple[TextRule, ...]:

@@ -134,6 +134,7 @@ def test_load_program_passes_modules_by(tmp_path: pytest.TempPathFactory) -> Non
 @pytest.mark.parametrize(
     ("text", "place", "message", "hint"),
     [
+        ('module m(b):\n    "Nothing."', (1, 8), "the module `m` does nothing", "write at least one step in it"),
         (
             'module m(b):\n    unroll(b)\n    "late"',
             (3, 5),

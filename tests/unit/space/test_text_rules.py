@@ -56,8 +56,11 @@ def test_a_module_of_the_whole_program(file: Path) -> None:
     assert not isinstance(main, Rule)
     space = ms.space(PROGRAM, main)
     assert "unroll(i_relu)" in str(space[0].trace)
-    with pytest.raises(ms.RuleError, match=r"module main \(.*main.ms:1\) takes no block; a rule takes one block"):
+    refusal = r"module main \(.*main.ms:1\) takes no block, and a rule takes one block\n  hint: it is a space by itself"
+    with pytest.raises(ms.RuleError, match=refusal):
         registry.resolve(f"+{_written(file.parent / 'main.ms', MAIN)}")
+    with pytest.raises(ms.RuleError, match=r"module main .* takes no block, and a rule takes one block"):
+        ms.space(PROGRAM, rules=[main])
 
 
 def _written(path: Path, text: str) -> Path:
