@@ -36,7 +36,7 @@ from metasched.backend.lower.registers import Machine
 from metasched.backend.lower.storage import Budget, Storage, in_registers, shrink
 from metasched.backend.lower.strips import substitute_loops
 from metasched.ir.affine import free_vars
-from metasched.ir.nodes import Load, LoopKind, Var
+from metasched.ir.nodes import Expr, Load, LoopKind, Var
 
 
 class Promotion:
@@ -73,8 +73,10 @@ class Promotion:
                 made = self._accumulator(stmt, path, inner, update)
                 if made is not None:
                     start = _take_start(before, update.block)
-                    loads_before.append(self._load(inner[1:], update, made, start))
-                    stores_after.append(self._store(inner[1:], update, made))
+                    # Conditions inside the loop are guards of what is loaded before it and stored after it.
+                    guarded = replace(update, guards=(*update.guards, *_conditions(stmt, update)))
+                    loads_before.append(self._load(inner[1:], guarded, made, start))
+                    stores_after.append(self._store(inner[1:], guarded, made))
                     stmt = with_body(stmt, _accumulate(stmt.body, update, made))
         body = many(self._visit(stmt.body, (*path, stmt), []))
         return [*loads_before, with_body(stmt, body), *stores_after]
@@ -123,6 +125,15 @@ class Promotion:
         clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None) for loop in loops]
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
+
+
+def _conditions(stmt: Nest, update: Assign) -> tuple[Expr, ...]:
+    """The conditions inside `stmt` under which `update` runs."""
+    if isinstance(stmt, Many):
+        return next((_conditions(s, update) for s in stmt.stmts if any(a is update for _, a in assigns(s))), ())
+    if isinstance(stmt, When):
+        return (*stmt.conds, *_conditions(stmt.body, update))
+    return _conditions(stmt.body, update) if isinstance(stmt, Loop) else ()
 
 
 def _alone(loop: Loop, update: Assign) -> bool:
