@@ -326,7 +326,9 @@ class Schedule:
             names = list(result) if declaration.many_results else [result]
         table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
         labels = list(instruction.outputs) or self._labels(names, table)
-        _require_count(declaration.name, f"{len(names)} results here", len(names), labels)
+        _require_count(
+            declaration.name, f"{len(names)} result{'' if len(names) == 1 else 's'} here", len(names), labels
+        )
         handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is Kind.BLOCK else LoopRV
         for label, target in zip(labels, names, strict=True):
             table[label] = target

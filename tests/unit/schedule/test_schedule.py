@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -425,3 +426,69 @@ def test_every_name_of_the_example_in_the_docstring() -> None:
     i, _j, _k = sch.get_loops(sch.get_block("dense"))
     _i0, _i1 = sch.split(i, sch.sample_tile(i, parts=2))
     checked(sch)
+
+
+# --- what fails leaves nothing behind
+
+
+def test_a_draw_that_fails_uses_up_no_address() -> None:
+    sch = schedule()
+    i, *_ = loops_of(sch, "dense")
+    with pytest.raises(ScheduleError):
+        sch.sample_tile(i, decision=[None, 99])
+    sch.sample_tile(i)
+    sch.sample_tile(i)
+    assert [record.site.address for record in sch.sites] == ["i", "i#2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("i0, i1, i2 = split(i, [None, 4])", "it gives 2 results here and the trace names 3"),
+        ('a, b = cache_read(dense, "A")', "it gives 1 result here and the trace names 2"),
+        ("a = reorder(j, i)", "it gives 0 results here and the trace names 1"),
+        ('a, b ~ choose(1, 2) @ "x" := 1', "it gives one result and the trace names 2"),
+        ('a ~ sample_tile(i) @ "x" := [_, 2]', "it gives 2 integers and the trace names 1"),
+    ],
+)
+def test_another_number_of_results_changes_nothing(line: str, message: str) -> None:
+    sch = schedule()
+    sch.get_loops(sch.get_block("dense"))
+    before, lines_before = sch.func, sch.trace
+    text = f"{sch.trace}    {line}\n"
+    instruction = ms.parse_trace(text).instructions[-1]
+    for _ in range(2):
+        with pytest.raises(ScheduleError) as info:
+            sch.execute(instruction)
+        assert info.value.message == message
+        assert (sch.func, sch.trace, sch.sites) == (before, lines_before, ())
+        assert sch.context.constraints == []
+
+
+def test_errors_of_samplers_have_a_hint_and_the_program() -> None:
+    sch = schedule()
+    i, *_ = loops_of(sch, "dense")
+    attempts: list[Callable[[], object]] = [
+        lambda: sch.sample_tile(i, parts=1),
+        lambda: sch.sample_tile(i, innermost=0),
+        lambda: sch.sample_tile(i, decision=[None, 99]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ScheduleError) as info:
+            attempt()
+        assert info.value.hint
+        assert "func dense_relu(" in str(info.value)
+    for values, probabilities in (([4, 4], []), ([4, 8], [0.5, 0.1])):
+        with pytest.raises(ScheduleError) as info:
+            sch.sample_categorical(values, probabilities=probabilities)
+        assert info.value.hint
+
+
+def test_showing_is_plain_in_a_file_and_marked_up_in_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    sch = schedule()
+    sch.show()
+    assert capsys.readouterr().out == f"{sch}\n"
+    assert "<span" in sch._repr_html_()
+    sch.trace.show()
+    assert capsys.readouterr().out == f"{sch.trace}"
+    assert sch.trace._repr_html_().startswith("<pre>")
