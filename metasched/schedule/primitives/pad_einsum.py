@@ -8,7 +8,7 @@ from functools import cached_property
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, free_vars, prove, simplify
+from metasched.ir.affine import ONE, as_int, free_vars, simplify
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -51,7 +51,8 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
 
     Args:
         block: the reduction.
-        padding: for each of its iteration variables in order, what its extent becomes a multiple of.
+        padding: for each of its iteration variables in order, what its extent becomes a multiple of; a random variable
+            is at least 2.
 
     Requires:
         The block's loops are as they were at the beginning. It reduces a product of reads, or for a maximum or minimum
@@ -81,6 +82,9 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
         )
     for n in padding:
         ctx.require(n >= 1, ScheduleError(OP, "a padding is less than 1", (block,), "1 leaves a variable as it is"))
+        if as_int(n) != 1:
+            # Of 1 there are no copies: a program of another structure.
+            ctx.require(n >= 2, ScheduleError(OP, "a random padding is 1", (block,), "choose among larger ones"))
     padded = _Padded(ctx, target, padding)
     padded.require_einsum()
     return padded.rewrite(loops)
@@ -204,14 +208,12 @@ class _Padded:
         at = tuple(Var(name) for name in names)
         iters = tuple(IterVar(n, extent, IterKind.SPATIAL) for n, extent in zip(names, shape, strict=True))
         value: Expr = Load(load.buffer, at, load.type)
-        ranges = {it.name: it.extent for it in iters}
-        open_ = [cond for cond in inside if prove(cond, ranges) is not True]
-        if open_:
-            cond: Expr = open_[0]
-            for other in open_[1:]:
-                cond = Binary(BinOp.AND, cond, other)
-            assert self.block.reducer is not None
-            value = Select(cond, value, identity(self.block.reducer, load.type))
+        # A condition that always holds stays written, as it may not for another multiple.
+        cond: Expr = inside[0]
+        for other in inside[1:]:
+            cond = Binary(BinOp.AND, cond, other)
+        assert self.block.reducer is not None
+        value = Select(cond, value, identity(self.block.reducer, load.type))
         name = ctx.fresh(f"{self.block.name}.{load.buffer}.pad")
         return Block(name, iters, at, (), Store(target.name, at, value)), target
 
