@@ -22,6 +22,13 @@ KINDS: tuple[tuple[str, Callable[[Declaration], bool]], ...] = (
     ("Transforming", lambda d: not d.pure),
     ("Random variables", lambda d: d.random),
 )
+NOT_BUILT = """\
+## Not built
+
+- `blockize` (TVM: a nest of loops as one block) has nothing to do here: blocks are single statements, `tensorize` matches
+  loops, and `compute_at` moves a statement at the granularity of the loop that it is given.
+- Binding loops to the threads of a GPU: kernels are for CPUs.
+"""
 
 
 def page() -> str:
@@ -32,7 +39,7 @@ def page() -> str:
         if chosen:
             parts.append(f"## {title}\n")
             parts += [entry(declaration) for declaration in chosen]
-    return "\n".join(parts)
+    return "\n".join([*parts, NOT_BUILT])
 
 
 def entry(declaration: Declaration) -> str:
