@@ -19,7 +19,8 @@ from metasched.schedule.values import BlockRV
 from metasched.space.blame import Place
 from metasched.space.rule import Rule, RuleError, Skip
 from metasched.space.text_check import check_modules
-from metasched.space.text_modules import ModuleFile, TextModule
+from metasched.space.text_modules import TextModule
+from metasched.space.text_run import ModuleFile
 
 SUFFIX = ".ms"
 SEPARATOR = "::"
