@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import For, Stmt
+from metasched.ir.nodes import For, LoopKind, Stmt
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
@@ -22,7 +22,8 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
         loops: distinct loops of one nest, in the new order, outermost first.
 
     Requires:
-        From the outermost to the innermost of them, each loop is the only child of the one around it.
+        From the outermost to the innermost of them, each loop is the only child of the one around it. No parallel loop
+        comes to be inside a vectorized one.
 
     Rewrite:
         for i, j, k in grid(8, 8, 8):            for k, i, j in grid(8, 8, 8):
@@ -38,10 +39,26 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
     order = list(chain)
     for slot, var in zip(slots, loops, strict=True):
         order[slot] = wanted[var]
+    _require_parallel_outside(order)
     body: Stmt = chain[-1].body
     for loop in reversed(order):
         body = replace(loop, body=body)
     ctx.func = query.replace_stmt(ctx.func, chain[0], body)
+
+
+def _require_parallel_outside(order: list[For]) -> None:
+    """Threads run vectors, and not the other way around."""
+    vector = None
+    for loop in order:
+        if loop.kind is LoopKind.VECTORIZED:
+            vector = loop
+        elif loop.kind is LoopKind.PARALLEL and vector is not None:
+            raise ScheduleError(
+                OP,
+                f"parallel loop `{loop.var}` would be inside vectorized loop `{vector.var}`",
+                (loop.var, vector.var),
+                "leave the parallel loop outside",
+            )
 
 
 def _chain(ctx: Context, loops: list[For]) -> list[For]:

@@ -84,3 +84,15 @@ def test_a_loop_that_is_gone() -> None:
     sch.fuse(i, j)
     with fails("reorder: loop `j` no longer exists"):
         sch.reorder(j, i)
+
+
+def test_threads_inside_vectors() -> None:
+    sch = schedule(DENSE_RELU)
+    i, j = loops_of(sch, "relu")
+    sch.parallel(i)
+    sch.vectorize(j, lanes=4)
+    message = "reorder: parallel loop `i_relu` would be inside vectorized loop `j_relu`"
+    with fails(message, "leave the parallel loop outside"):
+        sch.reorder(j, i)
+    sch.reorder(i, j)
+    checked(sch)
