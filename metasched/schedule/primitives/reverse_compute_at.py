@@ -5,7 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, prove
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, LoopKind, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, IterVar, LoopKind, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
@@ -138,7 +138,7 @@ def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Sp
 def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
     """The completed region, by the iteration variable that reads each dimension that is not whole."""
     by_name = {it.name: it for it in consumer.iters}
-    reads = [x.indices for x in query.reads_of(consumer) if x.buffer == source.store.buffer]
+    reads = [x.indices for x in query.reads_of(consumer) if x.buffer in query.written(source)]
     out: dict[str, Span] = {}
     for dimension, span in enumerate(completed):
         if span is None:
@@ -161,8 +161,22 @@ def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop:
                 (consumer.name, source.name, loop.var),
                 "choose a loop further out; rfactor the reduction first to have partial results",
             )
+        _require_no_more(by_name[index.name], consumer, source, dimension)
         out[index.name] = span
     return out
+
+
+def _require_no_more(it: IterVar, consumer: Block, source: Block, dimension: int) -> None:
+    """Raise where the consumer runs over more than the source writes, as padding does: that is in no iteration."""
+    index = source.store.indices[dimension]
+    extent = next((x.extent for x in source.iters if Var(x.name) == index), it.extent)
+    if prove(Binary(BinOp.LE, it.extent, extent), {}) is not True:
+        raise ScheduleError(
+            OP,
+            f"`{consumer.name}` runs over more of `{it.name}` than `{source.name}` computes",
+            (consumer.name, source.name),
+            f"compute_at moves `{source.name}` under the loops of `{consumer.name}`",
+        )
 
 
 def _contains(outer: dict[str, Span], inner: dict[str, Span], ranges: dict[str, Expr]) -> bool:

@@ -254,3 +254,15 @@ def test_a_decomposed_reduction() -> None:
     decompose_reduction(ctx, "total", "k_total")
     with refused("`T` is written by `total.init` as well as by `total`"):
         reverse_compute_at(ctx, "total", "i_apart")
+
+
+def test_more_than_what_is_computed() -> None:
+    ctx = start(
+        """
+program padded[N=4](A: f32[N]) -> C: f32[N + 2]:
+    twice: B[i] = A[i] * 2
+    pad:   C[i < N + 2] = B[i] if i < N else 0
+"""
+    )
+    with refused("`pad` runs over more of `i` than `twice` computes"):
+        reverse_compute_at(ctx, "pad", "i")
