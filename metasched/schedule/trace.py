@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from metasched.ir.nodes import Expr, Var
 from metasched.ir.program import Program
 from metasched.lang import parse_trace as parse_trace_data
 from metasched.lang import print_instruction, print_trace
-from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.schedule.handlers import Handler, Policy, Record, Replay
 from metasched.schedule.primitive import registry
@@ -84,13 +86,21 @@ class Trace:
         """What each random variable took, by address; open ones are left out."""
         return {i.address: i.decision for i in self.instructions if i.address is not None and i.decision is not None}
 
-    def with_decisions(self, decisions: Mapping[str, Decision | None]) -> Trace:
-        """The same instructions with other decisions, by address; None leaves one open."""
-        unknown = decisions.keys() - {i.address for i in self.instructions}
+    def with_decisions(self, decisions: Mapping[str, object]) -> Trace:
+        """The same instructions with other decisions, by address, as in Python (`[None, 8]`); None leaves one open.
+
+        Raises KeyError for an address that no line has.
+        """
+        known = [i.address for i in self.instructions if i.address is not None]
+        unknown = sorted(decisions.keys() - set(known))
         if unknown:
-            raise KeyError(f"the trace has no random variable at {min(str(a) for a in unknown)!r}")
+            near = get_close_matches(unknown[0], known, n=3)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise KeyError(f"the trace has no random variable at {unknown[0]!r}{hint}")
         changed = tuple(
-            replace(i, decision=decisions[i.address]) if i.address is not None and i.address in decisions else i
+            replace(i, decision=_decided(i, decisions[i.address]))
+            if i.address is not None and i.address in decisions
+            else i
             for i in self.instructions
         )
         return replace(self, data=replace(self.data, instructions=changed))
@@ -208,6 +218,15 @@ class Trace:
             names.update(zip(instruction.outputs, outputs, strict=True))
             out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs))
         return replace(self, data=replace(self.data, instructions=tuple(out)))
+
+
+def _decided(instruction: Instruction, value: Any) -> Decision | None:
+    """A decision of a line as Python says it, as the trace does."""
+    if isinstance(value, list | tuple):
+        return tuple(HOLE if item is None else item for item in value)
+    if isinstance(value, str) and instruction.op == "sample_compute_location":
+        return Ref(value)
+    return value  # type: ignore[no-any-return]
 
 
 def _labels(value: Value) -> set[str]:
