@@ -162,7 +162,7 @@ class Conditioned:
     """Some decisions are given, by address and as Python says them; `inner` is never asked for these.
 
     `used` are those that were met. Whether a given decision is in the support is for the schedule to say, as that may
-    be a constraint on rows.
+    be a constraint on rows. Raises ScheduleError where `inner` is given another decision for the same address.
     """
 
     given: Mapping[str, object]
@@ -173,7 +173,22 @@ class Conditioned:
         if site.address not in self.given:
             return self.inner.decide(site)
         self.used.add(site.address)
-        return decision_of(site.dist, self.given[site.address])
+        decision = decision_of(site.dist, self.given[site.address])
+        inner = self.inner
+        while isinstance(inner, Conditioned | Tentative):
+            if isinstance(inner, Conditioned) and site.address in inner.given:
+                self._require_same(site, decision, decision_of(site.dist, inner.given[site.address]))
+            inner = inner.inner
+        return decision
+
+    def _require_same(self, site: Site, decision: Decision, outside: Decision) -> None:
+        if decision != outside:
+            raise ScheduleError(
+                site.op,
+                f'"{site.address}" is decided twice: it is {print_decision(decision)} where it is drawn, and '
+                f"{print_decision(outside)} is asked for",
+                hint="change one of the two decisions, or leave it out",
+            )
 
 
 @dataclass

@@ -181,6 +181,9 @@ class _Checker:
         self.idle.append(draw.targets)
         for name in _names(draw.decision):
             self._use(name, draw.at)
+        if draw.call.func == "choose" and not draw.call.args:
+            self.report.error(draw.call.at, "this choice has no options", 'write them: `choose("none", "outer")`')
+            return
         texts = [arg.value for arg in draw.call.args if isinstance(arg, TextLit)]
         if draw.call.func == "choose" and len(texts) == len(draw.call.args):
             self.options[draw.targets[0].name] = tuple(texts)

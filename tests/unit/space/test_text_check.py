@@ -159,6 +159,11 @@ def test_options_that_are_none(line: str, place: str, hint: str) -> None:
     assert message == '"c" is no option of this choice'
 
 
+def test_a_choice_without_options() -> None:
+    ((at, message, hint),) = found('module m(b):\n    how ~ choose()\n    if how == "a": unroll(b)\n')
+    assert (at, message, hint) == ("choose()", "this choice has no options", 'write them: `choose("none", "outer")`')
+
+
 HELPER = "module help[size=2](loop):\n    a, b = split(loop, [None, size])\n    return a, b\n\n"
 
 

@@ -291,6 +291,18 @@ def test_reruns_with_another_decision() -> None:
     assert [str(r) for r in again.repairs] == ['"main/i": [_, 2] -> [_, 4]  (the module decides it itself)']
 
 
+def test_conditions_from_outside_may_not_contradict() -> None:
+    agreed = {"main/i": [None, 4], "main/how": "outer", "main/j": [None, 3]}
+    (sketch,) = ms.space(PROGRAM, ms.condition(FIXED, agreed))
+    assert sketch.columns == ()
+    for address, other, message in (
+        ("main/i", [None, 2], r"\[_, 4\] .* \[_, 2\]"),
+        ("main/how", "none", '"outer" .* "none"'),
+    ):
+        with pytest.raises(ms.ScheduleError, match=f'"{address}" is decided twice: it is {message} is asked for'):
+            list(ms.space(PROGRAM, ms.condition(FIXED, {address: other})))
+
+
 def test_decisions_may_name_settings() -> None:
     module = ms.parse_module(
         'module main[size=4, kind="b"]():\n    i, *_rest = get_loops(get_block("dense"))\n'
