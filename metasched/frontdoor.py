@@ -90,6 +90,7 @@ class KernelFunction:
         self._rules = rules
         self._target = target
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self._only: Kernel | None = None
         self._lock = threading.Lock()
 
     @property
@@ -103,6 +104,15 @@ class KernelFunction:
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """The result, a new array, or `out` written. Raises KernelError for arguments that do not go together."""
+        only = self._only
+        if only is None:
+            return self._looked_up(inputs, out)
+        try:
+            return only(*inputs, out=out)
+        except KernelError:  # they are for another kernel, or wrong: looking it up tells
+            return self._looked_up(inputs, out)
+
+    def _looked_up(self, inputs: tuple[Any, ...], out: Any) -> Any:
         found = self._kernels.get(_key(inputs))
         return (self.kernel_for(*inputs) if found is None else found)(*inputs, out=out)
 
@@ -118,7 +128,7 @@ class KernelFunction:
             with self._lock:
                 found = self._kernels.get(key)
                 if found is None:
-                    found = self._kernels[key] = self._compiled(self.program(*inputs))
+                    found = self._keep(key, self._compiled(self.program(*inputs)))
         return found
 
     def program(self, *inputs: Any) -> Program:
@@ -160,8 +170,7 @@ class KernelFunction:
             progress=progress,
         )
         with self._lock:
-            self._kernels[_key(inputs)] = tuned
-        return tuned
+            return self._keep(_key(inputs), tuned)
 
     def __repr__(self) -> str:
         stages = "; ".join(line.strip() for line in self.text.strip().splitlines())
@@ -170,6 +179,17 @@ class KernelFunction:
         return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}>"
 
     # --- helpers
+
+    def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
+        """Use a kernel from now on; the lock is held.
+
+        While there is one only it is called without looking it up, as it checks its arguments anyway. Numbers have to
+        be looked at: a kernel takes those of any type.
+        """
+        self._kernels[key] = kernel
+        looked_up = len(self._kernels) > 1 or len(self._shorthand.tensors) < len(self._shorthand.arguments)
+        self._only = None if looked_up else kernel
+        return kernel
 
     def _database(self, *, create: bool) -> str:
         if self._db is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ def run(code: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=folder,
+        env={**os.environ, "METASCHED_CACHE": str(folder / "cache")},  # not the user's own
         capture_output=True,
         text=True,
         timeout=400,
@@ -55,6 +57,7 @@ def test_the_example_is_short() -> None:
 @pytest.mark.slow
 def test_every_example_runs_in_order(tmp_path: Path) -> None:
     out = run("\n".join(BLOCKS), tmp_path)
+    assert "trace 1 of kernel[" in out
     assert "trace 1 of dense_relu" in out
     assert (tmp_path / "metasched.db").exists()
 

@@ -158,9 +158,13 @@ def test_element_types_are_not_mixed() -> None:
         ms.kernel(MATMUL)(A, B.astype(np.float64))
 
 
-def test_arguments_are_checked_at_every_call() -> None:
+@pytest.mark.parametrize("others", [[], [(5, 3)], [(5, 3), (6, 3)]])
+def test_arguments_are_checked_at_every_call(others: list[tuple[int, int]]) -> None:
     f = ms.kernel(MATMUL)
     f(A, B)
+    for other in arrays(*others):
+        np.testing.assert_array_equal(f(other, B), other @ B)
+        np.testing.assert_array_equal(f(A, B), A @ B)
     with pytest.raises(ms.KernelError, match="`B` is not C-contiguous"):
         f(A, np.asfortranarray(B))
     square = np.ones((3, 3), np.float32)
