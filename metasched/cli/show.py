@@ -72,7 +72,18 @@ def _space(program: Program, args: Namespace) -> str:
 
 
 def _schedule(program: Program, args: Namespace) -> str:
+    """The scheduled program; of a trace with holes, with their numbers free."""
+    if args.trace and not args.repair:
+        trace = trace_in(args.trace)
+        if trace.holes:
+            return _sketches(program, trace)
     return print_func(_scheduled(program, args))
+
+
+def _sketches(program: Program, trace: Trace) -> str:
+    from metasched import api
+
+    return "\n".join(str(sketch) for sketch in api.space(program, trace))
 
 
 def _loops(program: Program, args: Namespace) -> str:

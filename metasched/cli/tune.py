@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metasched.backend.target import Target
 from metasched.cli.arguments import (
     DEFAULT_DATABASE,
+    UsageError,
     add_json,
     add_module,
     add_program,
@@ -25,6 +26,7 @@ from metasched.search.strategies import StrategyName
 
 if TYPE_CHECKING:
     from metasched.api import Kernel
+    from metasched.space.conditions import SpaceLike
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -70,7 +72,7 @@ def run(args: Namespace, console: Console) -> int:
             trials=args.trials,
             db=args.db,
             rules=args.rules,
-            space=trace_in(args.trace) if args.trace else module_of(args),
+            space=_space(args),
             seed=args.seed,
             strategy=args.strategy,
             target=Target.detect(args.threads),
@@ -90,6 +92,13 @@ def run(args: Namespace, console: Console) -> int:
             f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
         )
     return 0
+
+
+def _space(args: Namespace) -> SpaceLike:
+    """What --trace or --module says to search; None without."""
+    if args.trace and args.module:
+        raise UsageError("--trace and --module both say what to search; give one of them")
+    return trace_in(args.trace) if args.trace else module_of(args)
 
 
 def result(task: str, kernel: Kernel, last: Progress | None) -> dict[str, object]:

@@ -86,6 +86,11 @@ class Trace:
         """What each random variable took, by address; open ones are left out."""
         return {i.address: i.decision for i in self.instructions if i.address is not None and i.decision is not None}
 
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """Addresses of the random variables that are left open."""
+        return tuple(i.address for i in self.instructions if i.address is not None and i.decision is None)
+
     def with_decisions(self, decisions: Mapping[str, object]) -> Trace:
         """The same instructions with other decisions, by address, as in Python (`[None, 8]`); None leaves one open.
 

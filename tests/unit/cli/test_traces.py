@@ -97,6 +97,17 @@ def test_differences(folder: Path) -> None:
     assert out == "the traces say the same\n"
 
 
+def test_a_trace_with_holes_is_shown_with_its_numbers_free(folder: Path) -> None:
+    (folder / "b.trace").write_text(TRACE.replace(" := [_, 12]", ""))
+    status, out, _ = run("show", "dense.ms", "--trace", "b.trace")
+    assert status == 0
+    assert "in grid(ceildiv(24, t1), t1)" in out
+    assert ms.parse_trace((folder / "b.trace").read_text()).holes == ("rows",)
+    status, _, err = run("show", "dense.ms", "--trace", "b.trace", "--llvm")
+    assert status == 2
+    assert 'no decision is given for "rows"' in err
+
+
 def test_problems(folder: Path) -> None:
     assert run("show", "dense.ms", "--trace", "a.trace", "--problems") == (0, "nothing is wrong with the trace\n", "")
     (folder / "b.trace").write_text(TRACE.replace("[_, 12]", "[_, 25]").replace(":= 8", ":= 5"))
@@ -112,6 +123,7 @@ def test_problems(folder: Path) -> None:
         (("show", "dense.ms", "--repair"), "--repair mends a trace; say which with --trace FILE"),
         (("show", "dense.ms", "--problems"), "--problems is about a trace; say which with --trace FILE"),
         (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "give one of them"),
+        (("tune", "dense.ms", "--trace", "a.trace", "--module", "m.ms"), "--trace and --module both say what"),
     ],
 )
 def test_what_does_not_go_together(arguments: tuple[str, ...], message: str) -> None:
