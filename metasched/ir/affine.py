@@ -158,6 +158,38 @@ def _sub(a: Poly, b: Poly) -> Poly:
     return _add(a, {m: -c for m, c in b.items()})
 
 
+def _sum(a: Poly, b: Poly) -> Poly:
+    return _whole(_add(a, b))
+
+
+def _difference(a: Poly, b: Poly) -> Poly:
+    return _whole(_sub(a, b))
+
+
+def _whole(p: Poly) -> Poly:
+    """With each `(x // d)*d + x % d` in it, times anything, as `x`."""
+    for monomial, coefficient_ in p.items():
+        for atom in monomial:
+            if isinstance(atom, Binary) and atom.op is BinOp.MOD:
+                quotient = _mul({monomial: coefficient_}, _to_poly(atom.b))
+                quotient = _replaced(quotient, atom, {(Binary(BinOp.FLOORDIV, atom.a, atom.b),): 1})
+                if all(p.get(m) == c for m, c in quotient.items()):
+                    parts = _add({monomial: coefficient_}, quotient)
+                    value = _replaced({monomial: coefficient_}, atom, _to_poly(atom.a))
+                    return _whole(_add(_sub(p, parts), value))
+    return p
+
+
+def _replaced(p: Poly, atom: Expr, value: Poly) -> Poly:
+    """`p`, each term of which has `atom`, with a value in the place of one of it."""
+    out: Poly = {}
+    for m, c in p.items():
+        rest = _remove(m, (atom,))
+        assert rest is not None
+        out = _add(out, _mul({rest: c}, value))
+    return out
+
+
 def _mul(a: Poly, b: Poly) -> Poly:
     out: Poly = {}
     for m1, c1 in a.items():
@@ -264,8 +296,8 @@ def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
 
 
 _POLY: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
-    BinOp.ADD: _add,
-    BinOp.SUB: _sub,
+    BinOp.ADD: _sum,
+    BinOp.SUB: _difference,
     BinOp.MUL: _mul,
     BinOp.FLOORDIV: _floordiv,
     BinOp.MOD: _mod,

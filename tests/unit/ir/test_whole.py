@@ -1,0 +1,54 @@
+"""A quotient and its remainder together are the number itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metasched.ir.affine import const, simplify
+from metasched.ir.evaluate import evaluate
+from metasched.ir.nodes import Binary, BinOp, Expr, Var
+from metasched.ir.printer import print_expr
+
+x, y, t = Var("x"), Var("y"), Var("t")
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        ((x // 4) * 4 + x % 4, "x"),
+        (x % 4 + (x // 4) * 4, "x"),
+        ((x // t) * t + x % t, "x"),
+        ((x * 8 + y) // 4 * 4 + (x * 8 + y) % 4, "x*8 + y"),
+        ((x // 4) * 8 + (x % 4) * 2 + y, "x*2 + y"),
+        ((x // 4) * 4 + x % 4 + (y // 3) * 3 + y % 3, "x + y"),
+        (((x // 4) * 4 + x % 4) // 2, "x // 2"),
+        (y * (x // 4) * 4 + y * (x % 4), "x*y"),
+        (const(3) - x % 4 - (x // 4) * 4, "x*-1 + 3"),
+        ((x // 4) * 5 + x % 4, "(x // 4)*5 + x % 4"),
+        ((x // 4) * 4 + y % 4, "(x // 4)*4 + y % 4"),
+        ((x // 2) * 4 + x % 4, "(x // 2)*4 + x % 4"),
+    ],
+)
+def test_quotient_and_remainder(e: Expr, expected: str) -> None:
+    assert print_expr(simplify(e)) == expected
+
+
+def combined(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    pairs = st.builds(Binary, st.sampled_from([BinOp.ADD, BinOp.SUB]), inner, inner)
+    scaled = st.builds(lambda e, c: e * c, inner, st.integers(-3, 6))
+    parts = st.builds(lambda e, c, op: Binary(op, e, const(c)), inner, st.integers(1, 6), st.sampled_from(PARTS))
+    return pairs | scaled | parts
+
+
+PARTS = [BinOp.FLOORDIV, BinOp.MOD]
+
+
+@given(st.recursive(st.sampled_from([x, y, x % 3, (x // 3) * 3, y % 4, y // 4]), combined, max_leaves=6))
+def test_normal_forms_have_the_value(e: Expr) -> None:
+    points = {"x": np.arange(24), "y": np.arange(24)[::-1] * 5 % 17}
+    expected = np.broadcast_to(evaluate(e, points), (24,))
+    np.testing.assert_array_equal(np.broadcast_to(evaluate(simplify(e), points), (24,)), expected)
+    assert simplify(simplify(e)) == simplify(e)
