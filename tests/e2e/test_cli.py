@@ -99,7 +99,7 @@ def test_parameters_make_another_task(folder: Path) -> None:
     [
         (("show", "missing.ms"), "missing.ms: No such file"),
         (("show", "tiny.ms", "-D", "Q=1"), "has no parameter `Q`"),
-        (("show", "tiny.ms", "-D", "N"), "NAME=INTEGER"),
+        (("show", "tiny.ms", "-D", "N"), "NAME=VALUE"),
         (("show", "tiny.ms::other"), "there is no program `other`"),
         (("tune", "tiny.ms", "--rules", "nonsense"), "no rule or preset `nonsense`"),
         (("replay", "tiny.ms", "--db", "sqlite:///none.db"), "there is no database"),
