@@ -84,8 +84,9 @@ class Blocks:
 class Rule:
     """A rule and its configuration.
 
-    Called with a schedule and a block it applies; called with keywords alone it gives the rule so configured:
-    `multi_level_tiling(levels="SSRS")`. `only` and `except_for` give the rule for some blocks.
+    Called with a schedule and a block it applies, so configured where keywords are given as well; called with keywords
+    alone it gives the rule so configured: `multi_level_tiling(levels="SSRS")`. `only` and `except_for` give the rule for
+    some blocks.
     """
 
     name: str
@@ -98,9 +99,9 @@ class Rule:
         if not args:
             return self._configured(config)
         schedule, block, *more = args if len(args) > 1 else (*args, None)
-        if not isinstance(schedule, Schedule) or not isinstance(block, BlockRV) or more or config:
+        if not isinstance(schedule, Schedule) or not isinstance(block, BlockRV) or more:
             raise TypeError(f"rule {self.name}: call it with a Schedule and a block, or with keywords to configure it")
-        return self.apply(schedule, block)
+        return self._configured(config).apply(schedule, block)
 
     def named(self, name: str) -> Rule:
         """This rule under another name: in explanations, in specifications, and in its variables' addresses."""

@@ -50,6 +50,14 @@ def test_applying_opens_a_scope() -> None:
     assert split_first(size=3)(sch, sch.get_block("relu")) == ms.Skip("it is not a reduction")
 
 
+def test_a_rule_called_with_parameters() -> None:
+    one, two = schedule(), schedule()
+    split_first(one, one.get_block("dense"), size=3)
+    split_first(size=3)(two, two.get_block("dense"))
+    assert one.trace == two.trace
+    assert "[None, 3]" in str(one.trace) or "[_, 3]" in str(one.trace)
+
+
 @pytest.mark.parametrize("args", [(1, 2), (schedule(), "dense")])
 def test_what_a_rule_applies_to(args: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match="rule split_first: call it with a Schedule and a block, or with keywords"):
