@@ -84,9 +84,9 @@ class Blocks:
 class Rule:
     """A rule and its configuration.
 
-    Called with a schedule and a block it applies, so configured where keywords are given as well; called with keywords
-    alone it gives the rule so configured: `multi_level_tiling(levels="SSRS")`. `only` and `except_for` give the rule for
-    some blocks.
+    Called with a schedule and a block it applies, configured where keywords are given as well; called with keywords
+    alone it gives the rule so configured: `multi_level_tiling(levels="SSRS")`. `only` and `except_for` give the rule
+    for some blocks.
     """
 
     name: str
