@@ -66,5 +66,3 @@ def _require_rolled(op: str, before: Func, after: Func) -> None:
                 (name, changed.var),
                 hint,
             )
-        if is_now.buffer.layout is not None:
-            raise ScheduleError(op, f"`{name}` holds a window of itself", (name,), hint)

@@ -116,6 +116,19 @@ def test_a_packed_copy() -> None:
     agrees(sch)
 
 
+def test_operands_that_are_copied_and_loops_that_are_partitioned() -> None:
+    runs("dot_u8i8_vnni")
+    sch = tensorized("dot_u8i8_vnni")
+    block = sch.get_block("dot")
+    i0, j0, k0 = sch.get_loops(block)[:3]
+    sch.compute_at(sch.cache_read(block, "A", "local"), k0)
+    written = sch.cache_write(block, "register")
+    sch.reverse_compute_at(written, j0)
+    sch.vectorize(sch.get_loops(written)[-1], lanes=16)
+    sch.loop_partition(i0)
+    agrees(sch)
+
+
 def test_accumulators_stay_in_registers_around_the_reduction() -> None:
     text = print_kernel(lower(tensorized("dot_u8i8_vnni").func, HERE))
     assert (

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from native import native_agrees
 from schedules import checked, loops_of, schedule
-from structural import body, refused, same, split, start
+from structural import body, refused, same, split, start, with_position
 
 from metasched.backend.compiled import build
 from metasched.backend.reference import reference
@@ -43,6 +44,7 @@ def fused(text: str = BIAS):  # type: ignore[no-untyped-def]
     before = ctx.func
     fuse_reduction_epilogue(ctx, "dense", "bias")
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     return ctx
 
 
@@ -156,6 +158,7 @@ def test_it_can_be_inlined_cached_and_moved() -> None:
         before = ctx.func
         step(ctx)
         same(before, ctx.func)
+        native_agrees(before, ctx.func)
 
 
 def test_steps_that_do_not_take_it() -> None:
@@ -185,6 +188,14 @@ def test_decomposed() -> None:
     ctx = start(BIAS)
     decompose_reduction(ctx, "dense", "k")
     with refused("block `dense` has its initialisation in a block already"):
+        fuse_reduction_epilogue(ctx, "dense", "bias")
+
+
+def test_a_value_and_its_position() -> None:
+    text = "program p(A: f32[4, 3]) -> D: f32[4]:\n    dense: C[i] = max[k](A[i, k])\n    bias: D[i] = max(C[i], 0)\n"
+    ctx = start(text)
+    with_position(ctx, "dense")
+    with refused("block `dense` writes a value and its position"):
         fuse_reduction_epilogue(ctx, "dense", "bias")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from native import native_agrees
 from programs import DENSE_RELU
 from schedules import checked, loops_of, schedule
 from structural import at_values, body, refused, same, split, start, vector
@@ -43,6 +44,7 @@ def test_full_tiles_and_the_rest() -> None:
     compute_at(ctx, "dense", "i_relu_0")
     assert loop_partition(ctx, "i_relu_0") == ("i_relu_0_0", "i_relu_0_1")
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     assert (
         body(ctx.func)
         == """
@@ -73,6 +75,7 @@ def test_the_inside_of_padding_has_no_condition_in_the_code() -> None:
     unroll(ctx, "r")
     loop_partition(ctx, "i_conv")
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     text = print_kernel(lower(ctx.func, TARGET))
     assert (
         text[text.index("    for i_conv_1") : text.index("    C[9]")]
@@ -95,6 +98,7 @@ def test_a_reduction_goes_on_from_its_first_part() -> None:
     reorder(ctx, "k", "i", "j")
     loop_partition(ctx, "k", (const(1), const(3), const(5)))
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     found = [line.strip() for line in body(ctx.func).splitlines() if "dense" in line]
     assert [line.split(":")[0] for line in found] == ["dense.head", "dense", "dense.middle", "dense.tail"]
     assert ["init" in line for line in found] == [True, False, False, False]
@@ -106,6 +110,7 @@ def test_a_reduction_whose_init_is_a_block() -> None:
     decompose_reduction(ctx, "dense", "k")
     loop_partition(ctx, "i", (const(4),))
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     assert "dense.init.tail" in body(ctx.func)
 
 
@@ -115,6 +120,7 @@ def test_the_inner_part_of_a_reduction() -> None:
     split(ctx, "k", 4)
     loop_partition(ctx, "k_1", (const(2),))
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
 
 
 def test_parts_of_parts() -> None:
@@ -124,6 +130,7 @@ def test_parts_of_parts() -> None:
     loop_partition(ctx, second, (const(2),))
     loop_partition(ctx, first, (const(1), const(3)))
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
 
 
 def test_parts_scheduled_apart() -> None:
@@ -133,6 +140,7 @@ def test_parts_scheduled_apart() -> None:
     split(ctx, "i_relu_0", 4)
     vector(ctx, "j_relu")
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     assert "vectorized(4) j_relu in 9" in body(ctx.func)
     assert "vectorized(4) j_relu_tail" not in body(ctx.func)
 
@@ -155,6 +163,7 @@ def test_a_rolling_buffer_inside() -> None:
     store_at(ctx, "rows", "y_out_0")
     loop_partition(ctx, "y_out_0", (const(1),))
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     assert [(b.name, b.roll.loop) for b in ctx.func.temps if b.roll is not None] == [
         ("B", "y_out_0_0"),
         ("B_tail", "y_out_0_1"),
