@@ -96,12 +96,12 @@ def _statement(stmt: Stmt) -> Stmt:
 
 def _bound_block(block: Block) -> Block:
     reducer, init = block.reducer, block.init
-    if reducer in (Reducer.MAX, Reducer.MIN):
+    if reducer is not None and reducer.of_values in (Reducer.MAX, Reducer.MIN):
         reducer, init = Reducer.MAX, _ZERO if init is not None else None
     elif init is not None:
         init = bound(init)
     store = Store(bound_name(block.store.buffer), block.store.indices, bound(block.store.value))
-    return replace(block, name=bound_name(block.name), store=store, reducer=reducer, init=init)
+    return replace(block, name=bound_name(block.name), store=store, reducer=reducer, init=init, index=None)
 
 
 def _abs(e: Expr) -> Expr:

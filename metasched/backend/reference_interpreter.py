@@ -26,9 +26,11 @@ from metasched.ir.nodes import (
     Select,
     Seq,
     Stmt,
+    Store,
     Unary,
     UnOp,
     Var,
+    no_position,
 )
 
 Value = Any  # a NumPy scalar of the expression's dtype; indices may be Python integers
@@ -82,6 +84,15 @@ _FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
 )
 
 
+def _wins(reducer: Reducer, new: list[Value], old: list[Value]) -> bool:
+    """Whether a value and its position come before others: NaN, then the best, then the lowest position."""
+    (value, position), (best, at) = new, old
+    if value != value or best != best:  # noqa: PLR0124 -- what a NaN is not
+        return bool(value != value and (best == best or position < at))  # noqa: PLR0124
+    better = value > best if reducer is Reducer.ARGMAX else value < best
+    return bool(better or (value == best and position < at))
+
+
 def interpret(func: Func, state: State) -> None:
     """Run `func` on the arrays of `state`. Raises ExecutionError."""
     with np.errstate(all="ignore"):
@@ -129,18 +140,24 @@ class _Interpreter:
         if block.init is not None:
             zero, guards = initialisation(block)
             if all(self.value(e, env) == 0 for e in zero) and all(self.value(g, env) for g in guards):
-                self.store(block, self.value(block.init, inner), inner)
+                self.store(block.store, self.value(block.init, inner), inner)
+                if block.index is not None:
+                    self.store(block.index, self.value(no_position(block.index.value.dtype), inner), inner)
         if not all(self.value(g, env) for g in block.guards):
             return
-        value = self.value(block.store.value, inner)
+        values = [self.value(store.value, inner) for store in block.stores]
         if block.reducer is not None:
-            before = self.load(block.store.buffer, block.store.indices, inner)
-            value = _BINARY[REDUCTION[block.reducer]](before, value)
-        self.store(block, value, inner)
+            before = [self.load(store.buffer, store.indices, inner) for store in block.stores]
+            if block.reducer.is_arg:
+                values = values if _wins(block.reducer, values, before) else before
+            else:
+                values = [_BINARY[REDUCTION[block.reducer]](before[0], values[0])]
+        for store, value in zip(block.stores, values, strict=True):
+            self.store(store, value, inner)
 
-    def store(self, block: Block, value: Value, env: Env) -> None:
-        name = block.store.buffer
-        at = self.element(name, block.store.indices, env)
+    def store(self, store: Store, value: Value, env: Env) -> None:
+        name = store.buffer
+        at = self.element(name, store.indices, env)
         self.state.arrays[name][at] = value
         self.state.written[name][at] = True
 

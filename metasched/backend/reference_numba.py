@@ -40,12 +40,15 @@ from metasched.ir.nodes import (
     Func,
     IterKind,
     Load,
+    Reducer,
     Select,
     Seq,
     Stmt,
+    Store,
     Unary,
     UnOp,
     Var,
+    no_position,
 )
 
 # On float64 arguments; the result is rounded to the call's type.
@@ -168,7 +171,7 @@ class SourceWriter:
         """Test the flags of what `nest` reads and does not write."""
         inside = query.blocks_under(nest)
         read = frozenset[str]().union(*(query.reads(b) for b in inside)) & self._flags.keys()
-        self._complete = read - {b.store.buffer for b in inside}
+        self._complete = read.difference(*(query.written(b) for b in inside))
         for name in sorted(self._complete):
             self._fail_if(f"not {self._flags[name]}.all()", _INCOMPLETE)
 
@@ -215,8 +218,15 @@ class SourceWriter:
         at = self._element(block.store.buffer, block.store.indices, env)
         self._line(f"{self._buffers[block.store.buffer]}[{at}] = {self._expr(block.init, env)}")
         self._line(f"{self._flags[block.store.buffer]}[{at}] = True")
+        if block.index is not None:
+            name = block.index.buffer
+            self._line(f"{self._buffers[name]}[{at}] = {_literal(no_position(block.index.value.dtype))}")
+            self._line(f"{self._flags[name]}[{at}] = True")
 
     def _update(self, block: Block, env: Mapping[str, str]) -> None:
+        if block.index is not None:
+            self._update_pair(block, block.index, env)
+            return
         value = self._expr(block.store.value, env)
         name = block.store.buffer
         at = self._element(name, block.store.indices, env)
@@ -227,6 +237,29 @@ class SourceWriter:
         self._line(f"{self._buffers[name]}[{at}] = {value}")
         if block.init is None:
             self._line(f"{self._flags[name]}[{at}] = True")
+
+    def _update_pair(self, block: Block, index: Store, env: Mapping[str, str]) -> None:
+        """A value and its position, where they come before what is there: NaN, the best, the lowest position."""
+        new, position = self._let(self._expr(block.store.value, env)), self._let(self._expr(index.value, env))
+        at = self._element(block.store.buffer, block.store.indices, env)
+        depth = self._depth
+        if block.reducer is not None:
+            started = block.init is not None
+            old, lowest = (
+                self._let(f"{self._buffers[s.buffer]}[{at}]" if started else self._read(s.buffer, at))
+                for s in block.stores
+            )
+            sign = ">" if block.reducer is Reducer.ARGMAX else "<"
+            alike = f"({new} == {old} or ({new} != {new} and {old} != {old}))"
+            better = f"({new} {sign} {old} or ({new} != {new} and {old} == {old}))"
+            self._line(f"if {better} or ({alike} and {position} < {lowest}):")
+            self._depth += 1
+        self._line(f"{self._buffers[block.store.buffer]}[{at}] = {new}")
+        self._line(f"{self._buffers[index.buffer]}[{at}] = {position}")
+        self._depth = depth
+        if block.init is None:
+            for store in block.stores:
+                self._line(f"{self._flags[store.buffer]}[{at}] = True")
 
     def _element(self, name: str, indices: tuple[Expr, ...], env: Mapping[str, str]) -> str:
         at = [self._expr(i, env) for i in indices]
@@ -315,7 +348,7 @@ def elements_inside(stmt: Stmt) -> Stmt:
         nest.append(body)
         body = body.body
     blocks = body.stmts if isinstance(body, Seq) else (body,)
-    if not all(isinstance(b, Block) and b.store.buffer not in query.reads(b) for b in blocks):
+    if not all(isinstance(b, Block) and set(query.written(b)).isdisjoint(query.reads(b)) for b in blocks):
         return stmt
     reducing: set[str] = set()
     for b in blocks:

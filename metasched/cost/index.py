@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
 
 
 class Table:
@@ -161,6 +161,8 @@ def _loops_in(expr: Expr, loop_of: Mapping[str, int]) -> frozenset[int]:
 
 def _sum(expr: Expr, loop_of: Mapping[str, int], table: Table) -> _Sum:
     loops = _loops_in(expr, loop_of)
+    if any(isinstance(node, Load) for node in expr.walk()):
+        return _data(expr, loops, loop_of, table)
     if not loops and not any(type(node) not in (Const, Var, Binary, Unary) for node in expr.walk()):
         return _Sum(expr)
     if isinstance(expr, Var):
@@ -171,6 +173,14 @@ def _sum(expr: Expr, loop_of: Mapping[str, int], table: Table) -> _Sum:
         found = _binary(expr, loop_of, table)
         if found is not None:
             return found
+    table.unknown += 1
+    return _Sum(ZERO, ((ONE, UnknownAtom(loops)),))
+
+
+def _data(expr: Expr, loops: frozenset[int], loop_of: Mapping[str, int], table: Table) -> _Sum:
+    """An index that depends on data: nobody knows how, beyond what is added to it."""
+    if isinstance(expr, Binary) and expr.op is BinOp.ADD:
+        return _sum(expr.a, loop_of, table).plus(_sum(expr.b, loop_of, table))
     table.unknown += 1
     return _Sum(ZERO, ((ONE, UnknownAtom(loops)),))
 

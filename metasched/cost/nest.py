@@ -180,7 +180,7 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
     """For each temporary, the number of loops common to all statements that touch it."""
     touching: dict[str, list[_Site]] = {buffer.name: [] for buffer in func.temps}
     for site in sites:
-        for name in {site.block.store.buffer, *(load.buffer for load in query.reads_of(site.block))}:
+        for name in {*query.written(site.block), *(load.buffer for load in query.reads_of(site.block))}:
             if name in touching:
                 touching[name].append(site)
     depths = {}
@@ -237,6 +237,9 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
     accesses: dict[tuple[str, tuple[Expr, ...]], Access] = {}
     targets = [(block.store.buffer, block.store.indices)]
     targets += [(load.buffer, load.indices) for load in _loads(block.store.value)]
+    if block.index is not None:
+        targets += [(load.buffer, load.indices) for load in _loads(block.index.value)]
+        targets.append((block.index.buffer, block.index.indices))
     for name, indices in targets:
         if (name, indices) not in accesses:
             buffer = buffers[name]

@@ -57,6 +57,9 @@ def count(value: Expr, reducer: Reducer | None) -> Operations:
         stack.extend(child for child in node.children() if isinstance(child, Expr))
     fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL
     instructions = cost + arithmetic + divisions * DIVISION_COST + choices + casts
+    if reducer is not None and reducer.is_arg:
+        choices += 2  # whether the position moves, and the position
+        instructions += 2
     if reducer is not None:
         arithmetic += 1
         instructions += 0 if fused else 1

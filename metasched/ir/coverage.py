@@ -44,7 +44,7 @@ def coverage_violations(func: Func) -> Iterator[str]:
             known[block.name] = found
     for parts in _parts(func):
         if all(b.name in known for b in parts):
-            exactly_once = query.writes(parts[0]) in outputs and not _is_over_fill(func, parts[0])
+            exactly_once = not outputs.isdisjoint(query.written(parts[0])) and not _is_over_fill(func, parts[0])
             runs = [known[b.name] for b in parts]
             yield from _twice(runs)
             every = _together([_unguarded(run) for run in runs])
@@ -179,7 +179,8 @@ def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
     """Reads, under no condition, of elements that no instance writes."""
     writers: dict[str, list[Block]] = {}
     for block in query.blocks(func):
-        writers.setdefault(query.writes(block), []).append(block)
+        for name in query.written(block):
+            writers.setdefault(name, []).append(block)
     for reader in known.values():
         for load in _surely_read(reader.block):
             sources = [known.get(b.name) for b in writers.get(load.buffer, ())]
@@ -204,8 +205,7 @@ def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[s
     names = {b.name for b in inside}
     everywhere = query.blocks(func)
     outputs = {b.name for b in func.outputs}
-    for writer in inside:
-        buffer = query.writes(writer)
+    for writer, buffer in [(b, name) for b in inside for name in query.written(b)]:
         found = known.get(writer.name)
         if found is None:
             continue
@@ -213,7 +213,7 @@ def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[s
         if shared and _overlaps(found, loop):
             yield f"several iterations write the same elements of `{buffer}`, which is read after it"
         # What a fill and the copy over it write, they write together.
-        together = [known.get(b.name) for b in inside if query.writes(b) == buffer]
+        together = [known.get(b.name) for b in inside if buffer in query.written(b)]
         for reader in inside:
             other = known.get(reader.name)
             if buffer in query.reads(reader) and other is not None and not _own(together, other, loop, buffer):
@@ -261,7 +261,7 @@ def elements_of(found: Instances, indices: tuple[Expr, ...]) -> Array:
 
 
 def _surely_read(block: Block) -> Iterator[Load]:
-    for e in (block.store.value,) if block.init is None else (block.store.value, block.init):
+    for e in [*(store.value for store in block.stores), *([] if block.init is None else [block.init])]:
         yield from _unconditional(e)
 
 

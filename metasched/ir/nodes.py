@@ -336,6 +336,11 @@ def lift(value: Expr | int | float | bool, like: Expr | None = None) -> Expr:
     return Const(int(value), like.dtype if like is not None and like.dtype.is_integer else INDEX)
 
 
+def no_position(dtype: DType) -> Const:
+    """What the position of an arg-reduction starts from: any other comes before it."""
+    return Const(2 ** (dtype.bits - (0 if dtype.value.startswith("u") else 1)) - 1, dtype)
+
+
 TRUE = Const(True, DType.BOOL)
 FALSE = Const(False, DType.BOOL)
 
@@ -368,6 +373,18 @@ class Reducer(Enum):
     PROD = "prod"
     MAX = "max"
     MIN = "min"
+    ARGMAX = "argmax"
+    ARGMIN = "argmin"
+
+    @property
+    def is_arg(self) -> bool:
+        """Whether it finds a position as well as a value."""
+        return self is Reducer.ARGMAX or self is Reducer.ARGMIN
+
+    @property
+    def of_values(self) -> Reducer:
+        """What becomes of the values alone."""
+        return {Reducer.ARGMAX: Reducer.MAX, Reducer.ARGMIN: Reducer.MIN}.get(self, self)
 
 
 @node
@@ -404,7 +421,8 @@ class Roll(Node):
 @node
 class Buffer(Node):
     """`shape` is what programs index. In memory an element is where `layout` maps its indices; None is as it is.
-    `alignments` are about the dimensions in memory."""
+    `alignments` are about the dimensions in memory. An input that others are indexed by holds values in [0, `below`).
+    """
 
     name: str
     shape: tuple[Expr, ...]
@@ -414,6 +432,7 @@ class Buffer(Node):
     layout: IndexMap | None = None
     alignments: tuple[Alignment, ...] = ()
     roll: Roll | None = None
+    below: Expr | None = None
 
 
 @node
@@ -451,7 +470,9 @@ class Block(Stmt):
     the value the element has before the first instance; `init` is None when an earlier block writes it
     (after `decompose_reduction`). Without one, it is a plain store.
 
-    An arg-reduction writes the winning value by `store` and its position by `index`, which is None otherwise.
+    An arg-reduction writes the winning value by `store` and its position by `index`, which is None otherwise; both have
+    the same indices. Of (value, position) pairs the first NaN wins, else the best value, else the lowest position. A
+    position starts from `no_position` of its type: larger than any.
     """
 
     name: str

@@ -180,7 +180,8 @@ def print_func(func: Func, mark: tuple[str, ...] = ()) -> str:
 
 def _buffer(b: Buffer) -> _Piece:
     shape = f"[{_list(b.shape)}]" if b.shape else ""
-    return _Piece(f"{'const ' if b.const else ''}{b.name}: {b.dtype}{shape}", b.name)
+    below = "" if b.below is None else f" < {print_expr(b.below)}"
+    return _Piece(f"{'const ' if b.const else ''}{b.name}: {b.dtype}{shape}{below}", b.name)
 
 
 def _temp(b: Buffer) -> tuple[_Piece, ...]:
@@ -245,17 +246,22 @@ def _annotations(annotations: tuple[Annotation, ...]) -> str:
     return "".join(f"  @{a.key}({show(a.value)})" for a in annotations)
 
 
-_REDUCE = {Reducer.SUM: "+=", Reducer.PROD: "*=", Reducer.MAX: "max=", Reducer.MIN: "min="}
+_REDUCE = {
+    Reducer.SUM: "+=",
+    Reducer.PROD: "*=",
+    Reducer.MAX: "max=",
+    Reducer.MIN: "min=",
+    Reducer.ARGMAX: "argmax=",
+    Reducer.ARGMIN: "argmin=",
+}
 
 
 def _block(block: Block, depth: int, above: tuple[For, ...]) -> list[_Line]:
     assign = "=" if block.reducer is None else _REDUCE[block.reducer]
-    target = (
-        print_expr(Load(block.store.buffer, block.store.indices, DType.F32))
-        if block.store.indices
-        else (block.store.buffer)
+    targets = ", ".join(
+        print_expr(Load(s.buffer, s.indices, DType.F32)) if s.indices else s.buffer for s in block.stores
     )
-    statement = f"{block.name}: {target} {assign} {print_expr(block.store.value)}"
+    statement = f"{block.name}: {targets} {assign} {_list(s.value for s in block.stores)}"
     clauses = _clauses(block, above)
     whole = "".join(f"  {clause}" for clause in clauses)
     if len(INDENT) * depth + len(statement) + len(whole) <= WIDTH:

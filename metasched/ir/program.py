@@ -95,7 +95,7 @@ def _stmt_flops(stmt: Stmt, instances: int) -> int:
         return _stmt_flops(stmt.body, instances * int(stmt.extent.value))
     if isinstance(stmt, Block):
         reduces = stmt.reducer is not None and stmt.store.value.dtype.is_float
-        return instances * (_expr_flops(stmt.store.value) + int(reduces))
+        return instances * (sum(_expr_flops(store.value) for store in stmt.stores) + int(reduces))
     return sum(_stmt_flops(child, instances) for child in stmt.children() if isinstance(child, Stmt))
 
 
@@ -124,7 +124,8 @@ def _stmt_text(stmt: Stmt, names: Mapping[str, str], loops: list[str]) -> str:
         return f"for({head}){{{_stmt_text(stmt.body, inside, loops)}}}"
     if isinstance(stmt, Block):
         inside = {**names, **{iv.name: f"i{n}" for n, iv in enumerate(stmt.iters)}}
-        fields = (stmt.iters, stmt.guards, stmt.store, stmt.reducer, stmt.init, stmt.annotations)
+        fields: tuple[object, ...] = (stmt.iters, stmt.guards, stmt.store, stmt.reducer, stmt.init, stmt.annotations)
+        fields += () if stmt.index is None else (stmt.index,)
         return f"block({_text(stmt.bindings, names)};{_text(fields, inside)})"
     return ";".join(_stmt_text(child, names, loops) for child in stmt.children() if isinstance(child, Stmt))
 

@@ -142,12 +142,28 @@ def reads_of(block: Block) -> list[Load]:
 
 
 def writes(block: Block) -> str:
+    """The buffer that a block writes; of an arg-reduction, that of its values."""
     return block.store.buffer
+
+
+def written(block: Block) -> tuple[str, ...]:
+    """Every buffer that a block writes."""
+    return tuple(store.buffer for store in block.stores)
+
+
+def map_values(block: Block, fn: Callable[[Expr], Expr]) -> Block:
+    """A block with `fn` applied to all that it computes: what it stores, and what its elements start from."""
+    return replace(
+        block,
+        store=replace(block.store, value=fn(block.store.value)),
+        index=None if block.index is None else replace(block.index, value=fn(block.index.value)),
+        init=None if block.init is None else fn(block.init),
+    )
 
 
 def is_fill(block: Block) -> bool:
     """Whether a block writes a constant, which another block may write over."""
-    return block.reducer is None and block.index is None and not loads(block.store.value)
+    return block.reducer is None and not any(loads(store.value) for store in block.stores)
 
 
 def partitions(found: list[Block]) -> list[list[Block]]:
@@ -170,13 +186,13 @@ def _are_parts(a: Block, b: Block) -> bool:
 def producers(func: Func, block: str) -> list[Block]:
     """Blocks that write what this one reads, in program order, itself excluded."""
     wanted = set(reads(find_block(func, block)))
-    return [b for b in blocks(func) if b.name != block and writes(b) in wanted]
+    return [b for b in blocks(func) if b.name != block and not wanted.isdisjoint(written(b))]
 
 
 def consumers(func: Func, block: str) -> list[Block]:
     """Blocks that read what this one writes, in program order, itself excluded."""
-    buffer = writes(find_block(func, block))
-    return [b for b in blocks(func) if b.name != block and buffer in reads(b)]
+    made = written(find_block(func, block))
+    return [b for b in blocks(func) if b.name != block and not set(made).isdisjoint(reads(b))]
 
 
 def names(func: Func) -> set[str]:

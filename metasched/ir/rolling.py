@@ -33,7 +33,7 @@ def rolled(func: Func) -> Iterator[Rolled]:
     for buffer in func.temps:
         if buffer.roll is None:
             continue
-        writers = [b for b in blocks if query.writes(b) == buffer.name]
+        writers = [b for b in blocks if buffer.name in query.written(b)]
         readers = tuple(b for b in blocks if buffer.name in query.reads(b))
         if writers:
             shared = shared_loops(func, [writers[0], *readers])

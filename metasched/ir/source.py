@@ -228,12 +228,21 @@ class Let(SourceNode):
 
 @dataclass(frozen=True)
 class Stage(SourceNode):
-    """`label: buffer[axes] = value`; `label` is None when the stage is named after its buffer."""
+    """`label: buffer[axes] = value`; `label` is None when the stage is named after its buffer.
+
+    `position` is the second target of an arg-reduction: `buffer[axes], position[axes] = argmax[k](...)`.
+    """
 
     label: str | None
     buffer: str
     axes: tuple[Axis, ...]
     value: SourceExpr
+    position: str | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The buffers that the stage computes."""
+        return (self.buffer,) if self.position is None else (self.buffer, self.position)
 
     @property
     def block(self) -> str:

@@ -66,7 +66,8 @@ def print_axis(axis: Axis) -> str:
 
 def print_stage(stage: Stage) -> str:
     label = f"{stage.label}: " if stage.label is not None else ""
-    return f"{label}{stage.buffer}[{_axes(stage.axes)}] = {print_source(stage.value)}"
+    targets = ", ".join(f"{name}[{_axes(stage.axes)}]" for name in stage.targets)
+    return f"{label}{targets} = {print_source(stage.value)}"
 
 
 def print_program(program: ProgramDef) -> str:

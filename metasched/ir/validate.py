@@ -23,6 +23,7 @@ from metasched.ir.nodes import (
     LoopKind,
     Seq,
     Stmt,
+    Store,
     Var,
 )
 from metasched.ir.printer import print_expr, print_func
@@ -180,7 +181,9 @@ def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Itera
         unknown = free_vars(guard) - loop_vars - free
         if unknown:
             yield f"guard {print_expr(guard)} uses `{min(unknown)}`, which is no loop around the block"
-    yield from _store(func, block)
+    for store in block.stores:
+        yield from _store(func, block, store)
+    yield from _position(func, block)
     yield from _value(func, block, free)
     yield from _reads(func, block)
 
@@ -213,21 +216,35 @@ def _quasi_affine(e: Expr, loop_vars: frozenset[str]) -> bool:
     return True
 
 
-def _store(func: Func, block: Block) -> Iterator[str]:
-    name = block.store.buffer
+def _position(func: Func, block: Block) -> Iterator[str]:
+    """What an arg-reduction, or the start of one, writes besides values."""
+    if block.reducer is not None and block.reducer.is_arg is (block.index is None):
+        yield f"it is a reduction by `{block.reducer.value}`, and writes {len(block.stores)} buffers"
+    if block.index is None:
+        return
+    if block.index.buffer == block.store.buffer:
+        yield f"it writes `{block.index.buffer}` twice"
+    if block.index.indices != block.store.indices:
+        yield f"it writes `{block.store.buffer}` and `{block.index.buffer}` at different indices"
+    if not block.index.value.dtype.is_integer:
+        yield f"it writes positions of {block.index.value.dtype}"
+
+
+def _store(func: Func, block: Block, store: Store) -> Iterator[str]:
+    name = store.buffer
     buffer = next((b for b in func.buffers() if b.name == name), None)
     if buffer is None:
         yield f"it writes `{name}`, which is not declared"
         return
     if any(b.name == name for b in func.inputs):
         yield f"it writes the input `{name}`"
-    if len(block.store.indices) != len(buffer.shape):
-        yield f"it writes `{name}` of rank {len(buffer.shape)} with {len(block.store.indices)} indices"
+    if len(store.indices) != len(buffer.shape):
+        yield f"it writes `{name}` of rank {len(buffer.shape)} with {len(store.indices)} indices"
         return
     iters = {it.name: it for it in block.iters}
-    shown = [e.name for e in block.store.indices if isinstance(e, Var)]
+    shown = [e.name for e in store.indices if isinstance(e, Var)]
     yield from (f"it writes `{name}` with `{n}` in two places" for n in _repeated(shown))
-    for index, extent in zip(block.store.indices, buffer.shape, strict=True):
+    for index, extent in zip(store.indices, buffer.shape, strict=True):
         it = iters.get(index.name) if isinstance(index, Var) else None
         if it is not None:
             if it.kind is not IterKind.SPATIAL:
@@ -250,8 +267,10 @@ def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
     if block.init is not None and free_vars(block.init) & set(reduces):
         yield "its `init` depends on more than the element"
     known = {it.name for it in block.iters} | {s.name for s in func.scalars} | free
-    target = next((b for b in func.buffers() if b.name == block.store.buffer), None)
-    for e in [block.store.value] if block.init is None else [block.store.value, block.init]:
+    declared = {b.name: b for b in func.buffers()}
+    stored = [(store.buffer, store.value) for store in block.stores]
+    for name, e in stored if block.init is None else [*stored, (block.store.buffer, block.init)]:
+        target = declared.get(name)
         unknown = free_vars(e) - known
         if unknown:
             yield f"it uses `{min(unknown)}`, which is not one of its iteration variables"
@@ -266,7 +285,7 @@ def _reads(func: Func, block: Block) -> Iterator[str]:
         if buffer is None:
             yield f"it reads `{load.buffer}`, which is not declared"
             continue
-        if load.buffer == block.store.buffer:
+        if load.buffer in query.written(block):
             yield f"it reads `{load.buffer}`, which it writes"
         if len(load.indices) != len(buffer.shape):
             yield f"it reads `{load.buffer}` of rank {len(buffer.shape)} with {len(load.indices)} indices"
@@ -296,9 +315,9 @@ def _order(func: Func) -> Iterator[str]:
         for name in query.reads(block):
             if name not in inputs and name not in written:
                 yield f"block `{block.name}`: it reads `{name}` before anything writes it"
-        written.add(query.writes(block))
+        written.update(query.written(block))
     for buffer in (*func.outputs, *func.temps):
-        mine = [b for b in blocks if query.writes(b) == buffer.name]
+        mine = [b for b in blocks if buffer.name in query.written(b)]
         if not mine:
             yield f"nothing writes `{buffer.name}`"
         elif mine[0].reducer is not None and mine[0].init is None:

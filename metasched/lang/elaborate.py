@@ -126,7 +126,8 @@ class _Elaborator:
             self._once(seen, item.name, item.at, f"`{item.name}` is defined twice")
         blocks: dict[str, At] = {}
         for stage in definition.stages:
-            self._check_word(stage.buffer, stage.at)
+            for target in stage.targets:
+                self._check_word(target, stage.at)
             if stage.label is not None and _is_word(stage.label):
                 self._report.error(stage.at, f"`{stage.label}` is a word of the language", "choose another label")
             self._once(blocks, stage.block, stage.at, f"two stages are named `{stage.block}`")
@@ -185,10 +186,11 @@ class _Elaborator:
         fixed |= {a.name: "an input" for a in definition.arguments}
         defined: dict[str, At] = {}
         for stage in definition.stages:
-            if stage.buffer in fixed:
-                message = f"`{stage.buffer}` is {fixed[stage.buffer]} and cannot be computed"
-                self._report.error(stage.at, message, "give the result another name")
-            self._once(defined, stage.buffer, stage.at, f"`{stage.buffer}` is computed twice")
+            for target in stage.targets:
+                if target in fixed:
+                    message = f"`{target}` is {fixed[target]} and cannot be computed"
+                    self._report.error(stage.at, message, "give the result another name")
+                self._once(defined, target, stage.at, f"`{target}` is computed twice")
         for kind, declarations in (("output", definition.outputs), ("buffer", definition.buffers)):
             for declaration in declarations:
                 if declaration.name not in defined:
@@ -203,16 +205,23 @@ class _Elaborator:
     def _stages(self) -> list[Stmt]:
         definition = self._definition
         scalars = {a.name: self._element(a.dtype) for a in definition.arguments if a.shape is None}
-        fixed_names = self._sizes.names | {a.name for a in definition.arguments} | {s.buffer for s in definition.stages}
-        later = {stage.buffer: stage.at for stage in reversed(definition.stages)}
+        fixed_names = self._sizes.names | {a.name for a in definition.arguments}
+        fixed_names |= {name for stage in definition.stages for name in stage.targets}
+        later = {name: stage.at for stage in reversed(definition.stages) for name in stage.targets}
         scope = ProgramScope(self._sizes, self._types, scalars, self._buffers, later)
         loops: set[str] = set()
         nests: list[Stmt] = []
         for stage in definition.stages:
             builder = StageBuilder(stage, scope, self._report)
-            info, block = builder.build(self._declared.get(stage.buffer, self._buffers.get(stage.buffer)), fixed_names)
-            later.pop(stage.buffer, None)
-            self._buffers.setdefault(stage.buffer, info)
+            known = {**self._buffers, **self._declared}
+            info, block = builder.build(known.get(stage.buffer), fixed_names)
+            found = {stage.buffer: info}
+            if stage.position is not None:
+                found[stage.position] = builder.position(info, known.get(stage.position))
+                block = None if block is None else builder.paired(block, found[stage.position])
+            for name, buffer in found.items():
+                later.pop(name, None)
+                self._buffers.setdefault(name, buffer)
             if block is not None:
                 nests.append(nest(block, loops))
         return nests
@@ -233,7 +242,7 @@ class _Elaborator:
             if let.name not in named:
                 self._report.error(let.at, f"the size `{let.name}` is never used", "remove it")
         for stage in definition.stages:
-            if stage.buffer not in read | outputs:
+            if (read | outputs).isdisjoint(stage.targets):
                 hint = f"make it an output, `-> {stage.buffer}: ...`, or remove the stage"
                 self._report.error(stage.at, f"`{stage.buffer}` is computed and never used", hint)
 
@@ -242,7 +251,7 @@ class _Elaborator:
     def _func(self, nests: list[Stmt]) -> Func:
         definition = self._definition
         outputs = {output.name for output in definition.outputs}
-        temps = [stage.buffer for stage in definition.stages if stage.buffer not in outputs]
+        temps = [name for stage in definition.stages for name in stage.targets if name not in outputs]
         return Func(
             definition.name,
             tuple(self._buffer(a.name, const=a.const) for a in definition.arguments if a.shape is not None),

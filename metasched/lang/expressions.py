@@ -168,7 +168,7 @@ class ExpressionReader:
         operands = self.items(subtree(tree, 1))
         reducer = _REDUCERS.get(name)
         if reducer is None:
-            hint = did_you_mean(name, _REDUCERS) or "the reductions are sum, prod, max and min"
+            hint = did_you_mean(name, _REDUCERS) or "the reductions are sum, prod, max, min, argmax and argmin"
             self._report.error(at, f"`{name}` is not a reduction", hint)
             reducer = Reducer.SUM
         axes = self.axes(items)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lark import Token
 
 from metasched.ir.dtypes import DType
@@ -160,7 +162,26 @@ class _ProgramReader:
                 return self._stage(str(token(tree, 0)), subtree(tree, 1), subtree(tree, 2), at_tree(tree))
             case "stage":
                 return self._stage(None, subtree(tree, 0), subtree(tree, 1), at_tree(tree))
+            case "labelled_pair":
+                stage = self._stage(str(token(tree, 0)), subtree(tree, 1), subtree(tree, 3), at_tree(tree))
+                return self._with_position(stage, subtree(tree, 2))
+            case "pair":
+                return self._with_position(
+                    self._stage(None, subtree(tree, 0), subtree(tree, 2), at_tree(tree)), subtree(tree, 1)
+                )
         raise AssertionError(f"the grammar has no definition `{tree.data}`")
+
+    def _with_position(self, stage: Stage, target: SyntaxTree) -> Stage:
+        """A stage with its second target, whose indices are those of the first."""
+        name, items = self._expressions.subscript(target)
+        axes = self._expressions.axes(items)
+        if [axis.name for axis in axes] != [axis.name for axis in stage.axes]:
+            wanted = ", ".join(axis.name for axis in stage.axes)
+            message = f"`{stage.buffer}` and `{name}` have different indices"
+            self._report.error(at_token(name), message, f"a value and its position go together: `{name}[{wanted}]`")
+            axes = stage.axes
+        axes = tuple(replace(a, extent=a.extent or b.extent) for a, b in zip(stage.axes, axes, strict=True))
+        return replace(stage, position=str(name), axes=axes)
 
     def _stage(self, label: str | None, target: SyntaxTree, value: SyntaxTree, at: At) -> Stage:
         buffer, items = self._expressions.subscript(target)

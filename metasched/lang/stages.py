@@ -7,8 +7,23 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Block, Const, Expr, For, IterKind, IterVar, Reducer, Stmt, Store, Var
+from metasched.ir.affine import as_int, simplify
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Cast,
+    Const,
+    Expr,
+    For,
+    IterKind,
+    IterVar,
+    Reducer,
+    Stmt,
+    Store,
+    Var,
+)
 from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
 from metasched.ir.source_printer import print_source, print_stage
 from metasched.lang.bounds import Facts
@@ -39,6 +54,7 @@ class StageBuilder:
         stage = self._stage
         self._check_axes(taken)
         self._check_nesting()
+        self._check_targets()
         extents = {axis.name: self._extent(axis, declared) for axis in self._axes}
         info = self._info(declared, extents)
         known = {name: extent for name, extent in extents.items() if extent is not None}
@@ -68,6 +84,54 @@ class StageBuilder:
                 message = f"`{axis.name}` is an index here and something else in the program"
                 self._report.error(axis.at, message, "choose another name for the index")
             seen.add(axis.name)
+
+    def _check_targets(self) -> None:
+        stage = self._stage
+        is_arg = isinstance(stage.value, Reduce) and stage.value.reducer.is_arg
+        indices = ", ".join(axis.name for axis in self._spatial)
+        if is_arg and stage.position is None:
+            assert isinstance(stage.value, Reduce)
+            message = f"`{stage.value.reducer.value}` gives a value and its position"
+            value = f"{stage.buffer}_value"
+            hint = f"name both: `{value}[{indices}], {stage.buffer}[{indices}] = {print_source(stage.value)}`"
+            self._report.error(stage.at, message, hint)
+        elif stage.position is not None and not is_arg:
+            message = f"`{stage.buffer}` and `{stage.position}` are computed by one stage, which has one result"
+            self._report.error(stage.at, message, "`argmax` and `argmin` have two; write two stages otherwise")
+
+    def position(self, values: BufferInfo, declared: BufferInfo | None) -> BufferInfo:
+        """The buffer of an arg-reduction's positions, besides that of its values."""
+        stage = self._stage
+        assert stage.position is not None
+        if declared is None:
+            return BufferInfo(stage.position, INDEX, values.shape, stage.at)
+        if declared.dtype is not None and not declared.dtype.is_integer:
+            message = f"`{stage.position}` holds positions, and is declared as {declared.dtype}"
+            self._report.error(declared.at, message, "positions are integers: `i64`, or `i32`")
+        elif declared.shape is not None and values.shape is not None and declared.shape != values.shape:
+            shape = ", ".join(map(str, values.shape))
+            message = f"`{stage.position}` is declared with another shape than `{stage.buffer}`"
+            self._report.error(declared.at, message, f"a value and its position go together: [{shape}]")
+        return declared
+
+    def paired(self, block: Block, position: BufferInfo) -> Block | None:
+        """The block of an arg-reduction, with its positions: row-major over the axes in the order written."""
+        dtype = position.dtype
+        if dtype is None or not dtype.is_integer or block.reducer is None or not block.reducer.is_arg:
+            return None
+        flat: Expr = Const(0)
+        count = 1
+        for it in block.iters:
+            if it.kind is IterKind.REDUCE:
+                flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, it.extent), Var(it.name))
+                count *= as_int(it.extent) or 1
+        if count - 1 > integer_range(dtype)[1]:
+            message = f"there are {count} positions, more than {dtype} can hold"
+            self._report.error(self._stage.at, message, f"declare `{position.name}` as i64")
+            return None
+        flat = simplify(flat)
+        value = flat if dtype is INDEX else Cast(flat, dtype)
+        return replace(block, index=Store(position.name, block.store.indices, value))
 
     def _check_nesting(self) -> None:
         value = self._stage.value
@@ -195,9 +259,9 @@ def neutral(reducer: Reducer, dtype: DType) -> int | float:
         case Reducer.SUM | Reducer.PROD:
             value = 0 if reducer is Reducer.SUM else 1
             return float(value) if dtype.is_float else value
-        case Reducer.MAX:
+        case Reducer.MAX | Reducer.ARGMAX:
             return -math.inf if dtype.is_float else integer_range(dtype)[0]
-        case Reducer.MIN:
+        case Reducer.MIN | Reducer.ARGMIN:
             return math.inf if dtype.is_float else integer_range(dtype)[1]
 
 

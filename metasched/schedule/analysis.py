@@ -105,14 +105,14 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         IterInfo(it.name, it.kind is IterKind.REDUCE, as_int(it.extent), _loops(binding, nest))
         for it, binding in zip(block.iters, block.bindings, strict=True)
     )
-    nodes = list(block.store.value.walk())
+    nodes = [node for store in block.stores for node in store.value.walk()]
     return BlockInfo(
         name=name,
         iters=iters,
         reads=_reads(block),
         reduces=block.reducer is not None,
         initialises=block.init is not None,
-        output=any(b.name == block.store.buffer for b in func.outputs),
+        output=any(b.name in query.written(block) for b in func.outputs),
         conditional=any(isinstance(n, Select) for n in nodes),
         calls=tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call))),
         divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
@@ -138,12 +138,13 @@ def _reads(block: Block) -> tuple[ReadInfo, ...]:
     names = {it.name for it in block.iters}
     return tuple(
         ReadInfo(load.buffer, tuple(free_vars(i) & names for i in load.indices))
-        for load in query.loads(block.store.value)
+        for store in block.stores
+        for load in query.loads(store.value)
     )
 
 
 def _is_elementwise(block: Block) -> bool:
-    if block.reducer is not None:
+    if block.reducer is not None or block.index is not None:
         return False
     for load in query.loads(block.store.value):
         seen = [i.name for i in load.indices if isinstance(i, Var)]

@@ -25,11 +25,15 @@ from metasched.ir.nodes import (
     For,
     Func,
     IterKind,
+    Load,
     LoopKind,
     Reducer,
     Select,
     Seq,
     Stmt,
+    Unary,
+    UnOp,
+    no_position,
 )
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
@@ -41,6 +45,8 @@ OPERATION: Mapping[Reducer, BinOp] = {
     Reducer.MAX: BinOp.MAX,
     Reducer.MIN: BinOp.MIN,
 }
+
+_BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
 
 
 @dataclass(frozen=True)
@@ -145,11 +151,40 @@ def _block(block: Block, context: _Context) -> Nest:
         spatial,
         _limit(block.annotations, None),
     )
+    if block.index is not None:
+        return _pair(block, assign, _fold(substitute(block.index.value, values), context.ranges))
     if assign.reducer is not None and assign.init is not None and not reduced:
         # One term: the element is computed in a single step.
         single = Binary(OPERATION[assign.reducer], assign.init, value)
         return replace(assign, value=single, reducer=None, init=None)
     return assign
+
+
+def _pair(block: Block, assign: Assign, position: Expr) -> Nest:
+    """A value and its position. The position is first: whether it moves depends on the value before."""
+    assert block.index is not None
+    index = replace(assign, array=block.index.buffer, value=position, reducer=None)
+    if assign.reducer is None or (assign.init is not None and not assign.reduction):
+        # One term, or what a reduction starts from.
+        return Many((replace(index, init=None), replace(assign, reducer=None, init=None)))
+    old = Load(assign.array, assign.indices, assign.value.dtype)
+    lowest = Load(index.array, index.indices, position.dtype)
+    moves = _comes_before(assign.value, old, position, lowest, _BETTER[assign.reducer])
+    start = None if block.init is None else no_position(position.dtype)
+    index = replace(index, value=Select(moves, position, lowest), init=start)
+    return Many((index, replace(assign, reducer=assign.reducer.of_values)))
+
+
+def _comes_before(new: Expr, old: Expr, position: Expr, lowest: Expr, better: BinOp) -> Expr:
+    """Whether one value and position come before others: NaN, then the best, then the lowest position."""
+    earlier = Binary(BinOp.LT, position, lowest)
+    tied = Binary(BinOp.AND, Binary(BinOp.EQ, new, old), earlier)
+    wins = Binary(BinOp.OR, Binary(better, new, old), tied)
+    if not new.dtype.is_float:
+        return wins
+    is_nan, was_nan = Binary(BinOp.NE, new, new), Binary(BinOp.NE, old, old)
+    first = Binary(BinOp.OR, Unary(UnOp.NOT, was_nan), earlier)
+    return Binary(BinOp.OR, wins, Binary(BinOp.AND, is_nan, first))
 
 
 def conjuncts(e: Expr) -> list[Expr]:

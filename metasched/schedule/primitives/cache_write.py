@@ -17,6 +17,7 @@ from metasched.schedule.rewrite.parts import (
     insert,
     readers,
     replace_buffers,
+    require_one_result,
     scope_named,
     writers,
 )
@@ -37,7 +38,7 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
 
     Requires:
         No loop of the block holds a reader of what it writes, and the block completes it: it is not the `init` block of
-        a decomposed reduction.
+        a decomposed reduction, and no arg-reduction.
 
     Rewrite:
         for i, k in grid(8, 8):                      for i, k in grid(8, 8):
@@ -46,6 +47,7 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
                                                          row.C.write: C[i] = C_local[i]
     """
     writer = ctx.block(OP, block)
+    require_one_result(OP, writer, "compute_at works on it as it is")
     where = scope_named(OP, scope)
     buffer = ctx.func.buffer(writer.store.buffer)
     _require_legal(ctx, block, buffer.name)

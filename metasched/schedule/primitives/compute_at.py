@@ -80,18 +80,13 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
             (producer.name, loop.var),
             "choose a loop around its readers that is not around the block",
         )
-    consumers = readers(ctx.func, producer.store.buffer)
+    consumers = readers(ctx.func, *query.written(producer))
     outside = [c.name for c in consumers if loop.var not in loops_of(ctx.func, c.name)]
-    if outside or not consumers:
-        who = (
-            f"`{outside[0]}`, which reads `{producer.name}`, is"
-            if outside
-            else f"nothing that reads `{producer.name}` is"
-        )
+    if outside:
         raise ScheduleError(
             OP,
-            f"{who} not under loop `{loop.var}`",
-            (producer.name, *outside[:1], loop.var),
+            f"`{outside[0]}`, which reads `{producer.name}`, is not under loop `{loop.var}`",
+            (producer.name, outside[0], loop.var),
             "choose a loop around all readers of the block, or move the readers together first",
         )
     vector = [x.var for x in (*query.loops_above_loop(ctx.func, loop.var), loop) if x.kind is LoopKind.VECTORIZED]

@@ -16,6 +16,7 @@ from metasched.schedule.rewrite.parts import (
     replace_buffers,
     require_intermediate,
     require_not_reduction,
+    require_one_result,
     require_only_writer,
     require_producers_stay,
     with_loads,
@@ -43,6 +44,7 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     """
     producer = ctx.block(OP, block)
     require_not_reduction(OP, producer, "move it to its readers with compute_at instead")
+    require_one_result(OP, producer)
     require_intermediate(ctx, OP, producer, "only blocks whose value other blocks read can be inlined")
     require_only_writer(ctx, OP, producer)
     buffer = producer.store.buffer

@@ -62,7 +62,7 @@ def decompose_padding(ctx: Context, block: BlockName, loop: LoopName) -> BlockNa
 
 def _padding(block: Block) -> Select:
     value = block.store.value
-    if not isinstance(value, Select) or query.loads(value.otherwise):
+    if block.index is not None or not isinstance(value, Select) or query.loads(value.otherwise):
         raise ScheduleError(
             OP,
             f"block `{block.name}` is not padding, `VALUE if CONDITION else CONSTANT`",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify, substitute
-from metasched.ir.nodes import Block, Expr, For, IterKind, Seq, Stmt, Store, Var, seq
+from metasched.ir.nodes import Block, Expr, For, IterKind, Seq, Stmt, Store, Var, no_position, seq
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
@@ -94,7 +94,7 @@ def _require_computed_once(ctx: Context, update: Block, loop: For) -> None:
     What is computed again is computed where it is read: only loops around a reader can do it.
     """
     above = query.loops_above(ctx.func, update.name)
-    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, update.store.buffer)]
+    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(update))]
     shared = max((common_loops(above, path) for path in paths), key=len, default=())
     if all(x.var != loop.var for x in shared):
         return
@@ -114,6 +114,10 @@ def _spatial_loops(block: Block) -> frozenset[str]:
     return frozenset[str]().union(*(free_vars(b) for _, b in spatial(block)))
 
 
+def _no_position(index: Store) -> Store:
+    return replace(index, value=no_position(index.value.dtype))
+
+
 def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     """The initial block's name, and the block in copies of the loops it needs."""
     assert update.init is not None
@@ -131,6 +135,7 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
         tuple(simplify(substitute(b, renamed)) for _, b in pairs),
         tuple(simplify_sides(substitute(g, renamed)) for g in update.guards if not free_vars(g) & left_out),
         Store(update.store.buffer, update.store.indices, update.init),
+        index=None if update.index is None else _no_position(update.index),
     )
     for x in reversed(copied):
         var = renamed[x.var]

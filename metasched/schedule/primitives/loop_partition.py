@@ -125,7 +125,7 @@ def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:
             (loop.var, block.name),
             f"{OP} before fusing them",
         )
-    if loop.var not in reduced | spatial and query.writes(block) not in private:
+    if loop.var not in reduced | spatial and not private.issuperset(query.written(block)):
         raise ScheduleError(
             OP,
             f"every iteration of loop `{loop.var}` computes the same in block `{block.name}`",
@@ -139,8 +139,8 @@ def _private(func: Func, loop: For) -> frozenset[str]:
     inside = {b.name: b for b in query.blocks_under(loop)}
     out = set()
     for buffer in func.temps:
-        users = [b for b in query.blocks(func) if buffer.name in (query.writes(b), *query.reads(b))]
-        writers = [b for b in users if query.writes(b) == buffer.name]
+        users = [b for b in query.blocks(func) if buffer.name in (*query.written(b), *query.reads(b))]
+        writers = [b for b in users if buffer.name in query.written(b)]
         whole = not any(loop.var in _kinds(b)[0] for b in writers)
         if whole and all(b.name in inside for b in users):
             out.add(buffer.name)
@@ -243,7 +243,7 @@ def _changes(ctx: Context, loop: For) -> list[Expr]:
 def _conditions(block: Block) -> Iterator[Binary]:
     """The comparisons that guard the block or choose in its value, over loops."""
     values = {it.name: b for it, b in zip(block.iters, block.bindings, strict=True)}
-    chosen = [substitute(n.cond, values) for n in block.store.value.walk() if isinstance(n, Select)]
+    chosen = [substitute(n.cond, values) for s in block.stores for n in s.value.walk() if isinstance(n, Select)]
     for condition in (*block.guards, *chosen):
         for node in condition.walk():
             if isinstance(node, Binary) and node.op in _UPPER and not query.loads(node):

@@ -18,6 +18,7 @@ from metasched.schedule.rewrite.parts import (
     replace_buffers,
     replace_loads,
     require_not_reduction,
+    require_one_result,
     require_only_writer,
     tidy,
     writers,
@@ -43,6 +44,7 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     """
     consumer = ctx.block(OP, block)
     require_not_reduction(OP, consumer, "only elementwise blocks can be inlined into what they read")
+    require_one_result(OP, consumer)
     require_only_writer(ctx, OP, consumer)
     producer = _producer(ctx, consumer)
     values = _iter_values(consumer, producer)
@@ -87,6 +89,7 @@ def _producer(ctx: Context, consumer: Block) -> Block:
     # The last one in program order: the others are ready by then.
     producer = sole[-1]
     require_only_writer(ctx, OP, producer)
+    require_one_result(OP, producer)
     require_not_reduction(OP, producer, f"`{consumer.name}` must wait for the whole reduction; use reverse_compute_at")
     return producer
 

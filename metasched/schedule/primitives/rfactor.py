@@ -20,7 +20,6 @@ from metasched.schedule.rewrite.parts import (
     insert,
     readers,
     reduction,
-    replace_buffers,
     require_only_writer,
     spatial,
 )
@@ -59,16 +58,19 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
         )
     result = ctx.func.buffer(block.store.buffer)
     shape = (*result.shape[:axis], target.extent, *result.shape[axis:])
-    partial = Buffer(ctx.fresh(f"{result.name}_rf"), shape, result.dtype)
+    partials = tuple(
+        Buffer(ctx.fresh(f"{name}_rf"), shape, ctx.func.buffer(name).dtype) for name in query.written(block)
+    )
     above = query.loops_above(ctx.func, block.name)
     shared = _shared_with_readers(ctx, block, above)
-    factored = _Factored(ctx, block, target, above, partial, axis)
+    factored = _Factored(ctx, block, target, above, partials, axis)
     first, final = factored.partial_block(), factored.final_nest(shared)
     body = shared[-1] if shared else None
     position = child_with(ctx.func.body if body is None else body.body, block.name)
     assert position is not None
     func = insert(ctx.func, body, position + 1, final)
-    ctx.func = replace_buffers(query.replace_stmt(func, block, first), add=partial)
+    func = query.replace_stmt(func, block, first)
+    ctx.func = replace(func, temps=(*func.temps, *partials))
     return first.name
 
 
@@ -118,7 +120,7 @@ def _reduction_loops(block: Block) -> list[str]:
 
 def _shared_with_readers(ctx: Context, block: Block, above: tuple[For, ...]) -> tuple[For, ...]:
     """The loops of the block that readers of its result are under. It is complete there, so none is a reduction's."""
-    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, block.store.buffer)]
+    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(block))]
     return max((common_loops(above, path) for path in paths), key=len, default=())
 
 
@@ -136,9 +138,9 @@ class _Factored:
     """The two blocks that a reduction becomes."""
 
     def __init__(
-        self, ctx: Context, block: Block, loop: For, above: tuple[For, ...], partial: Buffer, axis: int
+        self, ctx: Context, block: Block, loop: For, above: tuple[For, ...], partials: tuple[Buffer, ...], axis: int
     ) -> None:
-        self.ctx, self.block, self.loop, self.above, self.partial, self.axis = ctx, block, loop, above, partial, axis
+        self.ctx, self.block, self.loop, self.above, self.partials, self.axis = ctx, block, loop, above, partials, axis
         taken = {it.name for it in block.iters}
         # Reductions that do not run over the loop stay as they are; the others fall apart into their loops, and so do
         # those that share one of these, as after fusing: side by side they would not be independent.
@@ -176,17 +178,21 @@ class _Factored:
         pairs += [(IterVar(self.iter_of[x.var], x.extent, IterKind.REDUCE), Var(x.var)) for x in rest]
         renamed: dict[str, Expr] = {x: Var(name) for x, name in self.iter_of.items()}
         values = {it.name: simplify(substitute(self._binding(it), renamed)) for it in self.apart}
-        value = substitute(block.store.value, values)
         assert block.reducer is not None
+        stores = [
+            Store(partial.name, self._partial_indices(), substitute(store.value, values))
+            for partial, store in zip(self.partials, block.stores, strict=True)
+        ]
         still = any(it.kind is IterKind.REDUCE for it, _ in pairs)
         return replace(
             block,
             name=self.ctx.fresh(f"{block.name}.rf"),
             iters=tuple(it for it, _ in pairs),
             bindings=tuple(b for _, b in pairs),
-            store=Store(self.partial.name, self._partial_indices(), value),
+            store=stores[0],
+            index=None if block.index is None else stores[1],
             reducer=block.reducer if still else None,
-            init=identity(block.reducer, self.partial.dtype) if still else None,
+            init=identity(block.reducer, self.partials[0].dtype) if still else None,
         )
 
     def final_nest(self, shared: tuple[For, ...]) -> Stmt:
@@ -196,6 +202,10 @@ class _Factored:
         copied = [x for x in self.above[len(shared) :] if x.var in wanted]
         renamed: dict[str, Expr] = {x.var: Var(self.ctx.fresh(x.var)) for x in copied}
         left_out = frozenset(x.var for x in self.above) - wanted
+        stores = [
+            replace(store, value=Load(partial.name, self._partial_indices(), partial.dtype))
+            for partial, store in zip(self.partials, block.stores, strict=True)
+        ]
         pairs = [*self._pairs(IterKind.SPATIAL)]
         pairs.append((IterVar(factor, self.loop.extent, IterKind.REDUCE), Var(self.loop.var)))
         stmt: Stmt = replace(
@@ -203,7 +213,8 @@ class _Factored:
             iters=tuple(it for it, _ in pairs),
             bindings=tuple(simplify(substitute(b, renamed)) for _, b in pairs),
             guards=tuple(simplify_sides(substitute(g, renamed)) for g in block.guards if not free_vars(g) & left_out),
-            store=replace(block.store, value=Load(self.partial.name, self._partial_indices(), self.partial.dtype)),
+            store=stores[0],
+            index=None if block.index is None else stores[1],
             annotations=(),
         )
         for x in reversed(copied):

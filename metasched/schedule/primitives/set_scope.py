@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from metasched.ir import query
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
@@ -29,5 +30,5 @@ def set_scope(ctx: Context, block: BlockName, scope: Text) -> None:
     writer = ctx.block(OP, block)
     new = scope_named(OP, scope)
     require_intermediate(ctx, OP, writer, "give it a cache with cache_write, and set the scope of that")
-    temps = tuple(replace(b, scope=new) if b.name == writer.store.buffer else b for b in ctx.func.temps)
+    temps = tuple(replace(b, scope=new) if b.name in query.written(writer) else b for b in ctx.func.temps)
     ctx.func = replace(ctx.func, temps=temps)

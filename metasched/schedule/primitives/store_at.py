@@ -16,6 +16,7 @@ from metasched.schedule.rewrite.parts import (
     readers,
     replace_temp,
     require_intermediate,
+    require_one_result,
     require_only_writer,
     set_block,
     spatial,
@@ -50,6 +51,7 @@ def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
             ... B[y, x] + B[y + 1, x] + B[y + 2, x]      ... B[y, x] + B[y + 1, x] + B[y + 2, x]
     """
     writer = ctx.block(OP, block)
+    require_one_result(OP, writer, "leave its storage where it is computed")
     require_intermediate(ctx, OP, writer, "give it a cache with cache_write, and store that")
     require_only_writer(ctx, OP, writer)
     buffer = ctx.func.buffer(writer.store.buffer)
@@ -109,13 +111,8 @@ def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int,
         try:
             lo, extent = region(binding, own)
             moves = linear(lo, names)[1]
-        except NotAffine as error:
-            raise ScheduleError(
-                OP,
-                f"what `{writer.name}` computes is not known: {error}",
-                (writer.name,),
-                "store_at before fusing loops",
-            ) from None
+        except NotAffine:
+            raise _not_linear(writer, between) from None
         if moves:
             found.append((n, name, lo, extent))
     if len(found) != 1:
@@ -134,12 +131,7 @@ def _progress(ctx: Context, writer: Block, lo: Expr, extent: Expr, between: tupl
     """How far the region is from where it starts, and its step from one iteration to the next."""
     _, terms = linear(lo, frozenset(x.var for x in between))
     if not all(isinstance(digit, Var) for digit in terms):
-        raise ScheduleError(
-            OP,
-            f"what `{writer.name}` computes is not linear in the loops between",
-            (writer.name, between[-1].var),
-            "store_at before fusing loops",
-        )
+        raise _not_linear(writer, between)
     position: Expr = ZERO
     expected: Expr | None = None
     for x in reversed(between):
@@ -172,3 +164,12 @@ def _progress(ctx: Context, writer: Block, lo: Expr, extent: Expr, between: tupl
     ctx.require(Binary(BinOp.GE, moved, ONE), apart)
     ctx.require(Binary(BinOp.LT, moved, extent), apart)
     return simplify(position), moved
+
+
+def _not_linear(writer: Block, between: tuple[For, ...]) -> ScheduleError:
+    return ScheduleError(
+        OP,
+        f"what `{writer.name}` computes is not linear in the loops between",
+        (writer.name, between[-1].var),
+        "store_at before fusing loops",
+    )

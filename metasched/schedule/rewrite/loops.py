@@ -67,7 +67,7 @@ def require_data_parallel(ctx: Context, op: str, loop: For) -> None:
                 (loop.var, block.name),
                 "rfactor the loop first, or choose another loop",
             )
-        if not bound and not _is_private(ctx, block.store.buffer, names):
+        if not bound and not all(_is_private(ctx, name, names) for name in query.written(block)):
             raise ScheduleError(
                 op,
                 f"every iteration of loop `{loop.var}` writes the same elements in block `{block.name}`",
@@ -79,7 +79,7 @@ def require_data_parallel(ctx: Context, op: str, loop: For) -> None:
 def _is_private(ctx: Context, buffer: str, inside: set[str]) -> bool:
     if any(b.name == buffer for b in ctx.func.outputs):
         return False
-    users = [b for b in query.blocks(ctx.func) if b.store.buffer == buffer or buffer in query.reads(b)]
+    users = [b for b in query.blocks(ctx.func) if buffer in (*query.written(b), *query.reads(b))]
     return all(b.name in inside for b in users)
 
 

@@ -38,18 +38,31 @@ def is_output(func: Func, buffer: str) -> bool:
 
 def writers(func: Func, buffer: str) -> list[Block]:
     """The blocks that store to a buffer, in program order."""
-    return [b for b in query.blocks(func) if query.writes(b) == buffer]
+    return [b for b in query.blocks(func) if buffer in query.written(b)]
 
 
-def readers(func: Func, buffer: str) -> list[Block]:
-    """The blocks that read a buffer, in program order; a reduction's own accumulator does not count."""
-    return [b for b in query.blocks(func) if buffer in query.reads(b)]
+def readers(func: Func, *buffers: str) -> list[Block]:
+    """The blocks that read one of the buffers, in program order; a reduction's own accumulator does not count."""
+    return [b for b in query.blocks(func) if not set(buffers).isdisjoint(query.reads(b))]
 
 
 def require_intermediate(ctx: Context, op: str, block: Block, hint: str) -> None:
     """Raise when the block writes an output."""
-    if is_output(ctx.func, query.writes(block)):
-        raise ScheduleError(op, f"block `{block.name}` writes the output `{query.writes(block)}`", (block.name,), hint)
+    output = next((name for name in query.written(block) if is_output(ctx.func, name)), None)
+    if output is not None:
+        raise ScheduleError(op, f"block `{block.name}` writes the output `{output}`", (block.name,), hint)
+
+
+def require_one_result(op: str, block: Block, hint: str = "move it with compute_at, or factor it with rfactor") -> None:
+    """Raise when the block writes positions besides values."""
+    if block.index is not None:
+        both = f"`{block.store.buffer}` and `{block.index.buffer}`"
+        raise ScheduleError(
+            op,
+            f"block `{block.name}` writes values and their positions, {both}",
+            (block.name,),
+            hint,
+        )
 
 
 def require_only_writer(ctx: Context, op: str, block: Block) -> None:
@@ -121,7 +134,7 @@ def identity(reducer: Reducer, dtype: DType) -> Const:
     if reducer in (Reducer.SUM, Reducer.PROD):
         one = reducer is Reducer.PROD
         return Const(float(one) if dtype.is_float else int(one), dtype)
-    lowest = reducer is Reducer.MAX
+    lowest = reducer.of_values is Reducer.MAX
     if dtype.is_float:
         return Const(float("-inf") if lowest else float("inf"), dtype)
     if dtype.is_bool:
@@ -147,8 +160,7 @@ def with_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]
     def replaced(e: Expr) -> Expr:
         return tidy(replace_loads(e, buffer, fn))
 
-    init = None if block.init is None else replaced(block.init)
-    return replace(block, store=replace(block.store, value=replaced(block.store.value)), init=init)
+    return query.map_values(block, replaced)
 
 
 def tidy(e: Expr) -> Expr:
