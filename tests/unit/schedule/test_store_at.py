@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from native import native_agrees
 from schedules import checked, fails, loops_of, schedule
-from structural import at_values, body, refused, same, split, start
+from structural import at_values, body, refused, same, split, start, with_position
 
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower import lower
@@ -44,6 +45,7 @@ def stored(ctx: Context, loop: str = "root") -> Func:
     before = ctx.func
     store_at(ctx, "rows", loop)
     same(before, ctx.func)
+    native_agrees(before, ctx.func)
     return ctx.func
 
 
@@ -160,6 +162,18 @@ def test_an_output() -> None:
 def test_a_block_at_no_loop_of_its_readers() -> None:
     with refused("block `rows` is not computed under a loop of its readers"):
         store_at(start(BLUR), "rows", "root")
+
+
+def test_a_value_and_its_position() -> None:
+    text = """
+    program best[H=9, K=4](X: f32[H + 2, K]) -> Y: f32[H]:
+        rows: B[y] = max[k](X[y, k])
+        out:  Y[y] = B[y + 0] * B[y + 1] + B[y + 2]
+    """
+    ctx = computed(text)
+    with_position(ctx, "rows")
+    with refused("block `rows` writes values and their positions, `B` and `position`"):
+        store_at(ctx, "rows", "root")
 
 
 def test_twice() -> None:
@@ -288,7 +302,7 @@ def test_the_loops_between_are_not_changed() -> None:
         sch.split(y, [None, 2])
     with fails("parallel: iterations of loop `y_out` go on from what earlier ones keep in `B`"):
         sch.parallel(y)
-    with fails("transform_layout: `B` holds a window of itself"):
+    with fails("transform_layout: `B` is a window that rolls"):
         sch.transform_layout(sch.get_block("rows"), "y, x -> x, y")
     checked(sch)
 
