@@ -96,6 +96,7 @@ SHAPES: dict[str, list[Params]] = {
     "concat": [at("ROWS=7 N=5 M=13")],
     "pad2d_nhwc": [at("H=7 W=5 C=3 TOP=0 BOTTOM=2 LEFT=3 RIGHT=1")],
     "cumsum": [at("M=5 N=13")],
+    "argmax": [at("M=5 N=13"), at("M=3 N=70")],
     "box_blur": [at("H=7 W=13"), at("H=5 W=4 R=2")],
 }
 CASES = [pytest.param(name, p, id=f"{name}-{n}") for name, shapes in SHAPES.items() for n, p in enumerate(shapes)]
@@ -117,6 +118,8 @@ TYPES: list[tuple[str, Params]] = [
     ("swiglu", at("M=7 N=13 T=bf16")),
     ("cumsum", at("M=5 N=13 T=i16 ACC=i64")),
     ("concat", at("ROWS=5 N=3 M=4 T=bool")),
+    ("argmax", at("M=5 N=13 T=i8")),
+    ("argmax", at("M=5 N=13 T=bf16")),
 ]
 
 
@@ -140,13 +143,19 @@ def inputs(program: ms.Program) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def expected(name: str, params: Params, arguments: tuple[Any, ...]) -> Array:
+def expected(name: str, params: Params, arguments: tuple[Any, ...]) -> Array | tuple[Array, ...]:
     program = operators.load(name, **params)
     wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in arguments]
     return EXPECTED[name](*wide, **dict(program.params))
 
 
-def agrees(actual: Array, wanted: Array) -> None:
+def agrees(result: Array | tuple[Array, ...], wanted: Array | tuple[Array, ...]) -> None:
+    results, wanteds = (x if isinstance(x, tuple) else (x,) for x in (result, wanted))
+    for actual, want in zip(results, wanteds, strict=True):
+        agrees_array(np.asarray(actual), np.asarray(want))
+
+
+def agrees_array(actual: Array, wanted: Array) -> None:
     assert actual.shape == wanted.shape
     if not is_float(actual.dtype):
         np.testing.assert_array_equal(actual.astype(np.float64), wanted)
@@ -173,7 +182,7 @@ def test_agrees_with_numpy(name: str, params: Params) -> None:
     program = operators.load(name, **params)
     arguments = inputs(program)
     wanted = expected(name, params, arguments)
-    agrees(np.asarray(ms.reference(program)(*arguments)), wanted)
+    agrees(ms.reference(program)(*arguments), wanted)
     agrees(ms.compile(program, trace=ms.Schedule(program).trace)(*arguments), wanted)
 
 
@@ -190,5 +199,5 @@ def test_other_element_types_agree_with_numpy(name: str, params: Params) -> None
     program = operators.load(name, **params)
     arguments = inputs(program)
     wanted = expected(name, params, arguments)
-    agrees(np.asarray(ms.reference(program)(*arguments)), wanted)
+    agrees(ms.reference(program)(*arguments), wanted)
     agrees(ms.compile(program, trace=drawn(program))(*arguments), wanted)
