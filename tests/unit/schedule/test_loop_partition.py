@@ -123,6 +123,22 @@ def test_the_inner_part_of_a_reduction() -> None:
     native_agrees(before, ctx.func)
 
 
+def test_values_and_their_positions() -> None:
+    text = """
+    program best[N=6, K=5](X: f32[N, K]) -> Y: f32[N]:
+        best: V[i], P[i] = argmax[k](X[i, k])
+        out: Y[i] = V[i] + f32(P[i])
+    """
+    for inside, loop in (("", "i"), ("", "k"), ("i_out", "i_out")):
+        ctx = start(text)
+        before = ctx.func
+        if inside:
+            compute_at(ctx, "best", inside)
+        loop_partition(ctx, loop, (const(1), const(3)))
+        same(before, ctx.func)
+        native_agrees(before, ctx.func)
+
+
 def test_parts_of_parts() -> None:
     ctx = start(DENSE_RELU)
     before = ctx.func
