@@ -2,8 +2,8 @@
 
     C[i, j] = sum[k](A[i, k] * B[k, j]); D[i, j] = max(C[i, j], 0)
 
-The arguments are the names that no stage computes, in the order in which right-hand sides mention them first; the
-last stage's buffer is the output. A name that is indexed is a tensor, another one a scalar.
+The arguments are the names that no stage computes, in the order in which right-hand sides mention them first; what the
+last stage computes is the output. A name that is indexed is a tensor, another one a scalar.
 """
 
 from __future__ import annotations
@@ -79,10 +79,6 @@ class Shorthand:
     arguments: tuple[str, ...]
     tensors: frozenset[str]
 
-    @property
-    def output(self) -> str:
-        return self.stages[-1].buffer
-
     def program(self, types: Mapping[str, ArgumentType]) -> Program:
         """The program for arguments of these types, one for each of `arguments`.
 
@@ -112,7 +108,7 @@ def read_shorthand(text: str) -> Shorthand:
         at = next(_origin(origins, node.at.line, node.at.column) for node in (*definition.lets, *definition.buffers))
         hint = "write a whole program, with `program NAME(...) -> ...:`, and ms.parse_program"
         raise LanguageError((Diagnostic(*at, "a kernel's text has stages only", hint),), text, _FILE)
-    computed = {stage.buffer for stage in definition.stages}
+    computed = {buffer for stage in definition.stages for buffer in stage.targets}
     names: dict[str, None] = {}
     tensors: set[str] = set()
     for stage in definition.stages:
@@ -218,8 +214,10 @@ class _Inference:
                     f"nothing says how far the index `{axis.name}` of `{stage.buffer}` goes\n"
                     f"  hint: write its range, such as `{axis.name} < 512`"
                 )
-        self._shapes[stage.buffer] = tuple(extents[axis.name] for axis in spatial)
-        self._sizes[stage.buffer] = [self._size(axis.name, extents[axis.name]) for axis in spatial]
+        for buffer in stage.targets:
+            self._shapes[buffer] = tuple(extents[axis.name] for axis in spatial)
+            self._sizes[buffer] = [self._size(axis.name, extents[axis.name]) for axis in spatial]
+            self._dtypes[buffer] = INDEX  # of positions
         self._dtypes[stage.buffer] = self._dtype(stage)
         inferred = {name: n for name, n in extents.items() if name not in written}
         return _ranged(stage, inferred)
@@ -275,8 +273,9 @@ class _Inference:
     def _size(self, axis: str, extent: int) -> str | int:
         """A parameter for an extent, named after the index: `I` for `i`."""
         if (axis, extent) not in self._params:
-            taken = {*self._shorthand.arguments, *self._params.values(), *(s.buffer for s in self._shorthand.stages)}
-            taken |= {a.name for s in self._shorthand.stages for group in stage_axes(s) for a in group}
+            stages = self._shorthand.stages
+            taken = {*self._shorthand.arguments, *self._params.values(), *(b for s in stages for b in s.targets)}
+            taken |= {a.name for s in stages for group in stage_axes(s) for a in group}
             name = axis.upper()
             while name in taken or name == axis:
                 name += "_"
@@ -322,12 +321,14 @@ class _Inference:
                 arguments.append(Argument(name, given.dtype, shape_of))
             else:
                 arguments.append(Argument(name, self._scalars.get(name, given.dtype), None))
-        result = self._shorthand.output
-        output = Declaration(result, self._dtypes[result], tuple(_size_expr(s) for s in self._sizes[result]))
+        outputs = tuple(
+            Declaration(name, self._dtypes[name], tuple(_size_expr(size) for size in self._sizes[name]))
+            for name in self._shorthand.stages[-1].targets
+        )
         used = {e.name for a in arguments for e in a.shape or () if isinstance(e, Name)}
-        used |= {e.name for e in output.shape if isinstance(e, Name)}
+        used |= {e.name for output in outputs for e in output.shape if isinstance(e, Name)}
         params = tuple(Param(name, extent) for (_, extent), name in self._params.items() if name in used)
-        return ProgramDef(NAME, params, tuple(arguments), (output,), (), (), stages)
+        return ProgramDef(NAME, params, tuple(arguments), outputs, (), (), stages)
 
 
 def _size_expr(size: str | int) -> SourceExpr:

@@ -75,6 +75,14 @@ def test_numbers() -> None:
     assert f.program(0.5, x, 3).scalars[0].dtype.numpy == np.float32
 
 
+def test_two_results() -> None:
+    f = ms.kernel("v[i], p[i] = argmax[k](X[i, k])")
+    (x,) = arrays((5, 9))
+    value, position = f(x)
+    np.testing.assert_array_equal(value, x.max(axis=1))
+    np.testing.assert_array_equal(position, x.argmax(axis=1))
+
+
 def test_stages_on_lines() -> None:
     f = ms.kernel("""
         S[i] = sum[k](A[i, k])

@@ -80,6 +80,10 @@ def test_a_typed_number_keeps_its_type() -> None:
         read_shorthand("y[i] = x[i] + a").program({"x": t(4), "a": ScalarType(DType.F64, fixed=True)})
 
 
+def test_a_position_is_an_output_too() -> None:
+    assert "(X: f32[I, K]) -> (v: f32[I], p: i64[I]):" in written("v[i], p[i] = argmax[k](X[i, k])", X=t(5, 9))
+
+
 def test_sizes_do_not_take_the_names_of_tensors() -> None:
     assert "kernel[I_=3, K=4](I: f32[I_, K])" in written("S[i] = sum[k](I[i, k])", I=t(3, 4))
 
