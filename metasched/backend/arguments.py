@@ -44,7 +44,20 @@ def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
         )
     if not flags.aligned:
         raise KernelError(f"`{p.name}` is not aligned to its element size. Copy it first with `{p.name}.copy()`")
+    if p.below is not None:
+        _check_indices(p, array, p.below)
     return data_pointer(array)
+
+
+def _check_indices(p: Parameter, array: np.ndarray[Any, Any], below: int) -> None:
+    """One pass over the array, which NumPy makes at memory speed."""
+    if array.size and (int(array.max()) >= below or int(array.min()) < 0):
+        wrong = np.argwhere((array < 0) | (array >= below))[0]
+        at = ", ".join(map(str, wrong))
+        raise KernelError(
+            f"`{p.name}[{at}]` is {array[tuple(wrong)]}, and another argument is indexed by it, of {below} elements. "
+            f"Indices are 0 to {below - 1}; negative ones do not count from the end"
+        )
 
 
 def check_output(p: Parameter, array: np.ndarray[Any, Any]) -> None:

@@ -21,8 +21,9 @@ from metasched.backend.emit.python_entry import ENTRY as PYTHON_ENTRY
 from metasched.backend.emit.python_entry import KNOWN, Argument, python_entry
 from metasched.backend.lir import Kernel as LoopProgram
 from metasched.backend.lower import lower
+from metasched.backend.lower.layouts import memory_shape
 from metasched.backend.target import Target
-from metasched.errors import BuildError, KernelError
+from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Buffer, Func
@@ -48,12 +49,13 @@ _SMALL = 2048
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument of a kernel; a scalar has no shape."""
+    """An argument of a kernel; a scalar has no shape. One that others are indexed by holds values in [0, `below`)."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...] | None
     is_output: bool
+    below: int | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}" + (f"[{', '.join(map(str, self.shape))}]" if self.shape is not None else "")
@@ -102,19 +104,16 @@ def parameters_of(func: Func) -> tuple[Parameter, ...]:
     inputs = {b.name: b for b in func.inputs}
     scalars = {s.name: s for s in func.scalars}
     given = [
-        Parameter(name, inputs[name].dtype, _shape(inputs[name]), is_output=False)
+        Parameter(name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_below(inputs[name]))
         if name in inputs
         else Parameter(name, scalars[name].dtype, None, is_output=False)
         for name in func.order
     ]
-    return (*given, *(Parameter(b.name, b.dtype, _shape(b), is_output=True) for b in func.outputs))
+    return (*given, *(Parameter(b.name, b.dtype, memory_shape(b), is_output=True) for b in func.outputs))
 
 
-def _shape(buffer: Buffer) -> tuple[int, ...]:
-    shape = tuple(as_int(extent) for extent in buffer.shape)
-    if any(extent is None for extent in shape):
-        raise BuildError("shape not constant", f"`{buffer.name}` has free variables in its shape")
-    return tuple(extent for extent in shape if extent is not None)
+def _below(buffer: Buffer) -> int | None:
+    return None if buffer.below is None else as_int(buffer.below)
 
 
 def data_pointer(array: np.ndarray[Any, Any]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from metasched.backend.compiled import CompiledKernel, aligned_empty, build, dat
 from metasched.backend.emit.runtime import Status
 from metasched.backend.target import Target
 from metasched.errors import KernelError
+
+if TYPE_CHECKING:
+    from metasched.backend.packed import PackedKernel, Packer
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +64,9 @@ class Kernel:
         self._outputs = tuple(p for p in compiled.parameters if p.is_output)
         self._result = self._outputs[0]
         # Arrays in and one array out: the kernel's own entry can check these.
-        self._plain = len(self._outputs) == 1 and all(p.shape is not None for p in self._inputs)
+        # What others are indexed by is looked at from Python.
+        usual = all(p.shape is not None and p.below is None for p in self._inputs)
+        self._plain = len(self._outputs) == 1 and usual
         self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
         self._sizes = tuple(
             0 if p.shape is None else p.dtype.bytes * int(np.prod(p.shape, dtype=np.int64)) for p in compiled.parameters
@@ -156,6 +161,24 @@ class Kernel:
         from metasched.backend.numba_form import into_form
 
         return into_form(self._compiled)
+
+    def pack(self, *weights: Any, **named: Any) -> PackedKernel:
+        """This kernel with its weights fixed: `kernel.pack(W)(X)` is bitwise `kernel(X, W)`.
+
+        Weights are the inputs declared `const`, given in their order or by name; those not given stay arguments. What
+        the schedule computes at the root of the program from them alone, such as a copy in a packed layout, is
+        computed now and never again. Weights that are read as they are too are copied.
+
+        Raises KernelError for an input that is not `const`, and where nothing can be computed ahead: it says why, and
+        what to schedule. The first call compiles; later ones, with other weights, do not.
+        """
+        return self._packer.pack(weights, named)
+
+    @cached_property
+    def _packer(self) -> Packer:
+        from metasched.backend.packed import Packer
+
+        return Packer(self)
 
     def export(self, path: str | Path) -> Path:
         """Write the kernel as one Python file that needs NumPy and nothing else: the machine code, and a loader.

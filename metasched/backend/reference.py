@@ -97,6 +97,10 @@ def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[
             raise KernelError(
                 f"{func.name}: `{buffer.name}` is {buffer.dtype}{list(shape)}, got {array.dtype}{list(array.shape)}"
             )
+        below = None if buffer.below is None else as_int(buffer.below)
+        if below is not None and array.size and not 0 <= int(array.min()) <= int(array.max()) < below:
+            wrong = array.min() if array.min() < 0 else array.max()
+            raise KernelError(f"{func.name}: `{buffer.name}` holds the index {wrong}; valid are 0 to {below - 1}")
         inputs[buffer.name] = np.ascontiguousarray(array, target.dtype.numpy).reshape(shape)
     scalars = {s.name: s.dtype.numpy.type(given[s.name]) for s in executed.scalars}
     return inputs, scalars

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Select, Unary, UnOp, Var
 
 # An integer, or an infinity where nothing is known.
 Bound: TypeAlias = int | float
@@ -51,10 +51,14 @@ def linear(e: Expr) -> Linear:
     match e:
         case Const(value=value):
             return Linear({}, int(value))
-        case Unary(op=UnOp.NEG, a=a):
-            return linear(a).times(-1)
+        case Cast(value=value) if e.dtype is INDEX and value.dtype.is_integer:
+            return linear(value)
+        case _ if e.dtype is not INDEX:
+            return Linear({simplify(e): 1}, 0)  # arithmetic in a narrower type may wrap
         case Binary(op=BinOp.ADD, a=a, b=b):
             return linear(a).plus(linear(b))
+        case Unary(op=UnOp.NEG, a=a):
+            return linear(a).times(-1)
         case Binary(op=BinOp.SUB, a=a, b=b):
             return linear(a).plus(linear(b), -1)
         case Binary(op=BinOp.MUL, a=a, b=b):
@@ -89,7 +93,7 @@ class Facts:
                 return self.assume(a, True).assume(b, True)
             case Binary(op=BinOp.OR, a=a, b=b) if not holds:
                 return self.assume(a, False).assume(b, False)
-            case Binary(op=op, a=a, b=b) if op.is_comparison and a.dtype is INDEX:
+            case Binary(op=op, a=a, b=b) if op.is_comparison and a.dtype.is_integer:
                 return Facts(self.extents, self.known + _nonnegative(op, linear(a), linear(b), holds), self.dead)
         return self
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from keyword import iskeyword
 from numbers import Integral
 
@@ -62,6 +63,7 @@ class _Elaborator:
         self._types: dict[str, DType] = {}
         self._buffers: dict[str, BufferInfo] = {}
         self._declared: dict[str, BufferInfo] = {}
+        self._limits: dict[str, int] = {}
 
     def run(self) -> Func | None:
         self._check_names()
@@ -153,7 +155,7 @@ class _Elaborator:
                 self._report.error(argument.at, message, f"write `{argument.name}: f32`")
             if argument.shape is not None:
                 info = self._info(argument.name, argument.dtype, argument.shape, argument.at)
-                self._buffers[argument.name] = info
+                self._buffers[argument.name] = replace(info, is_input=True)
         for declaration in (*definition.outputs, *definition.buffers):
             info = self._info(declaration.name, declaration.dtype, declaration.shape, declaration.at)
             self._declared[declaration.name] = info
@@ -208,7 +210,7 @@ class _Elaborator:
         fixed_names = self._sizes.names | {a.name for a in definition.arguments}
         fixed_names |= {name for stage in definition.stages for name in stage.targets}
         later = {name: stage.at for stage in reversed(definition.stages) for name in stage.targets}
-        scope = ProgramScope(self._sizes, self._types, scalars, self._buffers, later)
+        scope = ProgramScope(self._sizes, self._types, scalars, self._buffers, later, self._limits)
         loops: set[str] = set()
         nests: list[Stmt] = []
         for stage in definition.stages:
@@ -266,7 +268,9 @@ class _Elaborator:
         info = self._buffers[name]
         assert info.shape is not None
         assert info.dtype is not None
-        return Buffer(name, tuple(Const(n) for n in info.shape), info.dtype, const=const)
+        limit = self._limits.get(name)
+        below = None if limit is None else Const(limit)
+        return Buffer(name, tuple(Const(n) for n in info.shape), info.dtype, const=const, below=below)
 
 
 def _mentioned(definition: ProgramDef) -> tuple[set[str], set[str]]:

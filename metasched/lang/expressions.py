@@ -29,6 +29,7 @@ from metasched.ir.source import (
     TextLit,
     negate,
 )
+from metasched.ir.source_printer import print_source
 from metasched.lang.report import Report, did_you_mean
 
 SyntaxTree = Tree[Token]
@@ -155,6 +156,11 @@ class ExpressionReader:
                 return Axis(name, at=item.at)
             case Operation(op=BinOp.LT, a=Name(name=name) as variable, b=extent):
                 return Axis(name, extent, at=variable.at)
+        if any(isinstance(node, Read) for node in item.walk()):
+            message = f"`{print_source(item)}` would say by data where to write, or what to reduce over"
+            hint = "name the element and choose what goes there: `Y[j] = sum[i](X[i] if I[i] == j else 0)`"
+            self._report.error(item.start, message, hint)
+            return None
         self._report.error(
             item.start,
             "an iteration variable belongs here",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from metasched.ir.affine import as_int, simplify
+from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.nodes import (
     Binary,
@@ -41,6 +41,7 @@ class StageBuilder:
         self._buffers = program.buffers
         self._report = report
         self._disagreement = False
+        self._extents: Mapping[str, int | None] = {}
         self._spatial, self._reduce = stage_axes(stage)
         names = frozenset(axis.name for axis in self._axes)
         self._values = Values(StageScope(program, stage.buffer, names), report)
@@ -56,6 +57,7 @@ class StageBuilder:
         self._check_nesting()
         self._check_targets()
         extents = {axis.name: self._extent(axis, declared) for axis in self._axes}
+        self._extents = extents
         info = self._info(declared, extents)
         known = {name: extent for name, extent in extents.items() if extent is not None}
         # Without extents, or with ones in doubt, bounds cannot be judged.
@@ -104,7 +106,7 @@ class StageBuilder:
         stage = self._stage
         assert stage.position is not None
         if declared is None:
-            return BufferInfo(stage.position, INDEX, values.shape, stage.at)
+            return BufferInfo(stage.position, INDEX, values.shape, stage.at, positions=self._positions())
         if declared.dtype is not None and not declared.dtype.is_integer:
             message = f"`{stage.position}` holds positions, and is declared as {declared.dtype}"
             self._report.error(declared.at, message, "positions are integers: `i64`, or `i32`")
@@ -112,7 +114,12 @@ class StageBuilder:
             shape = ", ".join(map(str, values.shape))
             message = f"`{stage.position}` is declared with another shape than `{stage.buffer}`"
             self._report.error(declared.at, message, f"a value and its position go together: [{shape}]")
-        return declared
+        return replace(declared, positions=self._positions())
+
+    def _positions(self) -> int | None:
+        """How many positions there are."""
+        extents = [self._extents.get(axis.name) for axis in self._reduce]
+        return None if None in extents else math.prod(n for n in extents if n is not None)
 
     def paired(self, block: Block, position: BufferInfo) -> Block | None:
         """The block of an arg-reduction, with its positions: row-major over the axes in the order written."""
@@ -120,11 +127,10 @@ class StageBuilder:
         if dtype is None or not dtype.is_integer or block.reducer is None or not block.reducer.is_arg:
             return None
         flat: Expr = Const(0)
-        count = 1
         for it in block.iters:
             if it.kind is IterKind.REDUCE:
                 flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, it.extent), Var(it.name))
-                count *= as_int(it.extent) or 1
+        count = position.positions or 1
         if count - 1 > integer_range(dtype)[1]:
             message = f"there are {count} positions, more than {dtype} can hold"
             self._report.error(self._stage.at, message, f"declare `{position.name}` as i64")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,12 +43,16 @@ class BufferInfo:
     dtype: DType | None
     shape: tuple[int, ...] | None
     at: At
+    is_input: bool = False
+    # How many positions there are to choose from, in a buffer of positions.
+    positions: int | None = None
 
 
 @dataclass(frozen=True)
 class ProgramScope:
     """The names every stage may use: `types` are the parameters that stand for element types, `buffers` those defined
-    so far, and `later` says where the others are.
+    so far, and `later` says where the others are. `limits` collects what the values of inputs have to be below, because
+    others are indexed by them.
     """
 
     sizes: Sizes
@@ -56,6 +60,7 @@ class ProgramScope:
     scalars: Mapping[str, DType]
     buffers: Mapping[str, BufferInfo]
     later: Mapping[str, At]
+    limits: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -361,14 +366,13 @@ class Values:
         return None
 
     def _index(self, index: SourceExpr, read: Read, dim: int, extent: int, facts: Facts) -> Expr | None:
-        data = next((node for node in index.walk() if isinstance(node, Read)), None)
-        if data is not None:
-            message = f"the index `{print_source(index)}` depends on the data in `{data.buffer}`"
-            self._report.error(index.start, message, "an index is arithmetic on iteration variables and sizes")
-            return None
-        built = self.build(index, INDEX, facts)
+        data = any(isinstance(node, Read) for node in index.walk())
+        dtype = self.dtype(index) if data else INDEX
+        # What integers are read as indices is plain: they keep their values in i64.
+        built = self.build(index, dtype if dtype is not None and dtype.is_integer else INDEX, facts)
         if built is None:
             return None
+        built = _cast_to(built, INDEX)
         if self._divides_by_nonpositive(index):
             message = f"the index `{print_source(index)}` divides by what may not be positive"
             self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
@@ -377,8 +381,29 @@ class Values:
         lo, hi = facts.range(built)
         if facts.dead or lo > hi or (lo >= 0 and hi < extent):
             return built
+        if data:
+            return built if self._stays_inside(index, read, dim, extent) else None
         self._out_of_bounds(index, read, dim, extent, (lo, hi))
         return None
+
+    def _stays_inside(self, index: SourceExpr, read: Read, dim: int, extent: int) -> bool:
+        """Whether data that is an index is a position, or an input that is checked when the kernel is called."""
+        is_cast = isinstance(index, Apply) and self._casts.get(index.func) is INDEX
+        inner = index.args[0] if isinstance(index, Apply) and is_cast else index
+        info = self._scope.buffers.get(inner.buffer) if isinstance(inner, Read) else None
+        if info is not None and info.positions is not None and info.positions <= extent:
+            return True
+        if info is not None and info.is_input and info.dtype is not None and info.dtype.is_integer:
+            limits = self._scope.program.limits
+            limits[info.name] = min(limits.get(info.name, extent), extent)
+            return True
+        text = print_source(index)
+        message = (
+            f"nothing says that `{text}` stays inside `{read.buffer}`, whose dimension {dim} has {extent} elements"
+        )
+        hint = f"index with an input alone, which is checked at each call, or guard the read: `{print_source(read)}"
+        self._report.error(index.start, message, f"{hint} if {text} >= 0 and {text} < {extent} else 0`")
+        return False
 
     def _out_of_bounds(
         self, index: SourceExpr, read: Read, dim: int, extent: int, reached: tuple[Bound, Bound]

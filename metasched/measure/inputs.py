@@ -26,11 +26,12 @@ _LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.
 
 @dataclass(frozen=True)
 class Argument:
-    """An input buffer or a scalar: `shape` is () for a scalar."""
+    """An input buffer or a scalar: `shape` is () for a scalar. What others are indexed by is in [0, `below`)."""
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
+    below: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Given:
 
 def arguments(func: Func) -> tuple[Argument, ...]:
     """The arguments of a program, in calling order."""
-    buffers = {b.name: Argument(b.name, shape_of(func, b.name), b.dtype) for b in func.inputs}
+    buffers = {
+        b.name: Argument(b.name, shape_of(func, b.name), b.dtype, None if b.below is None else as_int(b.below))
+        for b in func.inputs
+    }
     scalars = {s.name: Argument(s.name, (), s.dtype) for s in func.scalars}
     return tuple((buffers | scalars)[name] for name in func.order)
 
@@ -117,8 +121,8 @@ def _stream(seed: int, name: str) -> np.random.Generator:
 
 
 def _integers(argument: Argument, span: tuple[float, float] | None, rng: np.random.Generator, magnitude: int) -> Array:
-    if argument.dtype.is_bool:
-        return rng.integers(0, 2, argument.shape).astype(np.bool_)
+    if argument.dtype.is_bool or argument.below is not None:
+        return _random(argument, span, rng)
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
     if argument.dtype.value.startswith("u"):
         low = max(low, 0)
@@ -139,6 +143,9 @@ def _random(argument: Argument, span: tuple[float, float] | None, rng: np.random
     if argument.dtype.is_integer:
         info = np.iinfo(argument.dtype.numpy)
         low, high = (max(info.min, -100), min(info.max, 100)) if span is None else span
+        if argument.below is not None:
+            # All of them where the caller says nothing, and never one that is none.
+            low, high = (0, argument.below - 1) if span is None else (max(low, 0), min(high, argument.below - 1))
         return rng.integers(math.ceil(low), math.floor(high), argument.shape, endpoint=True).astype(
             argument.dtype.numpy
         )

@@ -13,7 +13,6 @@ from metasched.backend.lower.build import OPERATION
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, When
 from metasched.backend.lower.storage import Storage, relative
 from metasched.backend.lower.tensors import tensor_nest, use_of
-from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind
@@ -96,10 +95,12 @@ class _Flattener:
     def _flatten(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
         storage = self._storages[name]
         flat: Expr = ZERO
-        for index, stride in zip(relative(storage, indices), storage.strides, strict=True):
+        for index, size, stride in zip(relative(storage, indices), storage.shape, storage.strides, strict=True):
+            if any(isinstance(x, Load) for x in index.walk()):
+                # Whatever the data is, no read leaves its array.
+                index = Binary(BinOp.MIN, self._index(index, depths), const(size - 1))
+                index = Binary(BinOp.MAX, index, ZERO)
             flat = Binary(BinOp.ADD, flat, Binary(BinOp.MUL, index, const(stride)))
-        if any(isinstance(x, Load) for x in flat.walk()):
-            raise BuildError("indirect index", f"`{name}` is indexed by what another buffer holds")
         return ordered(simplify(flat), depths)
 
 

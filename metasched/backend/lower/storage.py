@@ -244,6 +244,8 @@ def in_registers(
     for indices, inside in used:
         here = relative(storage, indices)
         names = frozenset[str]().union(*(free_vars(i) for i in here))
+        if any(True for i in here for _ in loads(i)):
+            return None
         if any(loop.kind is LoopKind.PARALLEL for loop in inside.values()):
             return None
         if not all(name in inside and inside[name].unroll for name in names):
