@@ -31,6 +31,10 @@ class Arithmetic:
         self._declarations = declarations
         self._halves = Halves(text, native_f16=native_f16)
 
+    def opaque(self, value: Value) -> Value:
+        """The same integer, of which LLVM cannot tell that it is a constant."""
+        return Value(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
+
     # --- shapes ---
 
     def widen(self, value: Value, width: int) -> Value:

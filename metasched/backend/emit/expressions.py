@@ -136,6 +136,10 @@ class Expressions(Memory):
         lane = self.scope.lane
         assert lane is not None
         width = lane.width
+        if limit.text[0] != "%":
+            # LLVM 22 turns a masked load of two registers into a plain one where it finds the mask of one of them to be
+            # nothing but zeros, or stops at an assertion.
+            limit = self.arith.opaque(limit)
         clamped = self.arith.binary(BinOp.MIN, limit, constant(width, INDEX))
         clamped = self.arith.binary(BinOp.MAX, constant(0, INDEX), clamped)
         count = self.arith.widen(self.arith.cast(clamped, DType.I32), width)
