@@ -1,0 +1,151 @@
+"""Messages of preconditions that need a program or a schedule of their own."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+from programs import DENSE_RELU, STENCIL
+from schedules import fails, loops_of, schedule
+from structural import refused, split, start
+
+import metasched as ms
+from metasched.errors import ScheduleError
+from metasched.ir.affine import NotAffine, const
+from metasched.schedule.primitives.cache_write import cache_write
+from metasched.schedule.primitives.compute_at import compute_at
+from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
+from metasched.schedule.primitives.split import split as split_primitive
+from metasched.schedule.primitives.store_at import store_at
+from metasched.schedule.rewrite import completed, guards, needed
+from metasched.schedule.trace import Trace
+
+COPIED = "program copied[N=2](A: f32[N]) -> C: f32[N]:\n    C[i] = A[i]\n"
+TURNED = """
+program turned[N=8](A: f32[40]) -> C: f32[N, 4]:
+    B: f32[40]
+    twice: B[n] = A[n] * 2
+    read:  C[j, i] = B[(j - 3)*i + 10]
+"""
+BLUR = """
+program blur[H=7, W=5](X: f32[H + 2, W + 2]) -> Y: f32[H, W]:
+    across: B[y < H + 2, x < W] = X[y, x + 0] + X[y, x + 1] + X[y, x + 2]
+    down:   Y[y, x] = B[y + 0, x] + B[y + 1, x] + B[y + 2, x]
+"""
+
+
+def test_options_that_are_equal() -> None:
+    with fails("choose: the options 1 and True are equal, so that no branch can tell them apart", "use texts"):
+        schedule().choose("how", [1, True])
+
+
+def test_a_name_that_is_empty() -> None:
+    sch = schedule()
+    with fails("sample_tile: name=''", "`name` is a text that is not empty"):
+        sch.sample_tile(loops_of(sch, "dense")[0], parts=2, name="")
+
+
+def test_a_decided_loop() -> None:
+    sch = schedule()
+    i, _ = loops_of(sch, "relu")
+    sch.parallel(i)
+    with fails("split: loop `i_relu` is parallel"):
+        sch.split(i, [None, 2])
+
+
+def test_a_trace_without_its_program() -> None:
+    sch = schedule()
+    sch.sample_tile(loops_of(sch, "dense")[0], parts=2)
+    with fails("mutate: a parsed trace does not know its program", "mutate(rng, program)"):
+        Trace.parse(str(sch.trace)).mutate(np.random.default_rng(0))
+
+
+def test_nothing_that_can_move() -> None:
+    with fails("mutate: no numeric variable of the trace can take another value"):
+        schedule().trace.mutate(np.random.default_rng(0))
+
+
+def test_a_trace_that_leaves_a_choice_open() -> None:
+    sch = schedule()
+    sch.choose("how", ["a", "b"])
+    trace = sch.trace.with_decisions({"how": None})
+    message = 'line 2 of the trace leaves a choice open: how ~ choose("a", "b") @ "how"'
+    with pytest.raises(ScheduleError, match="leaves a choice open") as info:
+        ms.space(sch.program, trace)
+    assert info.value.message == message
+
+
+# --- what is completed, needed and kept
+
+
+COMPLETES = "what `{}` completes in an iteration of loop `{}` is not a block of consecutive elements: {}"
+
+
+def test_an_imperfect_tile_crosses_the_region() -> None:
+    ctx = start(COPIED)
+    first = cache_write(ctx, "C")
+    reverse_compute_at(ctx, first, "i")
+    split_primitive(ctx, "i", (const(2), None, const(2)))
+    second = cache_write(ctx, first)
+    with refused(COMPLETES.format("C.C.write", "i_0", "an imperfect tile crosses it")):
+        reverse_compute_at(ctx, second, "i_0")
+
+
+def test_a_guard_of_a_window() -> None:
+    ctx = start(BLUR)
+    compute_at(ctx, "across", "y_down")
+    store_at(ctx, "across", "root")
+    loop = loops_around(ctx.func, "across")[-1]
+    with refused(COMPLETES.format("across", loop, "a guard is not an upper bound")):
+        reverse_compute_at(ctx, "down", loop)
+
+
+def loops_around(func: object, block: str) -> list[str]:
+    from metasched.ir import query
+
+    return [x.var for x in query.loops_above(func, block)]  # type: ignore[arg-type]
+
+
+def test_a_read_whose_direction_is_not_known() -> None:
+    ctx = start(TURNED)
+    with refused("the part of `B` that is read is not known: the sign of a coefficient depends on tile sizes"):
+        compute_at(ctx, "twice", "j")
+
+
+# Bindings and guards that primitives make are linear. Should one not be, it is said where.
+
+
+def _unknown(*_: object) -> None:
+    raise NotAffine("a product of loop variables")
+
+
+def test_indices_that_are_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = start(DENSE_RELU)
+    monkeypatch.setattr(completed, "linear", _unknown)
+    with refused(COMPLETES.format("dense", "j", "a write index is not linear in the loops")):
+        reverse_compute_at(ctx, "relu", "j")
+
+
+def test_guards_that_are_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = start(DENSE_RELU)
+    split(ctx, "i", 4)
+    real, calls = completed.linear, count()
+    # The two indices first, then the guard.
+    monkeypatch.setattr(completed, "linear", lambda e, names: real(e, names) if next(calls) < 2 else _unknown())
+    with refused(COMPLETES.format("dense", "j", "a guard is not linear in the loops")):
+        reverse_compute_at(ctx, "relu", "j")
+
+
+def test_what_a_moved_block_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = start(STENCIL)
+    monkeypatch.setattr(guards, "region", _unknown)
+    with refused("what `double` computes is not known: a product of loop variables"):
+        compute_at(ctx, "double", "i_sum3")
+
+
+def test_what_a_reader_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = start(STENCIL)
+    monkeypatch.setattr(needed, "region", _unknown)
+    with refused("the part of `B` that is read is not known: a product of loop variables"):
+        compute_at(ctx, "double", "i_sum3")
