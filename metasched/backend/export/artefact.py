@@ -6,8 +6,12 @@ import base64
 import platform
 import textwrap
 import zlib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from metasched.backend.codegen import compile_text
 from metasched.backend.compiled import KernelCode
@@ -37,8 +41,10 @@ _FEATURES = {
 _MACHINE = "x86_64"
 
 
-def export(code: KernelCode, path: str | Path) -> Path:
+def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, Any]] = ()) -> Path:
     """Write a compiled kernel as a Python file that needs NumPy and nothing else, and return its path.
+
+    `held` are its last inputs, where these are to be in the file.
 
     The file defines a function of the kernel's name, `PARAMETERS`, and the loader. It runs on Linux on x86-64, on CPUs
     with the instruction sets of the kernel's target. A parallel loop starts its threads each time.
@@ -52,11 +58,11 @@ def export(code: KernelCode, path: str | Path) -> Path:
         raise KernelError(
             f"export writes machine code for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
-    path.write_text(_source(code))
+    path.write_text(_source(code, held))
     return path
 
 
-def _source(code: KernelCode) -> str:
+def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     target = code.code.target
     loader = resources.files("metasched.backend.export").joinpath("loader.py").read_text()
     features = sorted(_FEATURES[f] for f in target.features if f in _FEATURES)
@@ -71,6 +77,7 @@ def _source(code: KernelCode) -> str:
         (runtime.ALLOWED, runtime.ALLOWED_FUNCTION),
     )
     objects = "".join(f"    {_text(data)},\n" for data in (code.code.data, launcher.data))
+    arrays = "".join(f"    {_text(array.tobytes())},\n" for array in held)
     return (
         f"{loader}\n\n"
         f"# name, dtype, shape (None for a scalar), whether it is an output\n"
@@ -78,8 +85,9 @@ def _source(code: KernelCode) -> str:
         f"FEATURES = {tuple(features)!r}\n"
         f"_OBJECTS = (\n{objects})\n"
         f"_TABLE = {table!r}\n"
+        f"_HELD = (\n{arrays})\n"
         f"{code.name} = Kernel(\n"
-        f"    {code.name!r}, PARAMETERS, _OBJECTS, {code.entry!r}, _TABLE, {_MACHINE!r}, FEATURES\n)\n"
+        f"    {code.name!r}, PARAMETERS, _OBJECTS, {code.entry!r}, _TABLE, {_MACHINE!r}, FEATURES, _HELD\n)\n"
     )
 
 

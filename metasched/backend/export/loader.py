@@ -138,8 +138,17 @@ def _dtype(name: str) -> np.dtype[Any]:
 Parameter = tuple[str, "np.dtype[Any]", "tuple[int, ...] | None", bool]
 
 
+def _array(parameter: Parameter, text: str) -> np.ndarray[Any, Any]:
+    _, dtype, shape, _ = parameter
+    data = zlib.decompress(base64.b85decode(text))
+    return np.frombuffer(data, np.uint8).copy().view(dtype).reshape(shape or ())
+
+
 class Kernel:
-    """`kernel(A, B)` returns new arrays; `kernel(A, B, out=C)` writes one that is given (a tuple, for several)."""
+    """`kernel(A, B)` returns new arrays; `kernel(A, B, out=C)` writes one that is given (a tuple, for several).
+
+    The last inputs may be arrays that are packed in this file, and are not given.
+    """
 
     def __init__(
         self,
@@ -150,6 +159,7 @@ class Kernel:
         table: tuple[int, str, tuple[int, str], tuple[int, str]],
         machine: str,
         features: Sequence[str],
+        held: Sequence[str] = (),
     ) -> None:
         _require(machine, features)
         self.name = name
@@ -162,14 +172,18 @@ class Kernel:
         self._state = (ctypes.c_int64 * slots)()
         self._state[launch[0]], self._state[allowed[0]] = symbols[launch[1]], symbols[allowed[1]]
         _ANY.from_address(symbols[state]).value = ctypes.addressof(self._state)
+        inputs = [p for p in self.parameters if not p[3]]
+        self._given, fixed = inputs[: len(inputs) - len(held)], inputs[len(inputs) - len(held) :]
+        self._held = [_array(p, text) for p, text in zip(fixed, held, strict=True)]
         kinds: list[Any] = [_ANY if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
         self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _ANY)(symbols[entry])
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        given = [p for p in self.parameters if not p[3]]
         made = [p for p in self.parameters if p[3]]
-        if len(inputs) != len(given):
-            raise TypeError(f"{self.name} takes {len(given)} arguments ({', '.join(p[0] for p in given)})")
+        if len(inputs) != len(self._given):
+            raise TypeError(f"{self.name} takes {len(self._given)} arguments ({', '.join(p[0] for p in self._given)})")
+        inputs = (*inputs, *self._held)
+        given = [p for p in self.parameters if not p[3]]
         if out is None:
             out = tuple(np.empty(p[2], p[1]) for p in made)
         outputs = out if isinstance(out, tuple) else (out,)

@@ -16,8 +16,6 @@ The passes, in order, each a file:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.build import build
@@ -50,8 +48,8 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
     budget = Budget(machine)
-    temps, nest = apply_layouts(func, nest)
-    nest, storages = place_storage(replace(func, temps=temps), nest, machine, budget)
+    func, nest = apply_layouts(func, nest)
+    nest, storages = place_storage(func, nest, machine, budget)
     nest = specialise(nest)
     nest, accumulators = Promotion(storages, machine, budget, names).run(nest)
     storages |= accumulators

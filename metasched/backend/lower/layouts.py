@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.nest import Assign, Loop, Nest, map_children
+from metasched.backend.lower.storage import whole
 from metasched.errors import BuildError
 from metasched.ir.affine import NotAffine, const
 from metasched.ir.index_map import image, image_shape, resolve
@@ -19,12 +21,19 @@ from metasched.ir.nodes import Buffer, Expr, Func, IndexMap, Load
 Layouts = Mapping[str, IndexMap]
 
 
-def apply_layouts(func: Func, stmt: Nest) -> tuple[tuple[Buffer, ...], Nest]:
-    """The intermediate buffers with the shapes they have in memory, and `stmt` with the indices there."""
-    layouts = {b.name: b.layout for b in func.temps if b.layout is not None}
+def apply_layouts(func: Func, stmt: Nest) -> tuple[Func, Nest]:
+    """`func` with its buffers in the shapes they have in memory, and `stmt` with the indices there."""
+    layouts = {b.name: b.layout for b in func.buffers() if b.layout is not None}
     if not layouts:
-        return func.temps, stmt
-    return tuple(_in_memory(b) for b in func.temps), _stmt(stmt, layouts, {})
+        return func, stmt
+    inputs, outputs, temps = (tuple(map(_in_memory, group)) for group in (func.inputs, func.outputs, func.temps))
+    return replace(func, inputs=inputs, outputs=outputs, temps=temps), _stmt(stmt, layouts, {})
+
+
+def memory_shape(buffer: Buffer) -> tuple[int, ...]:
+    """The shape of the array that holds an argument; raises BuildError when it is not constant."""
+    storage = whole(_in_memory(buffer), ArrayKind.INPUT)
+    return (storage.size,) if buffer.alignments else storage.shape
 
 
 def _in_memory(buffer: Buffer) -> Buffer:
