@@ -70,6 +70,8 @@ def _consumer(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
 
 
 def _names(sch: ms.Schedule, info: ms.BlockInfo, after: tuple[int, ...]) -> list[str]:
+    if info.positions:
+        return []  # Values and positions are written together, where they belong.
     kind = "consumer" if _consumer(sch, info) is not None else "cache"
     return [f"{kind} at level {level}" for level in after]
 

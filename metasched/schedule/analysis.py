@@ -49,7 +49,7 @@ class BlockInfo:
         loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
             that two loops of equal numbers are nested directly.
         readers, sources: the blocks that read its buffer, and that write what it reads.
-        writes: the buffer that it writes.
+        writes: the buffer that it writes; `positions`, that it is an arg-reduction and writes another with positions.
     """
 
     name: str
@@ -69,6 +69,7 @@ class BlockInfo:
     sources: tuple[str, ...]
     held: tuple[int, ...]
     writes: str
+    positions: bool
 
     @property
     def spatial(self) -> tuple[IterInfo, ...]:
@@ -126,6 +127,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         sources=tuple(b.name for b in query.producers(func, name)),
         held=tuple(len(query.blocks_under(loop)) for loop in nest),
         writes=query.writes(block),
+        positions=block.index is not None,
     )
 
 

@@ -74,6 +74,25 @@ program bias[N=7, M=13, K=5](A: {0}[N, K], B: {0}[K, M], b: {0}[M]) -> E: {0}[N,
     relu:  E[i, j] = max(D[i, j], 0)
 """
 
+LARGEST = """
+program largest[N=7, K=13](A: {0}[N, K], B: {0}[K]) -> (V: {0}[N], P: i64[N], Q: i64[N]):
+    add:  C[i, k] = A[i, k] + B[k]
+    best: V[i], P[i] = argmax[k](C[i, k])
+    next: Q[i] = P[i] * 2 + 1
+"""
+
+LEAST = """
+program least[N=7, K=13](A: {0}[K, N]) -> (V: {0}[N], P: i32[N]):
+    V[i], P[i] = argmin[k](A[k, i])
+"""
+
+GATHER = """
+program gather[N=7, M=5, V=8](T: {0}[V, M], I: i32[N]) -> (C: {0}[N, M], S: {0}[N]):
+    rows: R[i, j] = T[I[i], j]
+    twice: C[i, j] = R[i, j] * 2
+    sums: S[i] = sum[j](R[i, j])
+"""
+
 SIZES: Mapping[str, tuple[str, ...]] = {
     CHAIN: ("N", "M"),
     MATMUL: ("N", "M", "K"),
@@ -86,4 +105,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     DEPTHS: ("N",),
     BYTES: ("N",),
     BIAS: ("N", "M", "K"),
+    LARGEST: ("N", "K"),
+    LEAST: ("N", "K"),
+    GATHER: ("N", "M", "V"),
 }

@@ -128,6 +128,18 @@ def test_every_structure_of_tiling_is_right() -> None:
             correct(sketch.trace_of(row).apply_to(space.program))
 
 
+ARGMAX = """
+program largest[N=6, K=9](A: f32[N, K], B: f32[K]) -> (V: f32[N], P: i64[N]):
+    best: V[i], P[i] = argmax[k](A[i, k] + B[k])
+"""
+
+
+def test_values_and_positions_are_written_in_place() -> None:
+    assert structures(ARGMAX, "multi_level_tiling(best)/fusion") == ["none"]
+    sch, _ = apply(ARGMAX, "multi_level_tiling")
+    correct(sch)
+
+
 def test_tiling_levels_are_a_parameter() -> None:
     sch, _ = apply(DENSE_RELU, rule("multi_level_tiling")(levels="SRS", fuse_after=(1,)))
     assert len(vars_of(sch, "dense")) == 5
