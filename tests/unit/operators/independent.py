@@ -150,6 +150,10 @@ def attention(q: Array, k: Array, v: Array, **_: Any) -> Array:
 # --- element by element, moving data ---------------------------------------------------------------------------
 
 
+def bias_gelu(x: Array, bias: Array, **_: Any) -> Array:
+    return np.asarray((x + bias) * special.ndtr(x + bias))
+
+
 def swiglu(x: Array, g: Array, **_: Any) -> Array:
     return np.asarray(x * special.expit(x) * g)
 
@@ -186,6 +190,7 @@ EXPECTED: dict[str, Expected] = {
     "global_avg_pool2d_nhwc": lambda x, **_: x.mean((1, 2)),
     "attention": attention,
     "batch_attention": attention,
+    "bias_gelu": bias_gelu,
     "swiglu": swiglu,
     "scale_shift_add_relu": scale_shift_add_relu,
     "transpose": lambda x, **_: x.T,
@@ -194,5 +199,7 @@ EXPECTED: dict[str, Expected] = {
     "pad2d_nhwc": pad2d,
     "box_blur": lambda x, *, R, **_: np.lib.stride_tricks.sliding_window_view(x, (R, R)).mean((2, 3)),
     "cumsum": lambda x, **_: np.cumsum(x, axis=1),
+    "embedding": lambda ids, w, **_: w[ids],
+    "gather_sum": lambda ids, w, **_: w[ids].sum(axis=1),
     "argmax": lambda x, **_: (x.max(axis=1), x.argmax(axis=1)),
 }

@@ -89,6 +89,7 @@ SHAPES: dict[str, list[Params]] = {
     "global_avg_pool2d_nhwc": [at("N=2 H=7 W=5 C=13")],
     "attention": [at("L=7 M=13 D=5 E=3")],
     "batch_attention": [at("BATCH=2 HEADS=3 L=5 M=7 D=4 E=3")],
+    "bias_gelu": [at("M=7 N=13")],
     "swiglu": [at("M=7 N=13")],
     "scale_shift_add_relu": [at("M=7 N=13")],
     "transpose": [at("M=7 N=13")],
@@ -97,6 +98,8 @@ SHAPES: dict[str, list[Params]] = {
     "pad2d_nhwc": [at("H=7 W=5 C=3 TOP=0 BOTTOM=2 LEFT=3 RIGHT=1")],
     "cumsum": [at("M=5 N=13")],
     "argmax": [at("M=5 N=13"), at("M=3 N=70")],
+    "embedding": [at("N=7 ROWS=13 D=5"), at("N=1 ROWS=9 D=20")],
+    "gather_sum": [at("N=7 BAG=3 ROWS=13 D=5")],
     "box_blur": [at("H=7 W=13"), at("H=5 W=4 R=2")],
 }
 CASES = [pytest.param(name, p, id=f"{name}-{n}") for name, shapes in SHAPES.items() for n, p in enumerate(shapes)]
@@ -118,6 +121,8 @@ TYPES: list[tuple[str, Params]] = [
     ("swiglu", at("M=7 N=13 T=bf16")),
     ("cumsum", at("M=5 N=13 T=i16 ACC=i64")),
     ("concat", at("ROWS=5 N=3 M=4 T=bool")),
+    ("embedding", at("N=7 ROWS=13 D=5 T=u8")),
+    ("gather_sum", at("N=7 BAG=3 ROWS=13 D=5 T=bf16 ACC=f32")),
     ("argmax", at("M=5 N=13 T=i8")),
     ("argmax", at("M=5 N=13 T=bf16")),
 ]
@@ -126,6 +131,7 @@ TYPES: list[tuple[str, Params]] = [
 def inputs(program: ms.Program) -> tuple[Any, ...]:
     """Random numbers for each argument; a scalar is a small positive one."""
     rng = np.random.default_rng(0)
+    rows = dict(program.params).get("ROWS", 1)
     buffers = {b.name: b for b in program.inputs}
     out: list[Any] = []
     for name in program.func.order:
@@ -134,6 +140,9 @@ def inputs(program: ms.Program) -> tuple[Any, ...]:
             out.append(1e-3)
             continue
         shape = tuple(int(extent.value) for extent in buffer.shape)  # type: ignore[attr-defined]
+        if name == "ids":
+            out.append(rng.integers(0, rows, shape))
+            continue
         if buffer.dtype.is_float:
             out.append(rng.standard_normal(shape).astype(buffer.dtype.numpy))
         else:
@@ -145,7 +154,7 @@ def inputs(program: ms.Program) -> tuple[Any, ...]:
 
 def expected(name: str, params: Params, arguments: tuple[Any, ...]) -> Array | tuple[Array, ...]:
     program = operators.load(name, **params)
-    wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in arguments]
+    wide = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype != np.int64 else a for a in arguments]
     return EXPECTED[name](*wide, **dict(program.params))
 
 

@@ -51,6 +51,7 @@ CASES: dict[str, tuple[dict[str, int], Callable[..., Tensor]]] = {
         {"H": 4, "W": 5, "CI": 3, "CO": 2, "R": 4, "S": 2, "P": 1},
         lambda x, k: last(nn.conv_transpose2d(first(x), k.permute(2, 3, 0, 1), stride=2, padding=1)),
     ),
+    "bias_gelu": ({"M": 5, "N": 7}, lambda x, bias: nn.gelu(x + bias)),
     "dense_bias_gelu": ({"M": 5, "N": 7, "K": 6}, lambda a, b, bias: nn.gelu(a @ b + bias)),
     "log_softmax": ({"M": 5, "N": 7}, lambda x: nn.log_softmax(x, -1)),
     "layer_norm": ({"M": 5, "N": 7}, lambda x, g, b, eps: nn.layer_norm(x, (7,), g, b, eps)),
