@@ -46,6 +46,8 @@ def _partial_results(
     if others:
         return ms.skip("it computes a partial result at a time")
     at = info.loops.index(loop)
+    if info.held[at] > 1:
+        return ms.skip("other blocks are in the loop over its partial results")
     if at < len(info.loops) - 1:
         first, *rest = sch.get_loops(block)[at:]
         sch.reorder(*rest, first)
