@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from metasched.backend.reference_bound import bound_name, in_double, with_bounds
+from metasched.backend.reference_bound import bound_name, contests, in_double, rival_name, with_bounds
 from metasched.backend.reference_interpreter import interpret
 from metasched.backend.reference_numba import run_numba
 from metasched.backend.reference_state import Array, concrete_shape, new_state, outputs
@@ -61,9 +61,11 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
 
     Floats are computed in float64, and `bound` (float64, same shape) is the sum of the absolute values of the
     terms, as `metasched.backend.reference_bound` defines it. Integer and boolean outputs are exact in their own
-    dtype, and their bound is 0.
+    dtype, and their bound is 0; that of the position of an arg-reduction over floats is twice the bound of the value
+    over what the next best value is short of it: positions may differ where rounding is as much as 1 over it.
     """
     func = _func(program)
+    contested = contests(func)
     executed = with_bounds(in_double(func))
 
     def run(*args: Any) -> list[tuple[Array, Array]]:
@@ -74,6 +76,12 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
         pairs = []
         for buffer in func.outputs:
             value = found[buffer.name]
+            contest = contested.get(buffer.name)
+            if contest is not None:
+                gap = np.abs(found[contest] - found[rival_name(contest)])
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    pairs.append((value, 2.0 * found[bound_name(contest)] / gap))
+                continue
             pairs.append((value, found.get(bound_name(buffer.name), np.zeros(value.shape))))
         return pairs
 

@@ -12,6 +12,9 @@ The bound of an expression, `B`, with `|dx| <= eps * B(x)`:
 * `f(x)`: `|f(x)| + |f'(x)| B(x)`, the second being the condition of `f` at `x`;
 * `a if c else b`: that of the side taken, plus the bounds of floats compared in `c`: right where both sides meet, as in
   `x if x > 0 else 0`. At a jump (`floor`, `1 if x > y else 0`) rounding may change the side taken, and no bound helps.
+
+For the position of an arg-reduction over floats there is `X.rival`, the best value at any other position: where the two
+are nearer to one another than rounding can tell, either position is right.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from metasched.ir import query
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
@@ -68,20 +72,62 @@ def bound_name(buffer: str) -> str:
     return f"{buffer}.bound"
 
 
+def rival_name(buffer: str) -> str:
+    return f"{buffer}.rival"
+
+
+def contests(func: Func) -> dict[str, str]:
+    """The arg-reductions over floats, each in a nest of its own: the buffer of values, by that of positions."""
+    out = {}
+    for nest in _nests(func):
+        block, *others = query.blocks_under(nest)
+        if not others and block.index is not None and block.init is not None and block.store.value.dtype.is_float:
+            out[block.index.buffer] = block.store.buffer
+    return out
+
+
+def _nests(func: Func) -> tuple[Stmt, ...]:
+    return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+
+
+def _rival(block: Block) -> Block:
+    """The best value at any position but that of the best."""
+    assert block.index is not None
+    assert block.init is not None
+    assert block.reducer is not None
+    best = Load(block.index.buffer, block.index.indices, block.index.value.dtype)
+    value = Select(Binary(BinOp.EQ, block.index.value, best), block.init, block.store.value)
+    name = rival_name(block.store.buffer)
+    store = Store(name, block.store.indices, value)
+    return replace(block, name=name, store=store, reducer=block.reducer.of_values, index=None)
+
+
 def with_bounds(func: Func) -> Func:
-    """An f64 program that also computes `X.bound` for every float buffer; those of inputs are further inputs."""
+    """An f64 program that also computes `X.bound` for every float buffer; those of inputs are further inputs.
+
+    Its outputs are those of `func`, their bounds, and then, for each of `contests`, the values, bounds and rivals.
+    """
 
     def extended(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         return buffers + tuple(replace(b, name=bound_name(b.name)) for b in buffers if b.dtype.is_float)
 
     added = tuple(bound_name(b.name) for b in func.inputs if b.dtype.is_float)
+    values = set(contests(func).values())
+    rivals = tuple(replace(b, name=rival_name(b.name)) for b in func.buffers() if b.name in values)
+    inner = [b for b in func.temps if b.name not in values]
+    shown = tuple(b for b in func.temps if b.name in values)
+    body: list[Stmt] = []
+    for nest in _nests(func):
+        body.append(_statement(nest))
+        if query.blocks_under(nest)[0].store.buffer in values:
+            body.append(query.map_blocks(nest, _rival))
     return replace(
         func,
         inputs=extended(func.inputs),
-        outputs=extended(func.outputs),
-        temps=extended(func.temps),
+        outputs=extended(func.outputs) + extended(shown) + rivals,
+        temps=extended(tuple(inner)),
         order=func.order + added,
-        body=_statement(func.body),
+        body=seq(body),
     )
 
 

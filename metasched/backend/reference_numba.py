@@ -180,7 +180,7 @@ class SourceWriter:
             for child in stmt.stmts:
                 self._stmt(child)
         elif isinstance(stmt, For):
-            name = f"i{len(self._loops)}_{self._count}"
+            name = self._fresh()
             self._loops[stmt.var] = name
             self._ranges[stmt.var] = stmt.extent
             self._line(f"for {name} in range({self._expr(stmt.extent, self._loops)}):")

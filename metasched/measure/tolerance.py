@@ -60,15 +60,18 @@ def tolerances(func: Func, bound: NDArray[np.float64], dtype: DType, drawn: bool
     """How far each element of an output may be from the reference; None when it may not differ.
 
     `bound` is the sum of the absolute terms (see above); `drawn` says that the inputs are ours, and random. An
-    element whose bound is not finite gets an infinite tolerance: nothing can be said about it.
+    element whose bound is not finite gets an infinite tolerance: nothing can be said about it. So does a position that
+    an arg-reduction finds among values nearer to one another than rounding can tell; other integers must match.
     """
-    if not dtype.is_float:
+    if not dtype.is_float and not np.any(bound):
         return None
     relative = absolute = 0.0
     for kind, count in roundings(func, drawn).items():
         relative += count * kind.unit_roundoff
         # Halves are rounded to where they are subnormal; of an f32 nothing is asked there.
         absolute += count * kind.smallest_normal * (2 * kind.unit_roundoff if kind.is_half else 1.0)
+    if not dtype.is_float:
+        return np.where(relative * bound >= 1.0, np.inf, 0.0)
     allowed = relative * bound + absolute
     return np.where(np.isfinite(allowed), allowed, np.inf)
 
@@ -133,6 +136,8 @@ def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
         if buffer.dtype.is_float and magnitude > 2.0**buffer.dtype.significand:
             return False
         largest[buffer.name] = max(largest.get(buffer.name, 0.0), magnitude)
+        if block.index is not None:
+            largest[block.index.buffer] = float(reduction_length(block))
     return True
 
 

@@ -274,7 +274,7 @@ def test_math_functions() -> None:
         ("C[i, j] + 1", "`C` is read by the stage that defines it"),
         ("Q[i] + 1", "`Q` is not declared"),
         ("q + 1", "`q` is not declared"),
-        ("A[i, B[i] + 1]", "nothing says that `B[i] + 1` stays inside `A`"),
+        ("A[i, i32(B[i])]", "nothing says that `i32(B[i])` stays inside `A`, whose dimension 1 has 4 elements"),
         ("A[i, j // (i + 1)]", "the index `j // (i + 1)` divides by what may not be positive"),
         ("A[i, j] * (1 // 0)", "`1 // 0` divides by zero"),
         ("A[i, j] * log(0)", "`log(0)` has no value: outside the function's domain"),
