@@ -81,6 +81,13 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
             "choose a loop around its readers that is not around the block",
         )
     consumers = readers(ctx.func, *query.written(producer))
+    if not consumers:
+        raise ScheduleError(
+            OP,
+            f"nothing reads what `{producer.name}` computes",
+            (producer.name, loop.var),
+            "leave it: a condition that always holds has taken the place of its readers",
+        )
     outside = [c.name for c in consumers if loop.var not in loops_of(ctx.func, c.name)]
     if outside:
         raise ScheduleError(

@@ -54,7 +54,7 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
     Requires:
         The points are inside the loop's range, each more than the one before. Left out, there is a condition that
         changes along the loop, and extents are known. The loop is not over both the elements and the reduction of a
-        block.
+        block, and computes no part of a window that rolls.
 
     Rewrite:
         for i_0, i_1 in grid(16, 8):                 for i_0_0, i_1 in grid(15, 8):
@@ -67,6 +67,7 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
     private = _private(ctx.func, target)
     for block in query.blocks_under(target):
         _require_apart(block, target, private)
+        _require_no_window(ctx, block, target, private)
     cuts = [simplify(p) for p in points] or _changes(ctx, target)
     for low, high in pairwise([ZERO, *cuts, target.extent]):
         error = ScheduleError(
@@ -114,6 +115,15 @@ def _kinds(block: Block) -> tuple[frozenset[str], frozenset[str]]:
         for kind in (IterKind.REDUCE, IterKind.SPATIAL)
     ]
     return used[0], used[1]
+
+
+def _require_no_window(ctx: Context, block: Block, loop: For, private: frozenset[str]) -> None:
+    """Raise for a block of which a window keeps what earlier iterations computed: its order counts."""
+    for name in query.written(block):
+        if name not in private and ctx.func.buffer(name).roll is not None:
+            raise ScheduleError(
+                OP, f"`{name}` is a window that rolls", (block.name, loop.var), "loop_partition before store_at"
+            )
 
 
 def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:

@@ -13,7 +13,7 @@ from metasched.backend.lower import lower
 from metasched.backend.target import Target
 from metasched.ir.affine import const
 from metasched.ir.nodes import For, Var
-from metasched.ir.query import find_loop, replace_stmt
+from metasched.ir.query import find_loop, loops_above, replace_stmt
 from metasched.ir.validate import InvalidProgram, validate
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline
@@ -234,6 +234,16 @@ def test_a_block_that_computes_the_same_in_every_iteration() -> None:
 def test_no_condition() -> None:
     with refused("no condition inside loop `i` changes along it"):
         loop_partition(start(DENSE_RELU), "i")
+
+
+def test_a_window_that_rolls() -> None:
+    text = "program f[N=4](A: f32[N + 2]) -> C: f32[N]:\n    b: B[i < N + 2] = A[i]\n"
+    ctx = start(f"{text}    c: C[i] = B[i + 0] + B[i + 1] + B[i + 2]\n")
+    compute_at(ctx, "b", "i_c")
+    store_at(ctx, "b", "root")
+    own = loops_above(ctx.func, "b")[-1].var
+    with refused("`B` is a window that rolls"):
+        loop_partition(ctx, own, (const(1),))
 
 
 def test_conditions_that_depend_on_tile_sizes() -> None:

@@ -13,6 +13,7 @@ from structural import refused, split, start
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir.affine import NotAffine, const
+from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.cache_write import cache_write
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
@@ -105,6 +106,14 @@ def loops_around(func: object, block: str) -> list[str]:
     from metasched.ir import query
 
     return [x.var for x in query.loops_above(func, block)]  # type: ignore[arg-type]
+
+
+def test_a_block_that_nothing_reads_any_more() -> None:
+    text = "program f[N=4](A: f32[N], B: f32[N]) -> D: f32[N]:\n    twice: C[i] = A[i] * 2\n"
+    ctx = start(f"{text}    D[i] = B[i] if i < 1 or i <= i else C[i]\n")
+    copy = cache_read(ctx, "D", "C")
+    with refused(f"nothing reads what `{copy}` computes"):
+        compute_at(ctx, copy, "i_D")
 
 
 def test_a_read_whose_direction_is_not_known() -> None:
