@@ -18,7 +18,7 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.ir.source_printer import print_program
-from metasched.lang.build import Computed, Parameter, ScalarArgument, Size, Symbol, Tensor, wrong
+from metasched.lang.build import Computed, Parameter, Positions, ScalarArgument, Size, Symbol, Tensor, wrong
 from metasched.lang.elaborate import elaborate
 from metasched.lang.extents import bare_uses, stage_axes
 from metasched.lang.programs import read_programs
@@ -72,7 +72,7 @@ def _definition(
     missing = [s.name for s in symbols if _is_input(s) and not any(s is i for i in inputs)]
     if missing:
         raise wrong(f"{listing(missing)} not among the inputs of `{name}`", "list every placeholder and scalar used")
-    given = [o.name for o in outputs if not isinstance(o, Computed)]
+    given = [o.name for o in outputs if not isinstance(o, Computed | Positions)]
     if given:
         raise wrong(f"the output {listing(given)} is an input", "an output is what `compute` returns")
     computed = {s.name: s for s in symbols if isinstance(s, Computed)}
@@ -85,13 +85,15 @@ def _definition(
     tensors = {s.name: s for s in symbols if isinstance(s, Tensor)}
     output_names = {o.name for o in outputs}
     between = [c for c in computed.values() if c.name not in output_names and not _shows(c, tensors)]
+    positions = [s for s in symbols if isinstance(s, Positions)]
+    positions = [p for p in positions if p.name not in output_names and p.dtype is not DType.I64]
     return ProgramDef(
         name,
         tuple(Param(p.name, p.default) for p in (used if params is None else params)),
         tuple(_argument(i) for i in inputs),
         tuple(_declaration(o) for o in outputs),
         tuple(Let(s.name, s.value.node) for s in symbols if isinstance(s, Size)),
-        tuple(_declaration(c) for c in between),
+        tuple(_declaration(c) for c in (*between, *positions)),
         tuple(_without_ranges(c.stage, tensors) for c in computed.values()),
     )
 
@@ -122,6 +124,8 @@ def _reachable(inputs: tuple[Tensor | ScalarArgument, ...], outputs: tuple[Tenso
 
 def _parts(symbol: Symbol) -> tuple[Symbol, ...]:
     shape = tuple(s for n in symbol.shape for s in n.symbols) if isinstance(symbol, Tensor) else ()
+    if isinstance(symbol, Positions):
+        return (symbol.values,)
     if isinstance(symbol, Computed):
         return shape + symbol.value.symbols
     return symbol.value.symbols if isinstance(symbol, Size) else shape
@@ -135,7 +139,9 @@ def _check_names(symbols: tuple[Symbol, ...]) -> None:
 
 
 def _is_input(symbol: Symbol) -> bool:
-    return isinstance(symbol, ScalarArgument) or (isinstance(symbol, Tensor) and not isinstance(symbol, Computed))
+    return isinstance(symbol, ScalarArgument) or (
+        isinstance(symbol, Tensor) and not isinstance(symbol, Computed | Positions)
+    )
 
 
 def _argument(argument: Tensor | ScalarArgument) -> Argument:

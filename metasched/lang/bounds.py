@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX
-from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Select, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
 
 # An integer, or an infinity where nothing is known.
 Bound: TypeAlias = int | float
@@ -67,26 +67,29 @@ def linear(e: Expr) -> Linear:
                 return right.times(left.constant)
             if not right.terms:
                 return left.times(right.constant)
-    return Linear({simplify(e): 1}, 0)
+    simple = simplify(e)
+    return Linear({e: 1}, 0) if simple == e else linear(simple)
 
 
 @dataclass(frozen=True)
 class Facts:
     """Extents of the iteration variables, and linear forms known to be non-negative here.
 
-    `dead` says that the conditions cannot all hold: nothing below them runs.
+    `dead` says that the conditions cannot all hold: nothing below them runs. `data` says how many values, from 0 on,
+    a buffer of positions may hold.
     """
 
     extents: Mapping[str, int]
     known: tuple[Linear, ...] = ()
     dead: bool = False
+    data: Mapping[str, int] = field(default_factory=dict)
     _structures: dict[Expr, Range] = field(default_factory=dict, compare=False, repr=False)
 
     def assume(self, cond: Expr, holds: bool) -> Facts:
         """The facts where `cond` is known to hold, or known not to."""
         match cond:
             case Const(value=value):
-                return Facts(self.extents, self.known, self.dead or bool(value) is not holds)
+                return self._with(dead=self.dead or bool(value) is not holds)
             case Unary(op=UnOp.NOT, a=a):
                 return self.assume(a, not holds)
             case Binary(op=BinOp.AND, a=a, b=b) if holds:
@@ -94,8 +97,11 @@ class Facts:
             case Binary(op=BinOp.OR, a=a, b=b) if not holds:
                 return self.assume(a, False).assume(b, False)
             case Binary(op=op, a=a, b=b) if op.is_comparison and a.dtype.is_integer:
-                return Facts(self.extents, self.known + _nonnegative(op, linear(a), linear(b), holds), self.dead)
+                return self._with(_nonnegative(op, linear(a), linear(b), holds))
         return self
+
+    def _with(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Facts:
+        return Facts(self.extents, self.known + known, self.dead or dead, self.data)
 
     def range(self, e: Expr) -> Range:
         """Bounds of an integer expression."""
@@ -145,6 +151,8 @@ class Facts:
         match atom:
             case Var(name=name) if name in self.extents:
                 return Range(0, self.extents[name] - 1)
+            case Load(buffer=buffer) if buffer in self.data:
+                return Range(0, self.data[buffer] - 1)
             case Binary(op=BinOp.FLOORDIV | BinOp.CEILDIV as op, a=a, b=Const(value=divisor)) if divisor > 0:
                 lo, hi = self.range(a)
                 divide = _floordiv if op is BinOp.FLOORDIV else _ceildiv

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from metasched.errors import Diagnostic, LanguageError
@@ -40,7 +41,7 @@ from metasched.ir.source import (
 
 __all__ = [
     "param", "let", "scalar", "placeholder", "compute", "program",
-    "sum", "prod", "max", "min", "where", "cast", "call",
+    "sum", "prod", "max", "min", "compute_arg", "argmax", "argmin", "where", "cast", "call",
     "abs", "ceil", "cos", "erf", "exp", "exp2", "expm1", "floor", "log", "log1p", "log2", "pow", "rsqrt", "sigmoid",
     "sin", "sqrt", "tanh",
     "Tensor", "Value",
@@ -211,6 +212,14 @@ class Computed(Tensor):
         self.typed = typed
 
 
+class Positions(Tensor):
+    """The positions that an arg-reduction finds besides its values."""
+
+    def __init__(self, name: str, values: Computed, dtype: DType) -> None:
+        super().__init__(name, values.shape, dtype)
+        self.values = values
+
+
 Symbol: TypeAlias = Parameter | Size | ScalarArgument | Tensor
 ValueLike: TypeAlias = Value | int | float
 
@@ -264,6 +273,30 @@ def compute(
     inferred = infer_dtype(stage, result.symbols)
     wanted = DType(dtype) if dtype is not None else inferred
     return Computed(stage, tuple(_lift(n) for n in shape), result, wanted, typed=inferred is wanted)
+
+
+def compute_arg(
+    name: str,
+    position: str,
+    shape: Sequence[ValueLike],
+    value: Callable[..., ValueLike],
+    *,
+    label: str | None = None,
+    dtype: str | DType = DType.I64,
+) -> tuple[Tensor, Tensor]:
+    """A stage whose value is `argmax(...)` or `argmin(...)`: the tensors of its values and of their positions.
+
+    `dtype` is the integer type of the positions.
+
+        V, P = compute_arg("V", "P", (N,), lambda i: argmax(lambda k: X[i, k], K))
+
+    Raises:
+        LanguageError: as `compute`.
+    """
+    values = compute(name, shape, value, label=label)
+    assert isinstance(values, Computed)
+    values.stage = replace(values.stage, position=_word(position))
+    return values, Positions(position, values, DType(dtype))
 
 
 def program(
@@ -321,6 +354,16 @@ def _extremum(reducer: Reducer, value: Callable[..., ValueLike] | ValueLike, oth
     if callable(value):
         return _reduction(reducer, value, others)
     return call(reducer.value, value, *others)
+
+
+def argmax(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:
+    """The largest value and its position, for `compute_arg`: `argmax(lambda k: A[i, k], K)`."""
+    return _reduction(Reducer.ARGMAX, value, extents)
+
+
+def argmin(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:
+    """The smallest value and its position, as `argmax`."""
+    return _reduction(Reducer.ARGMIN, value, extents)
 
 
 def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:

@@ -61,7 +61,8 @@ class StageBuilder:
         info = self._info(declared, extents)
         known = {name: extent for name, extent in extents.items() if extent is not None}
         # Without extents, or with ones in doubt, bounds cannot be judged.
-        facts = Facts(known, dead=len(known) < len(extents) or self._disagreement)
+        found = {name: info.positions for name, info in self._buffers.items() if info.positions is not None}
+        facts = Facts(known, dead=len(known) < len(extents) or self._disagreement, data=found)
         value = stage.value.operand if isinstance(stage.value, Reduce) else stage.value
         dtype = info.dtype if info.dtype is not None else DType.F32
         if isinstance(stage.value, Reduce) and dtype.is_half and stage.value.reducer in (Reducer.SUM, Reducer.PROD):
@@ -237,12 +238,12 @@ class StageBuilder:
         return BufferInfo(stage.buffer, dtype, shape if settled else None, stage.at)
 
     def _untyped(self) -> bool:
-        """Whether the value consists of numbers alone, rather than of something that is wrong itself."""
+        """Whether the value consists of numbers and indices alone, rather than of something that is wrong itself."""
         value = self._stage.value
+        known = {*self._sizes, *(axis.name for axis in (*self._spatial, *self._reduce))}
         operand = value.operand if isinstance(value, Reduce) else value
         return not any(
-            isinstance(node, Read) or (isinstance(node, Name) and node.name not in self._sizes)
-            for node in operand.walk()
+            isinstance(node, Read) or (isinstance(node, Name) and node.name not in known) for node in operand.walk()
         )
 
     # --- the block -------------------------------------------------------------------------------------

@@ -387,12 +387,10 @@ class Values:
         return None
 
     def _stays_inside(self, index: SourceExpr, read: Read, dim: int, extent: int) -> bool:
-        """Whether data that is an index is a position, or an input that is checked when the kernel is called."""
+        """Whether data that is an index is an input, which is checked when the kernel is called."""
         is_cast = isinstance(index, Apply) and self._casts.get(index.func) is INDEX
         inner = index.args[0] if isinstance(index, Apply) and is_cast else index
         info = self._scope.buffers.get(inner.buffer) if isinstance(inner, Read) else None
-        if info is not None and info.positions is not None and info.positions <= extent:
-            return True
         if info is not None and info.is_input and info.dtype is not None and info.dtype.is_integer:
             limits = self._scope.program.limits
             limits[info.name] = min(limits.get(info.name, extent), extent)
