@@ -240,10 +240,12 @@ class StageBuilder:
     def _untyped(self) -> bool:
         """Whether the value consists of numbers and indices alone, rather than of something that is wrong itself."""
         value = self._stage.value
-        known = {*self._sizes, *(axis.name for axis in (*self._spatial, *self._reduce))}
+        axes = {axis.name for axis in (*self._spatial, *self._reduce)}
         operand = value.operand if isinstance(value, Reduce) else value
         return not any(
-            isinstance(node, Read) or (isinstance(node, Name) and node.name not in known) for node in operand.walk()
+            isinstance(node, Read)
+            or (isinstance(node, Name) and node.name not in self._sizes and node.name not in axes)
+            for node in operand.walk()
         )
 
     # --- the block -------------------------------------------------------------------------------------
