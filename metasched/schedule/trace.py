@@ -33,10 +33,15 @@ class Trace:
     """Instructions and decisions. Prints as text, parses back to an equal trace, and replays exactly.
 
     `program` is what a schedule's own trace was made for; a parsed one has none. It takes no part in equality.
+    A random variable that is written without an address has that of what it samples, or of a choice, its own name.
     """
 
     data: TraceData
     program: Program | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if any(i.random and i.address is None for i in self.data.instructions):
+            object.__setattr__(self, "data", _addressed(self.data))
 
     @classmethod
     def parse(cls, text: str) -> Trace:
@@ -223,6 +228,30 @@ class Trace:
             names.update(zip(instruction.outputs, outputs, strict=True))
             out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs))
         return replace(self, data=replace(self.data, instructions=tuple(out)))
+
+
+def _addressed(data: TraceData) -> TraceData:
+    """With an address for every random variable: decisions are matched by it, so that none may be without."""
+    taken = {i.address for i in data.instructions if i.address is not None}
+    out = []
+    for instruction in data.instructions:
+        if instruction.random and instruction.address is None:
+            base = address = _own_name(instruction)
+            number = 1
+            while address in taken:
+                number += 1
+                address = f"{base}#{number}"
+            taken.add(address)
+            instruction = replace(instruction, address=address)
+        out.append(instruction)
+    return replace(data, instructions=tuple(out))
+
+
+def _own_name(instruction: Instruction) -> str:
+    if instruction.op == "choose" and instruction.outputs:
+        return instruction.outputs[0]
+    sampled = (arg.name for arg in instruction.args if isinstance(arg, Ref))
+    return next(sampled, instruction.op.removeprefix("sample_"))
 
 
 def _decided(instruction: Instruction, value: Any) -> Decision | None:

@@ -310,3 +310,25 @@ def test_nothing_to_mutate() -> None:
     with pytest.raises(ScheduleError) as info:
         sch.trace.mutate(np.random.default_rng(0), sch.program)
     assert info.value.op == "mutate"
+
+
+def test_decisions_without_addresses_are_kept() -> None:
+    """A line written by hand needs no address: it has the name of what it samples, or of the choice."""
+    bare = Trace.parse(
+        TEXT.replace(' @ "tile(dense)/i"', "").replace(' @ "tile(dense)/lanes"', "").replace(' @ "fusion"', "")
+    )
+    assert bare.decisions == {"i": (HOLE, 4), "categorical": 8, "fusion": "outer"}
+    assert Trace.parse(str(bare)) == bare
+    assert bare.apply_to(program()).func == trace().apply_to(program()).func
+
+
+def test_names_of_variables_without_addresses_are_numbered() -> None:
+    lines = (
+        "trace 1 of dense_relu[N=11, M=9, K=7]:",
+        "    a ~ sample_categorical([1, 2]) := 1",
+        "    b ~ sample_categorical([1, 2])",
+        '    c ~ sample_categorical([1, 2]) @ "categorical" := 2',
+    )
+    numbered = Trace.parse("\n".join(lines) + "\n")
+    assert numbered.decisions == {"categorical#2": 1, "categorical": 2}
+    assert numbered.holes == ("categorical#3",)
