@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "backend"))
 
 from fuzz_actions import attempt
 from fuzz_programs import Source, classic, from_library, made, pick, small
-from lir_interpreter import run_lir
+from lir_interpreter import can_run, run_lir
 
 from metasched.backend.compiled import build
 from metasched.backend.lower import lower
@@ -121,6 +121,8 @@ class Oracle:
         try:
             kernel = lower(schedule.func, target)
         except BuildError:
+            return None
+        if not can_run(kernel):
             return None
         case = self.cases.integers
         given = dict(zip(self.program.func.order, case.inputs, strict=True))

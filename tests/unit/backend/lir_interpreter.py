@@ -19,6 +19,11 @@ class LirError(AssertionError):
     pass
 
 
+def can_run(kernel: lir.Kernel) -> bool:
+    """Whether all of a kernel works on elements: a tensor intrinsic is an instruction of a machine."""
+    return not any(isinstance(node, lir.Intrinsic) for node in kernel.body.walk())
+
+
 class LirInterpreter:
     def __init__(self, kernel: lir.Kernel, arguments: dict[str, np.ndarray], scalars: dict[str, object]) -> None:
         self.kernel = kernel
