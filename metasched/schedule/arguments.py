@@ -13,7 +13,7 @@ from metasched.schedule.values import BlockRV, LoopRV
 
 # Handle kinds and what an environment holds for them: a name in the program, or an expression.
 LOOPLIKE = frozenset({Kind.LOOP, Kind.LOCATION})
-INTLIKE = frozenset({Kind.INT, Kind.FACTOR})
+INTLIKE = frozenset({Kind.INT, Kind.FACTOR, Kind.SETTING})
 
 
 def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Param, Any]]:
@@ -53,6 +53,8 @@ def is_literal_of(kind: Kind, value: Any) -> bool:
     if isinstance(value, Hole):
         return False
     if kind is Kind.FACTOR and value is None:
+        return True
+    if kind is Kind.SETTING and value is True:
         return True
     if kind is Kind.BOOL:
         return isinstance(value, bool)

@@ -18,6 +18,7 @@ class Kind(Enum):
     TARGET = "a loop or a block"
     LOCATION = "a loop, or where a block may be computed"
     INT = "an integer or an integer random variable"
+    SETTING = "an integer, an integer random variable, or True"
     FACTOR = "an integer, an integer random variable, or None"
     LITERAL = "a number or a string"
     STR = "a string"
@@ -38,7 +39,8 @@ Text = Annotated[str, Kind.STR]
 Number = Annotated[int, Kind.NUMBER]
 Flag = Annotated[bool, Kind.BOOL]
 IndexMapText = Annotated[str, Kind.INDEX_MAP]
-AnnotationValue = Annotated[Expr | str, Kind.INT]
+# True is 1.
+Setting = Annotated[Expr, Kind.SETTING]
 
 # Where `sample_compute_location` can put a block besides under a loop. Not identifiers of any loop.
 ROOT = "root"

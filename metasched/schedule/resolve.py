@@ -76,7 +76,7 @@ def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> An
     if not is_literal_of(kind, value):
         raise wrong(declaration, param, value)
     if kind in INTLIKE and isinstance(value, int):
-        return const(value)
+        return const(int(value))
     return value
 
 

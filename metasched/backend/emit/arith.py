@@ -1,11 +1,16 @@
 """Arithmetic on values: one function per operation, the same for scalars and vectors.
 
-Floats are contracted (a multiply and an add may become a fused one) and nothing else. Integers wrap. `//` and `%`
+Floats are contracted (a multiply and an add may become a fused one) and nothing else, except under `fastmath`: there
+sums and products may be regrouped, a division may be by a reciprocal, the sign of a zero is any, and what becomes of a
+NaN is undefined. Infinities are as everywhere. Integers wrap. `//` and `%`
 floor; division by zero gives zero, as in NumPy, and never a trap. A float becomes an integer towards zero, and within
 the integer's range. An integer becomes a narrower one by wrapping.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from metasched.backend.emit.halves import Halves
 from metasched.backend.emit.text import FunctionText
@@ -17,6 +22,8 @@ from metasched.ir.nodes import BinOp
 _FLOAT = {BinOp.ADD: "fadd", BinOp.SUB: "fsub", BinOp.MUL: "fmul", BinOp.DIV: "fdiv"}
 _INTEGER = {BinOp.ADD: "add", BinOp.SUB: "sub", BinOp.MUL: "mul"}
 _COMPARE = {BinOp.LT: "lt", BinOp.LE: "le", BinOp.GT: "gt", BinOp.GE: "ge", BinOp.EQ: "eq", BinOp.NE: "ne"}
+_STRICT = "contract"
+_FAST = "nnan nsz arcp contract reassoc"
 _INTRINSICS = frozenset({"sqrt", "floor", "ceil"})
 
 
@@ -30,10 +37,20 @@ class Arithmetic:
         self._text = text
         self._declarations = declarations
         self._halves = Halves(text, native_f16=native_f16)
+        self._flags = _STRICT
 
     def opaque(self, value: Value) -> Value:
         """The same integer, of which LLVM cannot tell that it is a constant."""
         return Value(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
+
+    @contextmanager
+    def fastmath(self) -> Iterator[None]:
+        """Operations emitted inside may be done in other ways than IEEE's, as this module says."""
+        self._flags = _FAST
+        try:
+            yield
+        finally:
+            self._flags = _STRICT
 
     # --- shapes ---
 
@@ -71,7 +88,7 @@ class Arithmetic:
         if a.dtype.is_float:
             if op not in _FLOAT:
                 raise BuildError(f"`{op.value}` on {a.dtype}", "floor division and modulo are for integers")
-            return self._result(f"{_FLOAT[op]} contract", a, b)
+            return self._result(f"{_FLOAT[op]} {self._flags}", a, b)
         if op in _INTEGER:
             return self._result(_INTEGER[op], a, b)
         if op is BinOp.CEILDIV:
@@ -120,7 +137,7 @@ class Arithmetic:
         if b.text[0] != "%":  # a constant is no NaN, so the other operand goes where a NaN comes through
             a, b = b, a
         best = self.select(self._compare(compare, a, b), a, b)
-        if a.text[0] != "%":
+        if a.text[0] != "%" or self._flags == _FAST:
             return best
         unordered = Value(self._text.pure(f"fcmp uno {a.typed}, {a.text}"), DType.BOOL, a.width)
         return self.select(unordered, a, best)

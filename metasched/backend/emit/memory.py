@@ -23,6 +23,11 @@ _HOISTED = 12
 _KEPT = 16
 
 
+# Bytes of a line, as far as streams and prefetches go.
+_LINE = 64
+_VECTOR = 16  # the smallest store that goes past the caches
+
+
 class Memory:
     """Emits addresses, loads and stores in a scope. Subclasses know how to compute an atom of an index."""
 
@@ -276,6 +281,63 @@ class Memory:
         )
         place: Place = (form.terms, value.width, write, form.const % max(write, 1))
         self.text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
+
+    def stream(self, array: str, index: Expr, value: Value) -> None:
+        """`array[index] = value` past the caches, where that is a whole vector at a multiple of its size.
+
+        Elsewhere it is an ordinary store. x86 has these stores out of order with others: a function that has any ends
+        in a fence.
+        """
+        storage = self.scope.arrays[array]
+        shared, step, varying = self.split_lane(self.scope.indices.form(index))
+        lane = self.scope.lane
+        if lane is None or lane.is_tail or varying or step != 1 or self.scope.mask() is not None:
+            self.store(array, index, value)
+            return
+        value = self.arith.widen(value, lane.width)
+        size = storage.array.dtype.bytes * lane.width
+        if size < _VECTOR or size & (size - 1):
+            self._plain_store(storage, shared, value, lane.width)
+            return
+        self._stream(storage, shared, value, min(size, _LINE))
+
+    def _stream(self, storage: Storage, form: Linear, value: Value, boundary: int) -> None:
+        text, dtype, width = self.text, storage.array.dtype, value.width
+        # A whole number of boundaries further on is as good a place to ask.
+        asked = Linear(form.const % (boundary // dtype.bytes), form.terms)
+        address = text.pure(f"ptrtoint ptr {self.pointer(storage, asked)} to i64")
+        beyond = text.pure(f"and i64 {address}, {boundary - 1}")
+        aligned = text.pure(f"icmp eq i64 {beyond}, 0")
+        pointer, raw = self.pointer(storage, form), self._to_memory(value).text
+        past, usual, after = (text.fresh_label(hint) for hint in ("stream", "usual", "stored"))
+        text.line(f"br i1 {aligned}, label %{past}, label %{usual}")
+        store = f"store {memory_text(dtype, width)} {raw}, ptr {pointer}"
+        text.start_block(past)
+        text.line(f"{store}, align {boundary}, !nontemporal {text.metadata('!{i32 1}')}")
+        text.line(f"br label %{after}")
+        text.start_block(usual)
+        text.line(f"{store}, align {dtype.bytes}")
+        text.line(f"br label %{after}")
+        text.start_block(after)
+        place: Place = (form.terms, width, width, form.const % width)
+        text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
+
+    def prefetch(self, array: str, index: Expr) -> None:
+        """Ask for the lines that `array[index]` is in, a line apart from its first lane on, and each once."""
+        storage = self.scope.arrays[array]
+        shared, step, varying = self.split_lane(self.scope.indices.form(index))
+        if varying:
+            return
+        width, size = 1 if self.scope.lane is None else self.scope.lane.width, storage.array.dtype.bytes
+        first = {lane * step * size // _LINE: lane * step for lane in reversed(range(width))}
+        for offset in first.values():
+            element = shared.const + offset
+            key = ("prefetch", array, shared.terms, element * size // _LINE)
+            if key not in self.text.known.names:
+                address = self.pointer(storage, Linear(element, shared.terms))
+                self.text.known.names[key] = address
+                self.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+                self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
     def _register_store(self, storage: Storage, form: Linear, value: Value) -> None:
         """A store to a register array: never masked, because a masked store would keep the array in memory."""

@@ -79,6 +79,8 @@ class _ModuleEmitter:
         self._layout = _layout(kernel.arrays, target.threads)
         self._memory = [a for a in kernel.arrays if a.kind is not ArrayKind.REGISTER]
         self._regions = 0
+        # Elsewhere, memory has no order to keep but what threads agree on.
+        self._fences = "sse" in target.features and _streams(kernel.body)
 
     def emit(self) -> EmittedModule:
         self._body()
@@ -119,11 +121,18 @@ class _ModuleEmitter:
 
     def _define(self, name: str, parameters: list[str], scope: Scope, body: lir.LStmt) -> None:
         self._registers(scope, body)
+        if self._fences and _streams(body):
+            self._fence(scope.text)
         scope.text.line("ret void")
         lines = "\n".join(scope.text.lines())
         self._functions.append(
             f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {{\n{lines}\n}}\n"
         )
+
+    def _fence(self, text: FunctionText) -> None:
+        """Other threads see what was stored past the caches from here on."""
+        self._declarations["@llvm.x86.sse.sfence"] = "declare void @llvm.x86.sse.sfence()"
+        text.line("call void @llvm.x86.sse.sfence()")
 
     def _registers(self, scope: Scope, body: lir.LStmt) -> None:
         """Room for the register arrays that a function uses; LLVM turns it into registers."""
@@ -183,6 +192,8 @@ class _ModuleEmitter:
             for n, value in enumerate(values):
                 place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
                 text.line(f"store {value}, ptr {place}, align 8")
+            if self._fences:
+                self._fence(text)
             launch = self._runtime_function(text, state, runtime.LAUNCH)
             text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {chunks})")
 
@@ -303,6 +314,13 @@ def _pointer(array: Array) -> str:
 
 def _scalar(scalar: Scalar) -> str:
     return f'%"s.{scalar.name}"'
+
+
+def _streams(stmt: lir.LStmt) -> bool:
+    """Whether a statement stores past the caches."""
+    if isinstance(stmt, lir.Write):
+        return stmt.streams
+    return any(_streams(child) for child in stmt.children() if isinstance(child, lir.LStmt))
 
 
 def _used(stmt: lir.LStmt) -> frozenset[str]:

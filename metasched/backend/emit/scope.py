@@ -37,13 +37,15 @@ class Storage:
 class Lane:
     """The vector context: iterations `var` = strip + 0 .. width-1 at once.
 
-    `active` is how many of them exist, where that is known; `mask` says which, None for all.
+    `active` is how many of them exist, where that is known; `mask` says which, None for all. `is_tail` is of what
+    is left after whole vectors.
     """
 
     var: str
     width: int
     active: int | None = None
     mask: Value | None = None
+    is_tail: bool = False
 
     @property
     def name(self) -> str:

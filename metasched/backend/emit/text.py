@@ -171,6 +171,14 @@ class FunctionText:
         self._lines.append("")
         return self._lines, len(self._lines) - 1
 
+    def metadata(self, text: str) -> str:
+        """A metadata node of the module, by name."""
+        nodes = [line.partition(" = ")[2] for line in self._metadata]
+        if text not in nodes:
+            nodes.append(text)
+            self._metadata.append(f"!{len(self._metadata)} = {text}")
+        return f"!{nodes.index(text)}"
+
     def loop_metadata(self) -> str:
         """Metadata of a loop that LLVM is to leave as it is."""
         number = len(self._metadata)

@@ -35,9 +35,8 @@ from metasched.ir.nodes import (
     UnOp,
     no_position,
 )
+from metasched.ir.notes import Note
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
-
-UNROLL_LIMIT = "unroll_limit"
 
 OPERATION: Mapping[Reducer, BinOp] = {
     Reducer.SUM: BinOp.ADD,
@@ -85,10 +84,19 @@ def _constant(e: Expr, what: str) -> int:
 
 
 def _limit(annotations: tuple[Annotation, ...], default: int | None) -> int | None:
+    found = _note(annotations, Note.UNROLL_LIMIT)
+    return default if found is None else found
+
+
+def _note(annotations: tuple[Annotation, ...], key: Note) -> int | None:
     for note in annotations:
-        if note.key == UNROLL_LIMIT and isinstance(note.value, Expr):
-            return _constant(note.value, UNROLL_LIMIT)
-    return default
+        if note.key == key and isinstance(note.value, Expr):
+            return _constant(note.value, key)
+    return None
+
+
+def _has(annotations: tuple[Annotation, ...], key: Note) -> bool:
+    return bool(_note(annotations, key))
 
 
 def _loop(loop: For, context: _Context) -> Nest:
@@ -107,9 +115,13 @@ def _loop(loop: For, context: _Context) -> Nest:
         context.parallel or kind is LoopKind.PARALLEL,
         limit,
     )
+    prefetch = _note(loop.annotations, Note.PREFETCH) or 0
+    if prefetch and kind is _VECTOR:
+        raise BuildError("prefetch in a vectorized loop", f"`{loop.var}`: annotate a loop around it instead")
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
-    return Loop(loop.var, extent, _stmt(loop.body, inner), kind, lanes, unroll, limit, tensor=tensorized_by(loop))
+    body = _stmt(loop.body, inner)
+    return Loop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=prefetch)
 
 
 _VECTOR = LoopKind.VECTORIZED
@@ -150,6 +162,8 @@ def _block(block: Block, context: _Context) -> Nest:
         reduced,
         spatial,
         _limit(block.annotations, None),
+        fast=_has(block.annotations, Note.FASTMATH),
+        streams=_has(block.annotations, Note.NON_TEMPORAL),
     )
     if block.index is not None:
         return _pair(block, assign, _fold(substitute(block.index.value, values), context.ranges))

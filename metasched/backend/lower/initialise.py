@@ -33,9 +33,12 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     guards = tuple(g for g in assign.guards if own.isdisjoint(free_vars(g)))
     needed = assign.spatial.union(*(free_vars(g) for g in guards))
     assert assign.init is not None
-    body: Nest = replace(assign, value=assign.init, guards=guards, reducer=None, init=None, starts=assign.block)
-    clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None) for loop in path if loop.var in needed]
-    old = [loop.var for loop in path if loop.var in needed]
+    # What it writes is read again at once.
+    start = replace(assign, reducer=None, init=None, starts=assign.block, streams=False)
+    body: Nest = replace(start, value=assign.init, guards=guards)
+    loops = [loop for loop in path if loop.var in needed]
+    clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None, prefetch=0) for loop in loops]
+    old = [loop.var for loop in loops]
     body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
     assert isinstance(body, Assign)
     body = replace(body, begins=assign.init)

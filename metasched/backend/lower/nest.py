@@ -24,7 +24,7 @@ class Assign(Nest):
     It runs when every guard holds. `init` is what the element starts from, until init placement made it a statement.
     `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use.
     `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises, and
-    `begins` is what with, over the loops of that block.
+    `begins` is what with, over the loops of that block. `fast` and `streams` are as in `lir.Write`.
     """
 
     block: str
@@ -39,6 +39,8 @@ class Assign(Nest):
     limit: int | None = None
     starts: str | None = None
     begins: Expr | None = None
+    fast: bool = False
+    streams: bool = False
 
 
 @node
@@ -46,7 +48,8 @@ class Loop(Nest):
     """`for var in range(min(extent, *clips))`.
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
-    `tensor` is the intrinsic that does the whole loop.
+    `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
+    for, 0 for not at all.
     """
 
     var: str
@@ -58,6 +61,7 @@ class Loop(Nest):
     limit: int | None = None
     clips: tuple[Expr, ...] = ()
     tensor: str | None = None
+    prefetch: int = 0
 
     @property
     def steps(self) -> int:

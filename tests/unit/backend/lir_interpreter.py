@@ -59,7 +59,7 @@ class LirInterpreter:
             self.loop(stmt, lanes, constant)
         elif isinstance(stmt, lir.VectorLoop):
             self.vector(stmt, lanes, constant)
-        else:
+        elif not isinstance(stmt, lir.Prefetch):
             assert isinstance(stmt, lir.Write)
             self.write(stmt, lanes, constant)
 

@@ -31,7 +31,7 @@ def test_a_note_of_the_same_key_is_replaced() -> None:
 
 def test_a_key_that_no_backend_knows() -> None:
     sch = schedule(DENSE_RELU)
-    with fails('annotate: there is no annotation "unrol"', 'known are "unroll_limit"'):
+    with fails('annotate: there is no annotation "unrol"', None):
         sch.annotate(sch.get_block("dense"), "unrol", 4)
 
 
@@ -44,3 +44,71 @@ def test_a_block_that_is_gone() -> None:
     for gone in (relu, i):
         with fails(f"annotate: there is no block or loop `{sch.name_of(gone)}` any more", hint):
             sch.annotate(gone, "unroll_limit", 4)
+
+
+def test_true_is_one() -> None:
+    sch = schedule(DENSE_RELU)
+    sch.annotate(sch.get_block("dense"), "fastmath", True)
+    assert query.find_block(sch.func, "dense").annotations == (Annotation("fastmath", const(1)),)
+    assert lines(sch.trace)[-1] == 'annotate(dense, "fastmath", True)'
+    checked(sch)
+
+
+def test_fastmath_is_of_a_block_and_on() -> None:
+    sch = schedule(DENSE_RELU)
+    i, *_ = loops_of(sch, "dense")
+    with fails('annotate: "fastmath" is about a block, and `i` is a loop', "give a block inside it"):
+        sch.annotate(i, "fastmath", True)
+    with fails('annotate: "fastmath" is on where it is left: its value is True', "leave it out for off"):
+        sch.annotate(sch.get_block("dense"), "fastmath", 0)
+    with fails("annotate: argument `value`: expected an integer, an integer random variable, or True, got False"):
+        sch.annotate(sch.get_block("dense"), "fastmath", False)
+
+
+def test_only_what_leaves_the_program_in_vectors_is_stored_past_the_caches() -> None:
+    sch = schedule(DENSE_RELU)
+    dense, relu = sch.get_block("dense"), sch.get_block("relu")
+    with fails(
+        "annotate: `dense` writes the intermediate `C`, which is read again: it would come from memory",
+        "store only what leaves the program past the caches: an output",
+    ):
+        sch.annotate(dense, "non_temporal", True)
+    hint = "vectorize the loop over its last dimension first"
+    with fails("annotate: `relu` does not store vectors of neighbours in `D`", hint):
+        sch.annotate(relu, "non_temporal", True)
+    i, j = sch.get_loops(relu)
+    sch.vectorize(i, lanes=4)
+    with fails("annotate: `relu` does not store vectors of neighbours in `D`", hint):
+        sch.annotate(relu, "non_temporal", True)
+    with fails('annotate: "non_temporal" is about a block, and `j_relu` is a loop', "give a block inside it"):
+        sch.annotate(j, "non_temporal", True)
+    sch = schedule(DENSE_RELU)
+    relu = sch.get_block("relu")
+    sch.vectorize(sch.get_loops(relu)[1], lanes=4)
+    sch.annotate(relu, "non_temporal", True)
+    checked(sch)
+
+
+def test_an_output_that_is_read_again_is_not_stored_past_the_caches() -> None:
+    sch = schedule("""program twice[N=8](X: f32[N]) -> (Y: f32[N], Z: f32[N]):
+        Y[i] = X[i] + 1
+        Z[i] = Y[i] * 2""")
+    y = sch.get_block("Y")
+    sch.vectorize(sch.get_loops(y)[0], lanes=4)
+    hint = "leave it in the caches, or compute into a buffer of its own with cache_write"
+    with fails("annotate: `Z` reads `Y` again: it would come from memory", hint):
+        sch.annotate(y, "non_temporal", True)
+
+
+def test_prefetch_is_of_a_loop_that_runs() -> None:
+    sch = schedule(DENSE_RELU)
+    i, j, _ = loops_of(sch, "dense")
+    with fails('annotate: "prefetch" counts iterations of a loop, and `dense` is a block'):
+        sch.annotate(sch.get_block("dense"), "prefetch", 4)
+    with fails("annotate: the distance is less than 1", "it is in iterations of the loop"):
+        sch.annotate(i, "prefetch", 0)
+    sch.annotate(i, "prefetch", 4)
+    checked(sch)
+    sch.vectorize(j, lanes=4)
+    with fails("annotate: `j` is vectorized: its iterations are lanes", "split it first, and give the outer loop"):
+        sch.annotate(j, "prefetch", 4)

@@ -28,6 +28,7 @@ EXAMPLES: dict[Kind, Value] = {
     Kind.TARGET: Ref("loop"),
     Kind.LOCATION: Ref("root"),
     Kind.INT: Binary(BinOp.MUL, Var("tile"), Const(2)),
+    Kind.SETTING: True,
     Kind.FACTOR: Ref("tile"),
     Kind.LITERAL: "text",
     Kind.STR: 'a "quoted" text',
