@@ -29,6 +29,10 @@ from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Buffer, Func
 
 _POINTER = ctypes.c_void_p
+NO_TILES = (
+    "this system does not give the process AMX's tile registers (arch_prctl with ARCH_REQ_XCOMP_PERM). Linux has them "
+    "from 5.16 on, and containers and virtual machines may be without; use a trace without intrinsics on tiles"
+)
 _SCALARS: dict[DType, Any] = {
     DType.F32: ctypes.c_float,
     DType.F64: ctypes.c_double,
@@ -212,6 +216,8 @@ def raise_status(status: int, workspace_bytes: int) -> None:
     """Raise the KernelError of a status that is not OK."""
     if status == runtime.Status.FORKED:
         raise KernelError(threads.FORKED)
+    if status == runtime.Status.NO_TILES:
+        raise KernelError(NO_TILES)
     if status == runtime.Status.NO_MEMORY:
         raise KernelError(f"no memory for a workspace of {workspace_bytes} bytes")
     raise KernelError(f"the kernel returned an unknown status {status}")

@@ -18,6 +18,7 @@ class ArrayKind(Enum):
     SHARED = "shared"  # workspace, one for the call
     THREAD = "thread"  # workspace, one slice per thread
     REGISTER = "register"  # SSA values: every index is a constant (plus the lane) once unrolled
+    TILE = "tile"  # tile registers: one for every TILE_ELEMENTS elements, the first for the first
 
 
 @node
@@ -28,6 +29,10 @@ class Array(Node):
     dtype: DType
     size: int
     kind: ArrayKind
+
+
+# 16 rows of 16 sums of 32 bits.
+TILE_ELEMENTS = 256
 
 
 class LoopMode(Enum):
@@ -73,25 +78,11 @@ class If(LStmt):
 
 @node
 class Write(LStmt):
-    """`array[index] = value`.
-
-    `fast` allows arithmetic more than IEEE does (see `metasched.backend.emit.arith`). `streams` sends whole vectors
-    past the caches.
-    """
+    """`array[index] = value`."""
 
     array: str
     index: Expr
     value: Expr
-    fast: bool = False
-    streams: bool = False
-
-
-@node
-class Prefetch(LStmt):
-    """Ask for the cache lines of `array[index]`, which may be anywhere: nothing is read."""
-
-    array: str
-    index: Expr
 
 
 @node
@@ -112,6 +103,15 @@ class Intrinsic(LStmt):
     name: str
     output: Operand
     inputs: tuple[Operand, ...]
+
+
+@node
+class TileMove(LStmt):
+    """A tile to or from a register: one of the sides is an array of kind TILE. Without a `source`, it is zeros."""
+
+    name: str
+    target: Operand
+    source: Operand | None
 
 
 @node

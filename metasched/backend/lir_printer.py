@@ -19,12 +19,12 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     if isinstance(stmt, lir.Block):
         return [line for child in stmt.stmts for line in _stmt(child, depth)]
     if isinstance(stmt, lir.Write):
-        notes = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
-        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{notes}"]
-    if isinstance(stmt, lir.Prefetch):
-        return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]"]
+        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}"]
     if isinstance(stmt, lir.Intrinsic):
         return [f"{pad}{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"]
+    if isinstance(stmt, lir.TileMove):
+        source = "zeros" if stmt.source is None else _operand(stmt.source)
+        return [f"{pad}{_operand(stmt.target)} = {source}"]
     if isinstance(stmt, lir.If):
         return [f"{pad}if {print_expr(stmt.cond)}:", *_stmt(stmt.body, depth + 1)]
     if isinstance(stmt, lir.VectorLoop):

@@ -20,7 +20,7 @@ from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
 
 from metasched.backend import threads
-from metasched.backend.compiled import CompiledKernel, Parameter
+from metasched.backend.compiled import NO_TILES, CompiledKernel, Parameter
 from metasched.backend.emit import runtime
 from metasched.errors import KernelError
 
@@ -194,7 +194,7 @@ def _checker(kernel: CompiledKernel) -> Callable[[int], None]:
     overlap = f"`{name}`: an output overlaps another argument. Pass separate memory"
     forked = threads.FORKED
     failed = f"`{name}`: no memory for a workspace of {kernel.workspace_bytes} bytes"
-    forked_status = int(runtime.Status.FORKED)
+    forked_status, tiles_status = int(runtime.Status.FORKED), int(runtime.Status.NO_TILES)
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
     def check(status: int) -> None:
@@ -206,6 +206,8 @@ def _checker(kernel: CompiledKernel) -> Callable[[int], None]:
             raise KernelError(overlap)
         if status == forked_status:
             raise KernelError(forked)
+        if status == tiles_status:
+            raise KernelError(NO_TILES)
         raise KernelError(failed)
 
     return check  # type: ignore[no-any-return]

@@ -10,14 +10,14 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import permutations
 from types import MappingProxyType, ModuleType
 
 from metasched.ir import query
 from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
-from metasched.ir.index_map import image, resolve
+from metasched.ir.index_map import image, image_shape, resolve
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -39,6 +39,8 @@ from metasched.ir.printer import print_expr
 from metasched.lang import parse_program
 
 TENSORIZE = "tensorize"
+# A note on a block.
+FLUSH_DENORMALS = "flush_denormals"
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
 
@@ -46,13 +48,20 @@ _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 class Intrinsic:
     """What a tensor intrinsic computes: the only block of `func`, which holds for an update of its output.
 
-    `features` are LLVM's names of the instruction sets that it takes.
+    `features` are LLVM's names of the instruction sets that it takes. `dense` says how many of an operand's last axes
+    lie in memory without gaps, where that is more than one; `layout` is how to get there, for messages. With
+    `flushes_denormals` it takes numbers below the smallest normal one for zero. With `tiles` its output stays in
+    registers of the instruction's own.
     """
 
     name: str
     doc: str
     features: frozenset[str]
     func: Func
+    dense: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    layout: str = ""
+    flushes_denormals: bool = False
+    tiles: bool = False
 
     @property
     def block(self) -> Block:
@@ -72,6 +81,10 @@ class Intrinsic:
         the lanes last."""
         spatial = [_name(e) for e in self.block.store.indices]
         return (*(it.name for it in self.block.iters if it.name not in spatial), *spatial)
+
+    def dense_axes(self, operand: Load) -> int:
+        """How many of an operand's last axes lie in memory without gaps."""
+        return self.dense.get(operand.buffer, 1)
 
     def extent(self, axis: str) -> int:
         found = as_int(next(it.extent for it in self.block.iters if it.name == axis))
@@ -111,7 +124,20 @@ def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
         raise TypeError(f"intrinsic {name}: `PROGRAM` is one stage, and has the name of the file")
     if not func.outputs[0].shape or blocks[0].reducer is None:
         raise TypeError(f"intrinsic {name}: it reduces into an output of at least one dimension")
-    return Intrinsic(name, inspect.cleandoc(module.__doc__), frozenset(features), func)
+    dense = getattr(module, "DENSE", {})
+    ranks = {b.name: len(b.shape) for b in (*func.inputs, *func.outputs)}
+    if any(not 1 <= count <= ranks.get(operand, 0) for operand, count in dense.items()):
+        raise TypeError(f"intrinsic {name}: `DENSE` counts the last axes of its operands, and it says {dense}")
+    return Intrinsic(
+        name,
+        inspect.cleandoc(module.__doc__),
+        frozenset(features),
+        func,
+        MappingProxyType(dict(dense)),
+        getattr(module, "LAYOUT", ""),
+        getattr(module, "FLUSHES_DENORMALS", False),
+        getattr(module, "TILES", False),
+    )
 
 
 # --- matching --------------------------------------------------------------------------------------------
@@ -147,9 +173,10 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
     why: Mismatch | None = None
     for found in unified(intrinsic, written, block.store.value):
         operands = [_in_memory(func.buffer(x.buffer), x, values, ranges) for x in found]
+        shapes = [_shape_in_memory(func.buffer(x.buffer)) for x in found]
         for axes in orders:
             try:
-                _require_accesses(intrinsic, operands, axes)
+                _require_accesses(intrinsic, operands, shapes, axes)
             except Mismatch as error:
                 why = why or error
                 continue
@@ -181,6 +208,11 @@ def _require_same_block(block: Block, intrinsic: Intrinsic) -> None:
     if block.reducer is not wanted or block.index is not None:
         assert wanted is not None
         raise Mismatch(f"block `{block.name}` is no reduction by `{wanted.value}`")
+    if intrinsic.flushes_denormals and not flushes_denormals(block):
+        raise Mismatch(
+            f"it takes denormals for zero, which block `{block.name}` does not allow; "
+            f'annotate({block.name}, "{FLUSH_DENORMALS}", 1) allows it'
+        )
 
 
 def unified(intrinsic: Intrinsic, written: Load, value: Expr) -> Iterator[tuple[Load, ...]]:
@@ -218,6 +250,10 @@ def _in_memory(buffer: Buffer, access: Load, values: Mapping[str, Expr], ranges:
     return Load(access.buffer, tuple(resolve(e, ranges) for e in indices), access.type)
 
 
+def _shape_in_memory(buffer: Buffer) -> tuple[Expr, ...]:
+    return buffer.shape if buffer.layout is None else image_shape(buffer.layout, buffer.shape)
+
+
 def _orders(intrinsic: Intrinsic, block: Block, nest: list[For]) -> list[dict[str, For]]:
     """Every way to take the loops for the intrinsic's axes that takes reductions for reductions. Raises Mismatch."""
     reducing = frozenset[str]().union(
@@ -231,9 +267,11 @@ def _orders(intrinsic: Intrinsic, block: Block, nest: list[For]) -> list[dict[st
     return [axes for axes in ways if all((axes[a].var in reducing) is (a in reduced) for a in axes)]
 
 
-def _require_accesses(intrinsic: Intrinsic, operands: list[Load], axes: Mapping[str, For]) -> None:
+def _require_accesses(
+    intrinsic: Intrinsic, operands: list[Load], shapes: list[tuple[Expr, ...]], axes: Mapping[str, For]
+) -> None:
     of_loop = {loop.var: axis for axis, loop in axes.items()}
-    for operand, access in zip(intrinsic.operands, operands, strict=True):
+    for operand, access, shape in zip(intrinsic.operands, operands, shapes, strict=True):
         wanted = [_name(e) for e in operand.indices]
         places: dict[str, tuple[int, Expr]] = {}
         for d, index in enumerate(access.indices):
@@ -250,6 +288,21 @@ def _require_accesses(intrinsic: Intrinsic, operands: list[Load], axes: Mapping[
         last = places[wanted[-1]]
         if last[0] != len(access.indices) - 1 or last[1] != ONE:
             raise Mismatch(f"`{access.buffer}` is not contiguous along loop `{axes[wanted[-1]].var}`")
+        size = intrinsic.extent(wanted[-1])
+        for axis in reversed(wanted[-intrinsic.dense_axes(operand) : -1]):
+            if not _follows(places[axis], last, size, shape):
+                raise Mismatch(
+                    f"`{access.buffer}` has gaps along loop `{axes[axis].var}`, where the intrinsic's "
+                    f"`{operand.buffer}` has rows without"
+                )
+            last, size = places[axis], size * intrinsic.extent(axis)
+
+
+def _follows(axis: tuple[int, Expr], inner: tuple[int, Expr], size: int, shape: tuple[Expr, ...]) -> bool:
+    """Whether neighbours along an axis are `size` elements apart, which is what the axes inside it take."""
+    if axis[0] == inner[0]:
+        return axis[1] == Const(size)
+    return axis == (inner[0] - 1, ONE) and inner[1] == ONE and shape[inner[0]] == Const(size)
 
 
 def _digits(access: Load, index: Expr, of_loop: Mapping[str, str]) -> Iterator[tuple[str, Expr]]:
@@ -278,6 +331,11 @@ def _extents(intrinsic: Intrinsic, axes: Mapping[str, For]) -> tuple[tuple[Expr,
 def tensorized_by(loop: For) -> str | None:
     """The name of the intrinsic that a loop is tensorized by."""
     return next((str(a.value) for a in loop.annotations if a.key == TENSORIZE), None)
+
+
+def flushes_denormals(block: Block) -> bool:
+    """Whether numbers below the smallest normal one may be taken for zero in a block."""
+    return any(a.key == FLUSH_DENORMALS and a.value != Const(0) for a in block.annotations)
 
 
 def other_annotations(loop: For) -> tuple[Annotation, ...]:
@@ -316,10 +374,12 @@ def in_vector_form(func: Func) -> Func:
 
 
 __all__ = [
+    "FLUSH_DENORMALS",
     "TENSORIZE",
     "Intrinsic",
     "Match",
     "Mismatch",
+    "flushes_denormals",
     "in_vector_form",
     "intrinsic_of",
     "intrinsics",

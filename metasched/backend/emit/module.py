@@ -13,6 +13,7 @@ from metasched.backend.emit.scope import PADDING, Scope, Storage
 from metasched.backend.emit.statements import Statements
 from metasched.backend.emit.tensor import require_features
 from metasched.backend.emit.text import FunctionText
+from metasched.backend.emit.tiles import configure, needs_tiles, release, uses_tiles
 from metasched.backend.emit.types import Value, memory_text
 from metasched.backend.lir import Array, ArrayKind
 from metasched.backend.target import Target
@@ -77,10 +78,9 @@ class _ModuleEmitter:
         self._functions: list[str] = []
         self._indices = Indices()
         self._layout = _layout(kernel.arrays, target.threads)
-        self._memory = [a for a in kernel.arrays if a.kind is not ArrayKind.REGISTER]
+        self._memory = [a for a in kernel.arrays if a.kind not in _IN_REGISTERS]
+        self._tiles = uses_tiles(kernel)
         self._regions = 0
-        # Elsewhere, memory has no order to keep but what threads agree on.
-        self._fences = "sse" in target.features and _streams(kernel.body)
 
     def emit(self) -> EmittedModule:
         self._body()
@@ -121,18 +121,18 @@ class _ModuleEmitter:
 
     def _define(self, name: str, parameters: list[str], scope: Scope, body: lir.LStmt) -> None:
         self._registers(scope, body)
-        if self._fences and _streams(body):
-            self._fence(scope.text)
+        if self._needs_tiles(body):
+            scope.text.entry.append(f"  {configure(self._declarations)}")
+            scope.text.line(release(self._declarations))
         scope.text.line("ret void")
         lines = "\n".join(scope.text.lines())
         self._functions.append(
             f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {{\n{lines}\n}}\n"
         )
 
-    def _fence(self, text: FunctionText) -> None:
-        """Other threads see what was stored past the caches from here on."""
-        self._declarations["@llvm.x86.sse.sfence"] = "declare void @llvm.x86.sse.sfence()"
-        text.line("call void @llvm.x86.sse.sfence()")
+    def _needs_tiles(self, body: lir.LStmt) -> bool:
+        """Whether a function of this body uses tile registers itself."""
+        return uses_tiles(body) and (needs_tiles(body) if self._threads > 1 else True)
 
     def _registers(self, scope: Scope, body: lir.LStmt) -> None:
         """Room for the register arrays that a function uses; LLVM turns it into registers."""
@@ -192,10 +192,11 @@ class _ModuleEmitter:
             for n, value in enumerate(values):
                 place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
                 text.line(f"store {value}, ptr {place}, align 8")
-            if self._fences:
-                self._fence(text)
             launch = self._runtime_function(text, state, runtime.LAUNCH)
             text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {chunks})")
+            if needs_tiles(self._kernel.body):
+                # This thread has run a chunk of its own, and given them up.
+                text.line(configure(self._declarations))
 
         caller.branch(Value(some, DType.BOOL), caller.written(loop.body), start)
 
@@ -207,7 +208,7 @@ class _ModuleEmitter:
         scope = self._scope()
         for name in captured:
             scope.variables[name] = (Value(f'%"x.{name}"', INDEX), 0)
-        crossing = _used(loop) & {a.name for a in self._kernel.arrays if a.kind is ArrayKind.REGISTER}
+        crossing = _used(loop) & {a.name for a in self._kernel.arrays if a.kind in _IN_REGISTERS}
         if crossing & _used_outside(self._kernel.body, loop):
             raise BuildError("register buffer crosses a parallel loop", ", ".join(sorted(crossing)))
         statements = Statements(scope, self._declarations, None)
@@ -268,6 +269,9 @@ class _ModuleEmitter:
             + [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
         )
         check = runtime.FORK_CHECK if self._regions else ""
+        if self._tiles:
+            self._declarations.update(runtime.TILES_DECLARATIONS)
+            check += runtime.TILES_CHECK
         if self._layout.total:
             self._declarations.update(runtime.WORKSPACE_DECLARATIONS)
             rest = runtime.WORKSPACE.format(arguments=arguments, size=self._layout.total)
@@ -277,6 +281,8 @@ class _ModuleEmitter:
             f"define i32 @{ENTRY}({', '.join([*parameters, 'ptr %workspace'])}) nounwind {{\nentry:\n{check}{rest}}}\n"
         )
 
+
+_IN_REGISTERS = (ArrayKind.REGISTER, ArrayKind.TILE)
 
 _TASK = """\
 define internal void @task.{number}(ptr %args, ptr %dimensions, ptr %steps, ptr %context) nounwind {{
@@ -314,13 +320,6 @@ def _pointer(array: Array) -> str:
 
 def _scalar(scalar: Scalar) -> str:
     return f'%"s.{scalar.name}"'
-
-
-def _streams(stmt: lir.LStmt) -> bool:
-    """Whether a statement stores past the caches."""
-    if isinstance(stmt, lir.Write):
-        return stmt.streams
-    return any(_streams(child) for child in stmt.children() if isinstance(child, lir.LStmt))
 
 
 def _used(stmt: lir.LStmt) -> frozenset[str]:

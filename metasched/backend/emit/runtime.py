@@ -24,9 +24,10 @@ from enum import IntEnum
     EXCLUSIVE,
     BUSY,
     FORKED,
+    TILES,
     WORKERS,
     FIRST_WORKER,
-) = range(11)
+) = range(12)
 
 STATE = "metasched_state"
 SLOT = "metasched_slot"
@@ -39,6 +40,7 @@ class Status(IntEnum):
     NO_MEMORY = 1
     FORKED = 2
     NOT_PLAIN = 3  # the arguments need another look
+    NO_TILES = 4
 
 
 GLOBALS = f"""\
@@ -158,6 +160,29 @@ refuse:
   ret i32 {int(Status.FORKED)}
 start:
 """
+
+# Linux gives a process AMX's tile registers when it asks for them, once: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA).
+_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18
+
+TILES_CHECK = f"""\
+  %tiles.state = load ptr, ptr @{STATE}
+  %tiles.at = getelementptr i64, ptr %tiles.state, i64 {TILES}
+  %tiles.flag = load atomic i64, ptr %tiles.at monotonic, align 8
+  %tiles.known = icmp ne i64 %tiles.flag, 0
+  br i1 %tiles.known, label %tiles.there, label %tiles.ask
+tiles.ask:
+  %tiles.answer = call i64 (i64, ...) @syscall(i64 {_SYS_ARCH_PRCTL}, i64 {_ARCH_REQ_XCOMP_PERM}, i64 {_XTILEDATA})
+  %tiles.refused = icmp ne i64 %tiles.answer, 0
+  br i1 %tiles.refused, label %tiles.none, label %tiles.given
+tiles.none:
+  ret i32 {int(Status.NO_TILES)}
+tiles.given:
+  store atomic i64 1, ptr %tiles.at monotonic, align 8
+  br label %tiles.there
+tiles.there:
+"""
+
+TILES_DECLARATIONS = {"@syscall": "declare i64 @syscall(i64, ...)"}
 
 NO_WORKSPACE = """\
   call void @body({arguments}, ptr null)

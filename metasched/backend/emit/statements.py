@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 
 from metasched.backend import lir
 from metasched.backend.emit.expressions import Expressions
 from metasched.backend.emit.linear import Linear, Range
 from metasched.backend.emit.scope import Lane, Scope
 from metasched.backend.emit.tensor import TensorOperands, emitters
+from metasched.backend.emit.tiles import TileRegisters
 from metasched.backend.emit.types import Value, constant, first_lanes
 from metasched.backend.lir import LoopMode
 from metasched.errors import BuildError
@@ -25,6 +26,7 @@ class Statements(Expressions):
     def __init__(self, scope: Scope, declarations: dict[str, str], launch: Launch | None) -> None:
         super().__init__(scope, declarations)
         self._launch = launch
+        self._tiles = TileRegisters(self)
         self._written: dict[lir.LStmt, frozenset[str]] = {}
         self._vectorizable_loops: dict[lir.VectorLoop, bool] = {}
 
@@ -34,9 +36,8 @@ class Statements(Expressions):
             for child in stmt.stmts:
                 self.statement(child)
         elif isinstance(stmt, lir.Write):
-            self._write(stmt)
-        elif isinstance(stmt, lir.Prefetch):
-            self.prefetch(stmt.array, stmt.index)
+            self.store(stmt.array, stmt.index, self.value(stmt.value))
+            self._tiles.forget(stmt.array)
         elif isinstance(stmt, lir.Loop):
             self._loop(stmt)
         elif isinstance(stmt, lir.VectorLoop):
@@ -44,17 +45,12 @@ class Statements(Expressions):
         elif isinstance(stmt, lir.If):
             self._if(stmt)
         elif isinstance(stmt, lir.Intrinsic):
-            emitters()[stmt.name](TensorOperands(self, stmt))
+            emitters()[stmt.name](TensorOperands(self, self._tiles, stmt))
+            self._tiles.forget(stmt.output.first.buffer)
+        elif isinstance(stmt, lir.TileMove):
+            self._tiles.move(stmt)
         else:
             raise BuildError(f"statement {type(stmt).__name__}", "the native backend does not know this statement")
-
-    def _write(self, stmt: lir.Write) -> None:
-        with self.arith.fastmath() if stmt.fast else nullcontext():
-            value = self.value(stmt.value)
-        if stmt.streams:
-            self.stream(stmt.array, stmt.index, value)
-        else:
-            self.store(stmt.array, stmt.index, value)
 
     def written(self, stmt: lir.LStmt) -> frozenset[str]:
         """The arrays that a statement writes."""
@@ -63,6 +59,8 @@ class Statements(Expressions):
             found = frozenset((stmt.array,)) if isinstance(stmt, lir.Write) else frozenset()
             if isinstance(stmt, lir.Intrinsic):
                 found = frozenset((stmt.output.first.buffer,))
+            if isinstance(stmt, lir.TileMove):
+                found = frozenset((stmt.target.first.buffer,))
             for child in stmt.children():
                 if isinstance(child, lir.LStmt):
                     found |= self.written(child)
@@ -216,9 +214,9 @@ class Statements(Expressions):
         if rest:
             # The narrowest power of two: a tail of 4 in 16 lanes is a vector of 4, without a mask.
             width = min(lanes, 1 << (rest - 1).bit_length())
-            lane = Lane(loop.var, width, is_tail=True)
+            lane = Lane(loop.var, width)
             if rest != width:
-                lane = Lane(loop.var, width, rest, first_lanes(rest, width), is_tail=True)
+                lane = Lane(loop.var, width, rest, first_lanes(rest, width))
             self._strip(loop, lane, Linear(full * lanes))
 
     def _strips_of_unknown(self, loop: lir.VectorLoop, extent: Linear) -> None:

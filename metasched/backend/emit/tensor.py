@@ -17,6 +17,7 @@ from metasched.backend import lir
 from metasched.backend.emit.expressions import Expressions
 from metasched.backend.emit.linear import Linear
 from metasched.backend.emit.scope import Lane
+from metasched.backend.emit.tiles import TileRegisters
 from metasched.backend.emit.types import Value, constant, type_text
 from metasched.backend.target import Target
 from metasched.errors import BuildError
@@ -30,8 +31,9 @@ _ELEMENT = "tensor element"
 class TensorOperands:
     """The operands of one use of an intrinsic, by the names of its program."""
 
-    def __init__(self, emitter: Expressions, stmt: lir.Intrinsic) -> None:
+    def __init__(self, emitter: Expressions, tiles: TileRegisters, stmt: lir.Intrinsic) -> None:
         self._emitter = emitter
+        self._tiles = tiles
         names = [x.buffer for x in intrinsics()[stmt.name].operands]
         self._operands = dict(zip(names, (stmt.output, *stmt.inputs), strict=True))
 
@@ -80,9 +82,14 @@ class TensorOperands:
         """A call of an LLVM intrinsic that returns a vector as wide as its first argument or a `result` of 512 bits."""
         width = 512 // result.bits
         type_ = type_text(result, width)
-        self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(a.type for a in args)})"
-        text = self._emitter.text.pure(f"call {type_} @{symbol}({', '.join(a.typed for a in args)})")
+        passed = [self._argument(a) for a in args]
+        self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(t for t, _ in passed)})"
+        text = self._emitter.text.pure(f"call {type_} @{symbol}({', '.join(f'{t} {v}' for t, v in passed)})")
         return Value(text, result, width)
+
+    def tiles(self, symbol: str, output: str, left: str, right: str) -> None:
+        """`output += left . right` by an LLVM intrinsic on three tile registers."""
+        self._tiles.multiply(symbol, *(self._operands[name] for name in (output, left, right)))
 
     def binary(self, op: BinOp, a: Value, b: Value) -> Value:
         """Lane by lane."""
@@ -94,6 +101,13 @@ class TensorOperands:
         return Value(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
 
     # --- inside ---
+
+    def _argument(self, value: Value) -> tuple[str, str]:
+        """Type and text of what an LLVM intrinsic takes: bf16 is a type of its own there, and bits elsewhere."""
+        if value.dtype is not DType.BF16:
+            return value.type, value.text
+        type_ = f"<{value.width} x bfloat>"
+        return type_, self._emitter.text.pure(f"bitcast {value.typed} to {type_}")
 
     def _lanes(self, count: int) -> AbstractContextManager[None]:
         return self._emitter.scope.vectors(Lane(_ELEMENT, count), Linear(0))

@@ -26,6 +26,7 @@ _NO_BITS = 8
 _RELOCATIONS = 4
 _SYMBOLS = 2
 _ABSOLUTE_64 = 1
+_NO_TILES = 4
 _ANY = ctypes.c_void_p
 _SCALARS = {
     "float32": ctypes.c_float,
@@ -201,6 +202,8 @@ class Kernel:
             ):
                 raise ValueError(f"`{made[n - len(inputs)][0]}` overlaps another argument")
         status = self._function(*values, None)
+        if status == _NO_TILES:
+            raise OSError(f"{self.name}: this system does not give the process AMX's tile registers")
         if status:
             raise MemoryError(f"{self.name}: no memory for its workspace (status {status})")
         return outputs[0] if len(outputs) == 1 else outputs

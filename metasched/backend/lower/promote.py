@@ -8,13 +8,14 @@ from `init` and nothing is loaded. The loop is the outermost one such that
 * every loop inside it that `at` depends on is unrolled, so that each element has a register of its own;
 * the elements fit in the registers that are left.
 
+The output of a tensor intrinsic with tiles goes to tile registers, under the same conditions (see `tiles`).
 Where no loop qualifies, the update stays in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.nest import (
@@ -35,8 +36,22 @@ from metasched.backend.lower.nest import (
 from metasched.backend.lower.registers import Machine
 from metasched.backend.lower.storage import Budget, Storage, in_registers, shrink
 from metasched.backend.lower.strips import substitute_loops
+from metasched.backend.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
+
+
+@dataclass(frozen=True)
+class _Accumulator:
+    """A register array for an update, and the element in it; `tiles` where it is in tile registers."""
+
+    name: str
+    indices: tuple[Expr, ...]
+    tiles: Tiles | None = None
+
+    def may_start(self, start: Assign) -> bool:
+        """Whether it can begin with what a reduction starts from."""
+        return self.tiles is None or starts_at_zero(start)
 
 
 class Promotion:
@@ -47,6 +62,7 @@ class Promotion:
         self._machine = machine
         self._budget = budget
         self._names = names
+        self._tiles = Budget(TileRegisters())
         self._made: dict[str, Storage] = {}
 
     def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
@@ -72,7 +88,7 @@ class Promotion:
             for inner, update in list(assigns(stmt)):
                 made = self._accumulator(stmt, path, inner, update)
                 if made is not None:
-                    start = _take_start(before, update.block)
+                    start = _take_start(before, update.block, made.may_start)
                     # Conditions inside the loop are guards of what is loaded before it and stored after it.
                     guarded = replace(update, guards=(*update.guards, *_conditions(stmt, update)))
                     loads_before.append(self._load(inner[1:], guarded, made, start))
@@ -81,13 +97,17 @@ class Promotion:
         body = many(self._visit(stmt.body, (*path, stmt), []))
         return [*loads_before, with_body(stmt, body), *stores_after]
 
-    def _accumulator(self, loop: Loop, path: Path, inner: Path, update: Assign) -> str | None:
+    def _accumulator(self, loop: Loop, path: Path, inner: Path, update: Assign) -> _Accumulator | None:
         """A register array for `update` while `loop` runs, where there can be one."""
         storage = self._storages.get(update.array)
         if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None:
             return None
         if any(loop.var in free_vars(i) for i in update.indices) or not _alone(loop, update):
             return None
+        nest = tiled_nest(inner)
+        if nest is not None:
+            tiles = tiles_for(update, nest, loop, path, inner, self._tiles)
+            return None if tiles is None else self._new(update, tiles.indices, storage, tiles)
         # Lanes of vectors outside the loop have registers of their own, too.
         inside = {x.var: x for x in (*path, *inner) if x.is_vector} | {x.var: x for x in inner}
         tile = shrink(storage, [(update.indices, inside)])
@@ -95,34 +115,39 @@ class Promotion:
         if laid_out is None or laid_out[1] > self._budget.left((*path, loop)):
             return None
         self._budget.take((*path, loop), laid_out[1])
-        name = self._names.fresh(f"{update.array}.acc")
-        self._made[name] = replace(laid_out[0], name=name)
-        return name
+        return self._new(update, update.indices, laid_out[0], None)
 
-    def _load(self, inner: Path, update: Assign, made: str, start: Assign | None) -> Nest:
+    def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
+        name = self._names.fresh(f"{update.array}.acc")
+        self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
+        return _Accumulator(name, indices, tiles)
+
+    def _load(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> Nest:
+        place = replace(update, array=made.name, indices=made.indices, reducer=None)
         if start is None:
             value = Load(update.array, update.indices, update.value.dtype)
-            return self._transfer(inner, replace(update, array=made, value=value, reducer=None), update)
+            return self._transfer(inner, replace(place, value=value), update, made)
         # Registers may be set whether or not the element exists: guards over the tile need not hold.
         assert start.begins is not None
         # What they start from is only there for elements that exist.
         tile = set() if any(True for _ in loads(start.begins)) else {loop.var for loop in inner}
         guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
-        return self._transfer(
-            inner, replace(update, array=made, value=start.begins, guards=guards, reducer=None), update
-        )
+        return self._transfer(inner, replace(place, value=start.begins, guards=guards), update, made)
 
-    def _store(self, inner: Path, update: Assign, made: str) -> Nest:
-        value = Load(made, update.indices, update.value.dtype)
-        return self._transfer(inner, replace(update, value=value, reducer=None), update)
+    def _store(self, inner: Path, update: Assign, made: _Accumulator) -> Nest:
+        value = Load(made.name, made.indices, update.value.dtype)
+        return self._transfer(inner, replace(update, value=value, reducer=None), update, made)
 
-    def _transfer(self, inner: Path, copy: Assign, update: Assign) -> Nest:
+    def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> Nest:
         """`copy` inside fresh clones of the loops of the tile."""
         tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         loops = [loop for loop in inner if loop.var in tile]
         gone = {loop.var for loop in inner} - tile | update.reduction - update.spatial
         body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
-        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None) for loop in loops]
+        if made.tiles is not None:
+            rows = len(clones) - len(made.indices) + 1
+            clones[rows] = replace(clones[rows], tensor=made.tiles.nest.tensor)
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
 
@@ -146,17 +171,19 @@ def _alone(loop: Loop, update: Assign) -> bool:
     return True
 
 
-def _accumulate(body: Nest, update: Assign, made: str) -> Nest:
-    return map_assigns(body, lambda a: replace(a, array=made) if a is update else a)
+def _accumulate(body: Nest, update: Assign, made: _Accumulator) -> Nest:
+    return map_assigns(body, lambda a: replace(a, array=made.name, indices=made.indices) if a is update else a)
 
 
-def _take_start(before: list[Nest], block: str) -> Assign | None:
-    """The statement that starts `block`'s reduction, removed from the end of `before`."""
+def _take_start(before: list[Nest], block: str, fits: Callable[[Assign], bool]) -> Assign | None:
+    """The statement that starts `block`'s reduction, removed from the end of `before`; None unless it fits."""
     for n in reversed(range(len(before))):
         found = [a for _, a in assigns(before[n])]
         if len(found) != 1 or found[0].starts is None:
             return None
         if found[0].starts == block:
+            if not fits(found[0]):
+                return None
             del before[n]
             return found[0]
     return None

@@ -20,6 +20,13 @@ class Target(Protocol):
     def vector_bits(self) -> int: ...
 
 
+class Registers(Protocol):
+    """How many of them accumulators may take."""
+
+    @property
+    def accumulators(self) -> int: ...
+
+
 class Machine:
     """Registers of a target."""
 

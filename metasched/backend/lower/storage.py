@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.nest import Loop, Nest, Path, assigns, loads, map_children
-from metasched.backend.lower.registers import Machine, registers_needed
+from metasched.backend.lower.registers import Machine, Registers, registers_needed
 from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
 from metasched.ir.dtypes import DType
@@ -291,8 +291,8 @@ def _vector_last(storage: Storage, d: int, lanes: int) -> Storage:
 class Budget:
     """Vector registers in use while loops run: what lives around or inside a place counts against it."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._total = machine.accumulators
+    def __init__(self, registers: Registers) -> None:
+        self._total = registers.accumulators
         self._live: list[tuple[tuple[str, ...], int]] = []
 
     def left(self, path: Path) -> int:
@@ -300,6 +300,10 @@ class Budget:
         return self._total - sum(
             count for there, count in self._live if all(a == b for a, b in zip(here, there, strict=False))
         )
+
+    def used(self, path: Path) -> int:
+        """How many are taken by what lives around or inside a place."""
+        return self._total - self.left(path)
 
     def take(self, path: Path, count: int) -> None:
         self._live.append((tuple(loop.var for loop in path), count))

@@ -29,8 +29,9 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
     Requires:
         From the loop inward the program is what the intrinsic computes, up to names and the order of products: the
         same loops with the same extents, in any order, and the same element types. The last axis of each of the
-        intrinsic's operands is contiguous in memory; the others may have any stride. No guard leaves out any of it,
-        and no loop around is vectorized.
+        intrinsic's operands is contiguous in memory; the others may have any stride, except where the intrinsic says
+        otherwise. No guard leaves out any of it, and no loop around is vectorized. Where the intrinsic takes denormals
+        for zero, the block has the note "flush_denormals".
 
     Rewrite:
         for k_0 in 16:                               for k_0 in 16:
@@ -79,7 +80,7 @@ def _differs(loop: str, intrinsic: Intrinsic, why: str) -> ScheduleError:
         f"the nest of loop `{loop}` is not `{intrinsic.name}`: {why}",
         (loop,),
         f"`{intrinsic.name}` takes {inputs} and updates {program.buffer}; split and reorder loops until the innermost "
-        "ones are just that",
+        f"ones are just that{'. ' if intrinsic.layout else ''}{intrinsic.layout}",
     )
 
 

@@ -24,7 +24,7 @@ def require_kept(op: str, before: Func, after: Func) -> None:
 
 def _require_tensorized(op: str, before: Func, after: Func) -> None:
     were = tensorized(before)
-    if not were or op in _FREEING:
+    if not were:
         return
     left = {b.name for b in query.blocks(after)}
     now = tensorized(after)
@@ -36,6 +36,8 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
         hint = f"{op} before tensorize, or take it back with unannotate"
         what = f"the nest of loop `{loop.var}` is tensorized as `{name}`"
         if block not in now:
+            if op in _FREEING:
+                continue
             raise ScheduleError(op, f"{what}, and block `{block}` would leave it", (loop.var, block), hint)
         try:
             match(after, now[block], intrinsics()[name])

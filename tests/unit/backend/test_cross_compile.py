@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from cross import AVX2, WIDE, assembly, plain
 
-from metasched.backend.codegen import _optimize
 from metasched.backend.compiled import build
-from metasched.backend.emit import emit
-from metasched.backend.lower import lower
 from metasched.backend.target import Target
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Buffer, Const, Func
@@ -42,10 +38,8 @@ program bytes[N=7, M=37, K=9](A: u8[N, K], B: i8[K, M]) -> C: i32[N, M]:
 """
 PROGRAMS = {"softmax": SOFTMAX, "matmul": MATMUL, "halves": HALVES, "bytes": BYTES}
 PROGRAM = pytest.mark.parametrize("name", PROGRAMS)
-WIDE = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx512vnni", "avx512bf16", "avx512fp16")
 # Helpers of compilers' runtime libraries, which are not there when code is loaded.
 RUNTIME_CALLS = re.compile(r"\b(bl|call\w*)\s+\S*__")
-AVX2 = ("avx", "avx2", "fma", "f16c")
 
 
 def scheduled(name: str) -> tuple[Program, Func]:
@@ -65,26 +59,6 @@ def scheduled(name: str) -> tuple[Program, Func]:
             sch.unroll(i1)
             sch.vectorize(j1, lanes=16)
     return program, sch.func
-
-
-@cache
-def machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2)
-
-
-def assembly(func: Func, target: Target, triple: str, cpu: str, features: str) -> str:
-    """Of the kernel compiled for another machine."""
-    module = llvm.parse_assembly(emit(lower(func, target), target).text)
-    there = machine(triple, cpu, features)
-    module.triple, module.data_layout = triple, str(there.target_data)
-    _optimize(module, there)
-    return str(there.emit_assembly(module))
-
-
-def plain(name: str, features: frozenset[str]) -> Target:
-    return Target(name, features, threads=2, l1=32 << 10, l2=512 << 10, l3=8 << 20)
 
 
 @PROGRAM

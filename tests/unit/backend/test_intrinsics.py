@@ -180,4 +180,4 @@ def test_the_model_of_cost_sees_lanes() -> None:
 
 
 def test_descriptions_and_emitters_are_one_to_one() -> None:
-    assert set(emitters()) == set(intrinsics()) == set(GROUPS)
+    assert set(emitters()) == set(intrinsics()) > set(GROUPS)

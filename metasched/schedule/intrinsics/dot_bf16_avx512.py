@@ -1,0 +1,13 @@
+"""AVX512-BF16's vdpbf16ps: in each of 16 lanes, 2 products of bf16, added to a sum of float32.
+
+Products of two bf16 are exact in float32, and each of the two additions rounds to nearest: that is the sum with its
+terms in another order. Denormals, of the inputs and of the sums, are taken for zero.
+"""
+
+FEATURES = ("avx512bf16",)
+FLUSHES_DENORMALS = True
+
+PROGRAM = """
+program dot_bf16_avx512(A: bf16[2], B: bf16[16, 2]) -> C: f32[16]:
+    C[j] = sum[k](f32(A[k]) * f32(B[j, k]))
+"""
