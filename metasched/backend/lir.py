@@ -78,11 +78,25 @@ class If(LStmt):
 
 @node
 class Write(LStmt):
-    """`array[index] = value`."""
+    """`array[index] = value`.
+
+    `fast` allows arithmetic more than IEEE does (see `metasched.backend.emit.arith`). `streams` sends whole vectors
+    past the caches.
+    """
 
     array: str
     index: Expr
     value: Expr
+    fast: bool = False
+    streams: bool = False
+
+
+@node
+class Prefetch(LStmt):
+    """Ask for the cache lines of `array[index]`, which may be anywhere: nothing is read."""
+
+    array: str
+    index: Expr
 
 
 @node

@@ -19,7 +19,10 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     if isinstance(stmt, lir.Block):
         return [line for child in stmt.stmts for line in _stmt(child, depth)]
     if isinstance(stmt, lir.Write):
-        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}"]
+        notes = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
+        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{notes}"]
+    if isinstance(stmt, lir.Prefetch):
+        return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]"]
     if isinstance(stmt, lir.Intrinsic):
         return [f"{pad}{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"]
     if isinstance(stmt, lir.TileMove):

@@ -81,6 +81,8 @@ class _ModuleEmitter:
         self._memory = [a for a in kernel.arrays if a.kind not in _IN_REGISTERS]
         self._tiles = uses_tiles(kernel)
         self._regions = 0
+        # Elsewhere, memory has no order to keep but what threads agree on.
+        self._fences = "sse" in target.features and _streams(kernel.body)
 
     def emit(self) -> EmittedModule:
         self._body()
@@ -124,6 +126,8 @@ class _ModuleEmitter:
         if self._needs_tiles(body):
             scope.text.entry.append(f"  {configure(self._declarations)}")
             scope.text.line(release(self._declarations))
+        if self._fences and _streams(body):
+            self._fence(scope.text)
         scope.text.line("ret void")
         lines = "\n".join(scope.text.lines())
         self._functions.append(
@@ -133,6 +137,11 @@ class _ModuleEmitter:
     def _needs_tiles(self, body: lir.LStmt) -> bool:
         """Whether a function of this body uses tile registers itself."""
         return uses_tiles(body) and (needs_tiles(body) if self._threads > 1 else True)
+
+    def _fence(self, text: FunctionText) -> None:
+        """Other threads see what was stored past the caches from here on."""
+        self._declarations["@llvm.x86.sse.sfence"] = "declare void @llvm.x86.sse.sfence()"
+        text.line("call void @llvm.x86.sse.sfence()")
 
     def _registers(self, scope: Scope, body: lir.LStmt) -> None:
         """Room for the register arrays that a function uses; LLVM turns it into registers."""
@@ -192,6 +201,8 @@ class _ModuleEmitter:
             for n, value in enumerate(values):
                 place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
                 text.line(f"store {value}, ptr {place}, align 8")
+            if self._fences:
+                self._fence(text)
             launch = self._runtime_function(text, state, runtime.LAUNCH)
             text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {chunks})")
             if needs_tiles(self._kernel.body):
@@ -320,6 +331,13 @@ def _pointer(array: Array) -> str:
 
 def _scalar(scalar: Scalar) -> str:
     return f'%"s.{scalar.name}"'
+
+
+def _streams(stmt: lir.LStmt) -> bool:
+    """Whether a statement stores past the caches."""
+    if isinstance(stmt, lir.Write):
+        return stmt.streams
+    return any(_streams(child) for child in stmt.children() if isinstance(child, lir.LStmt))
 
 
 def _used(stmt: lir.LStmt) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 from metasched.backend import lir
 from metasched.backend.emit.expressions import Expressions
@@ -36,8 +36,10 @@ class Statements(Expressions):
             for child in stmt.stmts:
                 self.statement(child)
         elif isinstance(stmt, lir.Write):
-            self.store(stmt.array, stmt.index, self.value(stmt.value))
+            self._write(stmt)
             self._tiles.forget(stmt.array)
+        elif isinstance(stmt, lir.Prefetch):
+            self.prefetch(stmt.array, stmt.index)
         elif isinstance(stmt, lir.Loop):
             self._loop(stmt)
         elif isinstance(stmt, lir.VectorLoop):
@@ -51,6 +53,14 @@ class Statements(Expressions):
             self._tiles.move(stmt)
         else:
             raise BuildError(f"statement {type(stmt).__name__}", "the native backend does not know this statement")
+
+    def _write(self, stmt: lir.Write) -> None:
+        with self.arith.fastmath() if stmt.fast else nullcontext():
+            value = self.value(stmt.value)
+        if stmt.streams:
+            self.stream(stmt.array, stmt.index, value)
+        else:
+            self.store(stmt.array, stmt.index, value)
 
     def written(self, stmt: lir.LStmt) -> frozenset[str]:
         """The arrays that a statement writes."""
@@ -214,9 +224,9 @@ class Statements(Expressions):
         if rest:
             # The narrowest power of two: a tail of 4 in 16 lanes is a vector of 4, without a mask.
             width = min(lanes, 1 << (rest - 1).bit_length())
-            lane = Lane(loop.var, width)
+            lane = Lane(loop.var, width, is_tail=True)
             if rest != width:
-                lane = Lane(loop.var, width, rest, first_lanes(rest, width))
+                lane = Lane(loop.var, width, rest, first_lanes(rest, width), is_tail=True)
             self._strip(loop, lane, Linear(full * lanes))
 
     def _strips_of_unknown(self, loop: lir.VectorLoop, extent: Linear) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metasched.backend import lir
+from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.build import OPERATION
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, When
+from metasched.backend.lower.prefetch import ahead_of
 from metasched.backend.lower.storage import Storage, relative
 from metasched.backend.lower.tensors import statement_of
 from metasched.ir.affine import ZERO, const, free_vars, simplify
@@ -18,6 +20,8 @@ from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind
 
 _MODES = {LoopKind.SERIAL: lir.LoopMode.SERIAL, LoopKind.PARALLEL: lir.LoopMode.PARALLEL}
+
+_IN_MEMORY = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THREAD)
 
 
 def flatten(stmt: Nest, storages: Mapping[str, Storage]) -> lir.LStmt:
@@ -55,7 +59,16 @@ class _Flattener:
         return self._loop(stmt, depths)
 
     def _loop(self, loop: Loop, depths: Mapping[str, int]) -> lir.LStmt:
-        body = self.stmt(loop.body, {**depths, loop.var: len(depths)})
+        inside = {**depths, loop.var: len(depths)}
+        body = self.stmt(loop.body, inside)
+        if loop.prefetch:
+            body = ahead_of(
+                loop.var,
+                loop.prefetch,
+                body,
+                lambda name: self._storages[name].kind in _IN_MEMORY,
+                lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
+            )
         extent: Expr = const(loop.extent)
         for clip in loop.clips:
             extent = Binary(BinOp.MIN, extent, ordered(clip, depths))
@@ -68,7 +81,9 @@ class _Flattener:
         value = self._value(a.value, depths)
         if a.reducer is not None:
             value = Binary(OPERATION[a.reducer], Load(a.array, (index,), a.value.dtype), value)
-        return lir.Write(a.array, index, value)
+        # An accumulator in memory is read again in the next iteration.
+        streams = a.streams and a.reducer is None and self._storages[a.array].kind in _IN_MEMORY
+        return lir.Write(a.array, index, value, a.fast, streams)
 
     def _value(self, e: Expr, depths: Mapping[str, int]) -> Expr:
         if isinstance(e, Load):

@@ -144,7 +144,7 @@ class Promotion:
         loops = [loop for loop in inner if loop.var in tile]
         gone = {loop.var for loop in inner} - tile | update.reduction - update.spatial
         body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
-        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None) for loop in loops]
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
         if made.tiles is not None:
             rows = len(clones) - len(made.indices) + 1
             clones[rows] = replace(clones[rows], tensor=made.tiles.nest.tensor)
