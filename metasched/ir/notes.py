@@ -12,3 +12,4 @@ class Note(StrEnum):
     NON_TEMPORAL = "non_temporal"
     PREFETCH = "prefetch"
     FASTMATH = "fastmath"
+    FLUSH_DENORMALS = "flush_denormals"

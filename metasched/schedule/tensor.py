@@ -35,12 +35,11 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
+from metasched.ir.notes import Note
 from metasched.ir.printer import print_expr
 from metasched.lang import parse_program
 
 TENSORIZE = "tensorize"
-# A note on a block.
-FLUSH_DENORMALS = "flush_denormals"
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
 
@@ -208,10 +207,10 @@ def _require_same_block(block: Block, intrinsic: Intrinsic) -> None:
     if block.reducer is not wanted or block.index is not None:
         assert wanted is not None
         raise Mismatch(f"block `{block.name}` is no reduction by `{wanted.value}`")
-    if intrinsic.flushes_denormals and not flushes_denormals(block):
+    if intrinsic.flushes_denormals and all(a.key != Note.FLUSH_DENORMALS for a in block.annotations):
         raise Mismatch(
             f"it takes denormals for zero, which block `{block.name}` does not allow; "
-            f'annotate({block.name}, "{FLUSH_DENORMALS}", 1) allows it'
+            f'annotate({block.name}, "{Note.FLUSH_DENORMALS}", True) allows it'
         )
 
 
@@ -333,11 +332,6 @@ def tensorized_by(loop: For) -> str | None:
     return next((str(a.value) for a in loop.annotations if a.key == TENSORIZE), None)
 
 
-def flushes_denormals(block: Block) -> bool:
-    """Whether numbers below the smallest normal one may be taken for zero in a block."""
-    return any(a.key == FLUSH_DENORMALS and a.value != Const(0) for a in block.annotations)
-
-
 def other_annotations(loop: For) -> tuple[Annotation, ...]:
     """A loop's annotations that a copy of it around something else keeps."""
     return tuple(a for a in loop.annotations if a.key != TENSORIZE)
@@ -374,12 +368,10 @@ def in_vector_form(func: Func) -> Func:
 
 
 __all__ = [
-    "FLUSH_DENORMALS",
     "TENSORIZE",
     "Intrinsic",
     "Match",
     "Mismatch",
-    "flushes_denormals",
     "in_vector_form",
     "intrinsic_of",
     "intrinsics",

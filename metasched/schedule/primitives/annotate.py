@@ -13,7 +13,6 @@ from metasched.schedule.kinds import Setting, TargetName, Text
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.notes import require_note
 from metasched.schedule.rewrite.parts import find_target
-from metasched.schedule.tensor import FLUSH_DENORMALS
 
 OP = "annotate"
 # What a backend understands, and what it means.
@@ -22,7 +21,7 @@ KEYS = {
     Note.NON_TEMPORAL: "whole vectors of an output are stored past the caches",
     Note.PREFETCH: "each iteration asks for what the loop reads so many iterations later",
     Note.FASTMATH: "the block's arithmetic may be regrouped, and need not know NaN",
-    FLUSH_DENORMALS: "with 1, numbers below the smallest normal one may be taken for zero in this block",
+    Note.FLUSH_DENORMALS: "the block may take numbers below the smallest normal one for zero",
 }
 
 
@@ -39,8 +38,8 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> Non
             pass of the loops inside it and all of those unrolled or vectorized.
             "fastmath", on a block: its sums and products may be regrouped, a division may be by a reciprocal, the sign
             of a zero is any, and what becomes of a NaN is undefined. Functions such as exp stay as they are.
-            "flush_denormals", on a block: with 1, numbers below the smallest normal one may be taken for zero there,
-            as some tensor intrinsics do.
+            "flush_denormals", on a block: it may take numbers below the smallest normal one for zero, as some tensor
+            intrinsics do.
         value: an integer or an integer random variable; True for what is on or off.
 
     Requires:

@@ -12,6 +12,8 @@ from metasched.ir.notes import Note
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.parts import is_output, readers
 
+Check = Callable[[Context, str, Block | For, Expr], None]
+
 
 def require_note(ctx: Context, op: str, target: Block | For, key: str, value: Expr) -> None:
     """Raise ScheduleError where the note `key` with this value has no meaning, or would do harm, on `target`."""
@@ -35,8 +37,11 @@ def _require_on(ctx: Context, op: str, target: Block, key: Note, value: Expr) ->
     )
 
 
-def _fastmath(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    _require_on(ctx, op, _block(op, target, Note.FASTMATH), Note.FASTMATH, value)
+def _of_a_block(key: Note) -> Check:
+    def check(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
+        _require_on(ctx, op, _block(op, target, key), key, value)
+
+    return check
 
 
 def _non_temporal(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
@@ -96,8 +101,9 @@ def _prefetch(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
     )
 
 
-_CHECKS: Mapping[str, Callable[[Context, str, Block | For, Expr], None]] = {
-    Note.FASTMATH: _fastmath,
+_CHECKS: Mapping[str, Check] = {
+    Note.FASTMATH: _of_a_block(Note.FASTMATH),
+    Note.FLUSH_DENORMALS: _of_a_block(Note.FLUSH_DENORMALS),
     Note.NON_TEMPORAL: _non_temporal,
     Note.PREFETCH: _prefetch,
 }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from programs import DENSE_RELU, RELU_PAD_MATMUL
 from schedules import checked, fails, lines, loops_of, schedule
 
@@ -54,15 +55,16 @@ def test_true_is_one() -> None:
     checked(sch)
 
 
-def test_fastmath_is_of_a_block_and_on() -> None:
+@pytest.mark.parametrize("key", ["fastmath", "flush_denormals"])
+def test_notes_of_a_block_that_are_on(key: str) -> None:
     sch = schedule(DENSE_RELU)
     i, *_ = loops_of(sch, "dense")
-    with fails('annotate: "fastmath" is about a block, and `i` is a loop', "give a block inside it"):
-        sch.annotate(i, "fastmath", True)
-    with fails('annotate: "fastmath" is on where it is left: its value is True', "leave it out for off"):
-        sch.annotate(sch.get_block("dense"), "fastmath", 0)
+    with fails(f'annotate: "{key}" is about a block, and `i` is a loop', "give a block inside it"):
+        sch.annotate(i, key, True)
+    with fails(f'annotate: "{key}" is on where it is left: its value is True', "leave it out for off"):
+        sch.annotate(sch.get_block("dense"), key, 0)
     with fails("annotate: argument `value`: expected an integer, an integer random variable, or True, got False"):
-        sch.annotate(sch.get_block("dense"), "fastmath", False)
+        sch.annotate(sch.get_block("dense"), key, False)
 
 
 def test_only_what_leaves_the_program_in_vectors_is_stored_past_the_caches() -> None:
