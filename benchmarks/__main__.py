@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 from benchmarks.registry import BENCHMARKS, Options
 
@@ -15,6 +16,10 @@ def main() -> int:
     parser.add_argument("--names", action="store_true", help="only the names, one a line")
     parser.add_argument("--quick", action="store_true", help="a small version, to see that it works")
     parser.add_argument("--threads", type=int, default=2, help="threads each side may use (default: %(default)s)")
+    python = os.environ.get("METASCHED_TORCH_PYTHON")
+    parser.add_argument(
+        "--torch-python", default=python, metavar="PATH", help="a Python that has PyTorch (or METASCHED_TORCH_PYTHON)"
+    )
     args = parser.parse_args()
     if args.names:
         print("\n".join(BENCHMARKS))
@@ -23,7 +28,8 @@ def main() -> int:
         for benchmark in BENCHMARKS.values():
             print(f"{benchmark.name:20}  {benchmark.summary}")
         return 0
-    for result in BENCHMARKS[args.name].run(Options(threads=args.threads, quick=args.quick)):
+    options = Options(threads=args.threads, quick=args.quick, torch_python=args.torch_python)
+    for result in BENCHMARKS[args.name].run(options):
         print(json.dumps(result) if args.json else render(result), flush=True)
     return 0
 

@@ -57,28 +57,44 @@ def run(options: Options) -> Iterator[Result]:
 
 def _arithmetic(bits: int, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
     lanes = target.vector_bits // bits
-    function = _load(_multiply_adds(lanes, bits), target, (ctypes.c_int64,))
-    count = 20_000 if options.quick else 4_000_000
     for n in threads:
-        seconds = _time(n, lambda _: function(count), options)
-        gflops = 2.0 * lanes * _ACCUMULATORS * count * n / seconds / 1e9
+        gflops = multiply_adds(bits, n, target, options)
         yield {"case": f"multiply-add f{bits}, {_threads(n)}", "cpu": target.name, "lanes": lanes, "gflops": gflops}
 
 
+def multiply_adds(bits: int, threads: int, target: Target, options: Options) -> float:
+    """GFLOP/s of multiply-adds of `bits`-wide floats in registers, two operations each."""
+    lanes = target.vector_bits // bits
+    function = _load(_multiply_adds(lanes, bits), target, (ctypes.c_int64,))
+    count = 20_000 if options.quick else 4_000_000
+    seconds = _time(threads, lambda _: function(count), options)
+    return 2.0 * lanes * _ACCUMULATORS * count * threads / seconds / 1e9
+
+
 def _bandwidth(stream: Stream, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
-    size = (4 if options.quick else 256) * _MIB
+    for n in threads:
+        gb_per_s = bandwidth(stream, n, target, options)
+        mib = _stream_bytes(options) // _MIB
+        yield {"case": f"{stream.name}, {_threads(n)}", "cpu": target.name, "mib": mib, "gb_per_s": gb_per_s}
+
+
+def bandwidth(stream: Stream, threads: int, target: Target, options: Options) -> float:
+    """GB/s (10^9 bytes) of a pass over large arrays."""
+    size = _stream_bytes(options)
     arrays = [np.ones(size // 4 + 64, np.float32) for _ in range(3)]
     starts = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
     function = _load(_stream(stream, target.vector_bits // 32), target, (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
-    for n in threads:
-        part = size // n // 4096 * 4096
+    part = size // threads // 4096 * 4096
 
-        def work(thread: int, part: int = part) -> None:
-            function(*(start + thread * part for start in starts), part // 4)
+    def work(thread: int) -> None:
+        function(*(start + thread * part for start in starts), part // 4)
 
-        seconds = _time(n, work, options)
-        gb_per_s = (stream.reads + stream.writes) * part * n / seconds / 1e9
-        yield {"case": f"{stream.name}, {_threads(n)}", "cpu": target.name, "mib": size // _MIB, "gb_per_s": gb_per_s}
+    seconds = _time(threads, work, options)
+    return (stream.reads + stream.writes) * part * threads / seconds / 1e9
+
+
+def _stream_bytes(options: Options) -> int:
+    return (4 if options.quick else 256) * _MIB
 
 
 def _threads(n: int) -> str:

@@ -9,10 +9,12 @@ from importlib import import_module
 
 @dataclass(frozen=True)
 class Options:
-    """What every benchmark is told: the threads of each side, and whether a small version will do."""
+    """What every benchmark is told: the threads of each side, whether a small version will do, and a Python that has
+    PyTorch, for those that compare with it."""
 
     threads: int = 2
     quick: bool = False
+    torch_python: str | None = None
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -34,6 +36,7 @@ class Benchmark:
 _ALL = (
     Benchmark("peak", "what this machine can do at most: multiply-adds a second, and bytes a second by kind of access"),
     Benchmark("dense_relu_quality", "dense + ReLU 512^3 against NumPy and two naive Numba loops, median of five seeds"),
+    Benchmark("kernels", "the expert traces of the operators against PyTorch, and as a fraction of those peaks"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),

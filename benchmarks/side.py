@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.blocks import block
 from benchmarks.workloads import WORKLOADS, Workload
 
 Array = NDArray[Any]
-
-DROPPED_S = 0.15  # at the start of a block: another process's idle threads may still spin
-BLOCK_S = 0.30
-SAMPLE_S = 1e-3
 
 
 def ours(workload: Workload, trace: str) -> Callable[..., Array]:
@@ -29,24 +25,6 @@ def ours(workload: Workload, trace: str) -> Callable[..., Array]:
     program = ms.load_program(workload.file, **workload.params)
     kernel: Callable[..., Array] = ms.compile(program, trace=ms.parse_trace(trace))
     return kernel
-
-
-def block(call: Callable[[], object]) -> list[float]:
-    """Seconds per call: samples of about a millisecond or one call, over a block, the first part dropped."""
-    start = time.perf_counter()
-    calls = 0
-    while time.perf_counter() - start < DROPPED_S:
-        call()
-        calls += 1
-    each = max(1, round(SAMPLE_S / (DROPPED_S / calls)))
-    samples: list[float] = []
-    start = time.perf_counter()
-    while len(samples) < 3 or time.perf_counter() - start < BLOCK_S:
-        begin = time.perf_counter()
-        for _ in range(each):
-            call()
-        samples.append((time.perf_counter() - begin) / each)
-    return samples
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +44,12 @@ UNSTEADY = 1.25  # a spread beyond which a comparison is to be repeated on a qui
 
 
 class SideProcess:
-    """A running side. `measure` gives the samples of one block, in seconds per call."""
+    """A running side: it answers a line with a line of JSON. `measure` gives a block's samples, in seconds per call."""
 
-    def __init__(self, workload: str, side: str, trace: str, threads: int, result: Path) -> None:
-        self.name = side
-        self.result = result
-        spec = {"workload": workload, "side": side, "trace": trace, "result": str(result)}
+    def __init__(self, name: str, command: Sequence[str], threads: int) -> None:
+        self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.side", json.dumps(spec)],
+            command,
             cwd=Path(__file__).parents[1],
             env={**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads))},
             stdin=subprocess.PIPE,
@@ -59,16 +57,17 @@ class SideProcess:
             text=True,
         )
 
-    def ready(self) -> None:
-        self._answer()
-
     def measure(self) -> list[float]:
-        assert self._process.stdin is not None
-        self._process.stdin.write("measure\n")
-        self._process.stdin.flush()
-        return [float(sample) for sample in self._answer()]
+        return [float(sample) for sample in self.ask("measure")]
 
-    def _answer(self) -> Any:
+    def ask(self, line: str) -> Any:
+        """What the side answers to a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -94,16 +93,24 @@ def compare(
         AssertionError: when two sides disagree on the result.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        sides = []
+        results: dict[SideProcess, Path] = {}
         for number, (name, trace) in enumerate([*traces.items(), *((peer, "") for peer in peers)]):
-            side = SideProcess(workload, name, trace, threads, Path(folder) / f"{number}.npy")
-            sides.append(stack.enter_context(side))
-            side.ready()
-        check_agreement(workload, sides)
-        blocks: dict[str, list[list[float]]] = {side.name: [] for side in sides}
-        for _ in range(rounds):
-            for side in sides:
-                blocks[side.name].append(side.measure())
+            result = Path(folder) / f"{number}.npy"
+            spec = {"workload": workload, "side": name, "trace": trace, "result": str(result)}
+            command = [sys.executable, "-m", "benchmarks.side", json.dumps(spec)]
+            side = stack.enter_context(SideProcess(name, command, threads))
+            results[side] = result
+            side.answer()  # that it is ready
+        check_agreement(workload, results)
+        return alternate(tuple(results), rounds)
+
+
+def alternate(sides: Sequence[SideProcess], rounds: int) -> dict[str, SideTime]:
+    """Time sides that are ready, a block of each in turn."""
+    blocks: dict[str, list[list[float]]] = {side.name: [] for side in sides}
+    for _ in range(rounds):
+        for side in sides:
+            blocks[side.name].append(side.measure())
     return {
         name: SideTime(
             statistics.median(sample for samples in measured for sample in samples),
@@ -113,13 +120,13 @@ def compare(
     }
 
 
-def check_agreement(workload: str, sides: list[SideProcess]) -> None:
+def check_agreement(workload: str, results: Mapping[SideProcess, Path]) -> None:
     """A time counts only for a result that the others share."""
-    first = np.load(sides[0].result)
-    for side in sides[1:]:
-        other = np.load(side.result)
-        gap = float(np.abs(first - other).max() / np.abs(first).max())
-        assert gap <= WORKLOADS[workload].tolerance, f"{workload}: {sides[0].name} and {side.name} differ by {gap:.2g}"
+    (first, path), *others = results.items()
+    expected = np.load(path)
+    for other, path in others:
+        gap = float(np.abs(expected - np.load(path)).max() / np.abs(expected).max())
+        assert gap <= WORKLOADS[workload].tolerance, f"{workload}: {first.name} and {other.name} differ by {gap:.2g}"
 
 
 def blas_name() -> str:

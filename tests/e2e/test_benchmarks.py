@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.blocks import block
+from benchmarks.kernel_cases import BY_NAME, CASES
+from benchmarks.kernel_side import load_inputs, replayed
+from benchmarks.kernels import argument_bytes, write_inputs
 from benchmarks.registry import BENCHMARKS
 from benchmarks.sides import compare
 from benchmarks.workloads import WORKLOADS
 from metasched.backend.reference import reference
 from metasched.lang import load_program
+from metasched.operators import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,3 +55,60 @@ def test_without_a_name_all_are_listed() -> None:
         [sys.executable, "-m", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
     assert all(name in done.stdout for name in BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_expert_trace_of_every_kernel_fits_its_shape(name: str) -> None:
+    case = BY_NAME[name]
+    trace = replayed(case)
+    assert trace.data.program == case.operator
+    trace.apply_to(case.program())
+
+
+def test_kernels_are_compared_with_kernels_that_come_before() -> None:
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+    assert all(names.index(case.against) < names.index(case.name) for case in CASES if case.against is not None)
+
+
+def test_operations_are_counted_as_those_of_floats() -> None:
+    floats, integers = BY_NAME["matmul 1024^3"], BY_NAME["matmul 1024^3, u8 x s8 -> s32"]
+    assert floats.operations == integers.operations == 2 * 1024**3
+
+
+def test_every_side_reads_the_same_inputs(tmp_path: Path) -> None:
+    program = load("layer_norm", M=3, N=5)
+    x, _, _, eps = load_inputs(write_inputs(program, tmp_path))
+    assert isinstance(x, np.ndarray)
+    assert x.shape == (3, 5)
+    assert x.dtype == np.float32
+    assert isinstance(eps, float)
+    assert argument_bytes(program) == 4 * (3 * 5 + 5 + 5 + 3 * 5)
+    whole = load_inputs(write_inputs(load("matmul_nn", M=4, N=5, K=6, T="u8", U="i8", ACC="i32"), tmp_path))
+    assert [a.dtype for a in whole if isinstance(a, np.ndarray)] == [np.uint8, np.int8]
+
+
+def test_a_block_has_samples_of_every_length() -> None:
+    calls: list[int] = []
+    samples = block(lambda: calls.append(1))
+    assert len(samples) >= 3
+    assert all(0 < sample < 0.1 for sample in samples)
+
+
+@pytest.mark.slow
+def test_kernels_are_timed_and_their_rates_shown() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "kernels", "--quick", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={k: v for k, v in os.environ.items() if k != "METASCHED_TORCH_PYTHON"},
+    )
+    notes, small, odd = (json.loads(line) for line in done.stdout.splitlines())
+    assert any("PyTorch left out" in note for note in notes["notes"])
+    assert small["case"] == "matmul 128^3"
+    assert small["ours_ms"] > 0
+    assert small["peer_ms"] is small["ratio"] is None
+    assert odd["ratio"] == pytest.approx(odd["gflops"] / small["gflops"])

@@ -1,0 +1,193 @@
+"""Replayed expert traces against PyTorch and against what the machine can do, kernel by kernel.
+
+PyTorch runs in a virtual environment of its own: `--torch-python PATH`, or METASCHED_TORCH_PYTHON in the environment.
+Without it, its figures are left out, with a note. Inputs are the same for both, and the results are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import metasched as ms
+from benchmarks.kernel_cases import CASES, Bound, KernelCase
+from benchmarks.peak import STREAMS, bandwidth, multiply_adds
+from benchmarks.registry import Options, Result
+from benchmarks.sides import OURS, SideProcess, SideTime, alternate
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import Buffer
+
+_TOLERANCE = 1e-4  # of the largest element: sums are taken in different orders
+_NO_TORCH = "PyTorch left out: no Python that has it was named (--torch-python, METASCHED_TORCH_PYTHON)"
+_NO_TVM = "TVM left out: its records replay only in an environment with the TVM that made them"
+
+
+def run(options: Options) -> Iterator[Result]:
+    """A line for each case, after a line that says what was left out."""
+    cases = CASES[2:4] if options.quick else CASES
+    yield {"case": "notes", "cpu": ms.Target.detect().name, "notes": _notes(options)}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        command = [sys.executable, "-m", "benchmarks.kernel_side"]
+        sides = [stack.enter_context(SideProcess(OURS, command, options.threads))]
+        if options.torch_python is not None:
+            command = [options.torch_python, "-m", "benchmarks.torch_side"]
+            sides.append(stack.enter_context(SideProcess("PyTorch", command, options.threads)))
+        comparison = _Comparison(tuple(sides), Path(folder), _Limits(options), options)
+        for case in cases:
+            yield comparison.line(case)
+
+
+def _notes(options: Options) -> list[str]:
+    notes = [] if options.torch_python is not None else [_NO_TORCH]
+    flags = ms.Target.detect().features
+    missing = [name for name in ("amx-int8", "amx-bf16", "avx512bf16") if name not in flags]
+    if missing:
+        notes.append(f"no bf16 rows: the CPU lacks {', '.join(missing)}")
+    return [*notes, _NO_TVM]
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What the machine does at most; each is measured when it is first asked for."""
+
+    options: Options
+
+    @cached_property
+    def _found(self) -> dict[tuple[Bound, int], float]:
+        return {}
+
+    def at(self, bound: Bound, threads: int) -> float:
+        """GFLOP/s of multiply-adds, or GB/s of a stream."""
+        key = (bound, threads)
+        if key not in self._found:
+            target = ms.Target.detect()
+            if bound is Bound.ARITHMETIC:
+                self._found[key] = multiply_adds(32, threads, target, self.options)
+            else:
+                stream = next(s for s in STREAMS if s.name == bound.value)
+                self._found[key] = bandwidth(stream, threads, target, self.options)
+        return self._found[key]
+
+
+class _Comparison:
+    """Sides that are up, and what was measured so far."""
+
+    def __init__(self, sides: tuple[SideProcess, ...], folder: Path, limits: _Limits, options: Options) -> None:
+        self._sides = sides
+        self._folder = folder
+        self._limits = limits
+        self._rounds = 1 if options.quick else 3
+        self._gflops: dict[str, float] = {}
+
+    def line(self, case: KernelCase) -> Result:
+        program = case.program()
+        sides = self._sides if case.torch else self._sides[:1]
+        said, results = self._prepare(case, program, sides)
+        _check(case, results)
+        times = alternate(sides, self._rounds)
+        ours = times[OURS].median
+        gflops = case.operations / ours / 1e9
+        self._gflops[case.name] = gflops
+        return {
+            "case": case.name,
+            "ours_ms": ours * 1e3,
+            **self._peer(case, times, gflops),
+            "goal": case.goal,
+            "gflops": gflops,
+            **self._fraction(case, program, ours, gflops),
+            "goal_of_peak": case.goal_of_peak,
+            "expert": case.expert,
+            "threads": case.threads,
+            "compile_s": said[OURS]["compile_s"],
+            "spread": {name: side.spread for name, side in times.items()},
+        }
+
+    def _prepare(
+        self, case: KernelCase, program: ms.Program, sides: tuple[SideProcess, ...]
+    ) -> tuple[dict[str, Any], dict[str, Path]]:
+        """What each side says of the case, and where its result is."""
+        inputs = write_inputs(program, self._folder)
+        said, results = {}, {}
+        for side in sides:
+            results[side.name] = self._folder / f"{side.name}.npy"
+            spec = {
+                "case": case.name,
+                "operator": case.operator,
+                "params": dict(program.params),
+                "threads": case.threads,
+                "inputs": inputs,
+                "result": str(results[side.name]),
+            }
+            said[side.name] = side.ask(json.dumps(spec))
+        return said, results
+
+    def _peer(self, case: KernelCase, times: Mapping[str, SideTime], gflops: float) -> Result:
+        if case.against is not None:
+            other = self._gflops.get(case.against)
+            ratio = None if other is None else gflops / other
+            return {"peer": f"ours, {case.against}, operations a second", "peer_gflops": other, "ratio": ratio}
+        if "PyTorch" not in times:
+            return {"peer": "PyTorch", "peer_ms": None, "ratio": None}
+        theirs = times["PyTorch"].median
+        return {"peer": "PyTorch", "peer_ms": theirs * 1e3, "ratio": theirs / times[OURS].median}
+
+    def _fraction(self, case: KernelCase, program: ms.Program, seconds: float, gflops: float) -> Result:
+        """How near the limit: what limits, its measured rate, and our share of it."""
+        if case.bound is Bound.NONE:
+            return {}
+        limit = self._limits.at(case.bound, case.threads)
+        if case.bound is Bound.ARITHMETIC:
+            return {"peak_gflops": limit, "of_peak": gflops / limit}
+        rate = argument_bytes(program) / seconds / 1e9
+        return {"gb_per_s": rate, "peak": case.bound.value, "peak_gb_per_s": limit, "of_peak": rate / limit}
+
+
+def argument_bytes(program: ms.Program) -> int:
+    """Bytes of all inputs and outputs, each counted once."""
+    return sum(math.prod(_shape(b)) * b.dtype.bytes for b in (*program.inputs, *program.outputs))
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    shape = [as_int(n) for n in buffer.shape]
+    assert None not in shape
+    return tuple(n for n in shape if n is not None)
+
+
+def write_inputs(program: ms.Program, folder: Path) -> list[str]:
+    """The same numbers for every side, one .npy file an argument, in calling order."""
+    rng = np.random.default_rng(0)
+    shapes = {b.name: (_shape(b), b.dtype.numpy) for b in program.inputs}
+    files = []
+    for number, name in enumerate(program.func.order):
+        path = folder / f"input{number}.npy"
+        if name not in shapes:
+            np.save(path, np.float32(1e-5))  # an epsilon
+        else:
+            np.save(path, _numbers(rng, *shapes[name]))
+        files.append(str(path))
+    return files
+
+
+def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if dtype.kind == "f":
+        return rng.standard_normal(shape, np.float32).astype(dtype)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape, dtype)
+
+
+def _check(case: KernelCase, results: Mapping[str, Path]) -> None:
+    """A time counts only for a result that the others share."""
+    first, *others = (np.load(path, mmap_mode="r") for path in results.values())
+    for other in others:
+        gap = float(np.abs(first - other).max() / np.abs(first).max())
+        assert gap <= _TOLERANCE, f"{case.name}: results differ by {gap:.2g} of the largest element"
