@@ -14,7 +14,7 @@ from metasched.space.text_modules import TextModule
 from metasched.space.text_rules import TextRule, load_module
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
-_OPERATOR = "op:"
+OPERATOR = "op:"  # what a name of the library begins with, where a file could stand
 _ELEMENT_TYPES = frozenset(dtype.value for dtype in DType)
 
 
@@ -42,8 +42,8 @@ def add_program(parser: ArgumentParser) -> None:
 def program_of(args: Namespace) -> Program:
     """The program that `add_program`'s arguments name. Raises LanguageError, and OSError for a file not there."""
     given = params(args.params)
-    if args.program.startswith(_OPERATOR):
-        return operators.load(args.program.removeprefix(_OPERATOR), **given)
+    if args.program.startswith(OPERATOR):
+        return operators.load(args.program.removeprefix(OPERATOR), **given)
     return load_program(args.program, **given)
 
 

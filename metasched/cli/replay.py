@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import add_repair, kernel_of, policy_of
+from metasched.cli.kernels import add_repair, kernel_of, note_warnings, policy_of
 from metasched.cli.render import duration
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--db", metavar="URL", help="the best measured trace of a database")
-    source.add_argument("--trace", metavar="FILE", help="a trace as text")
+    source.add_argument("--trace", metavar="FILE", help="a trace as text or JSON; or op:NAME.VARIANT, of the library")
     add_repair(parser)
     parser.add_argument(
         "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
@@ -74,6 +74,7 @@ def run(args: Namespace, console: Console) -> int:
         console.print_json(as_json(outcome, measured is not None))
     else:
         console.print(render(outcome, measured is not None))
+    note_warnings(kernel.warnings, console)
     return FAILED if outcome.failure else 0
 
 

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
-from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, module_of, program_of
+from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import add_repair, kernel_of, policy_of, trace_in
+from metasched.cli.kernels import add_repair, kernel_of, note_warnings, policy_of, space_in, trace_in
+from metasched.errors import BuildError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.schedule.handlers import Policy, repairs_report
 from metasched.schedule.trace import Trace
 
 if TYPE_CHECKING:
-    from metasched.api import Program
+    from metasched.api import Kernel, Program
 
 FAILED = 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
-    parser.add_argument("--trace", metavar="FILE", help="a trace of the program; alone, shows the scheduled program")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="a trace of the program, or op:NAME.VARIANT; alone, shows the scheduled program"
+    )
     add_repair(parser)
     parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
@@ -57,8 +60,25 @@ def run(args: Namespace, console: Console) -> int:
     if args.what == "problems":
         return _problems(program, args, console)
     what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
+    if what in CODE:
+        kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy)
+        console.print(CODE[what](kernel).rstrip("\n"))
+        note_warnings(kernel.warnings, console)
+        return 0
     console.print(VIEWS[what](program, args).rstrip("\n"))
+    if what == "loops" or (what == "schedule" and (args.trace or args.db)):
+        note_warnings(_lowering_warnings(program, args), console)
     return 0
+
+
+def _lowering_warnings(program: Program, args: Namespace) -> tuple[str, ...]:
+    """What the backend says of the schedule before it makes any code."""
+    if args.trace and not args.repair and trace_in(args.trace).holes:
+        return ()
+    try:
+        return lower(_scheduled(program, args), Target.detect(args.threads)).warnings
+    except BuildError as error:
+        return (f"this schedule does not compile: {error}",)
 
 
 def _program(program: Program, _: Namespace) -> str:
@@ -68,7 +88,7 @@ def _program(program: Program, _: Namespace) -> str:
 def _space(program: Program, args: Namespace) -> str:
     from metasched import api
 
-    return str(api.space(program, rules=args.rules, module=module_of(args)).explain())
+    return str(api.space(program, space_in(args)).explain())
 
 
 def _schedule(program: Program, args: Namespace) -> str:
@@ -124,24 +144,17 @@ def _diff(program: Program, args: Namespace) -> str:
     return str(_trace(program, args).diff(trace_in(args.diff)))
 
 
-def _llvm(program: Program, args: Namespace) -> str:
-    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy_of(args)).llvm)
-
-
-def _asm(program: Program, args: Namespace) -> str:
-    return str(kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy_of(args)).asm)
-
-
 VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
     "program": _program,
     "space": _space,
     "schedule": _schedule,
     "loops": _loops,
-    "llvm": _llvm,
-    "asm": _asm,
     "python": _python,
     "json": _json,
     "diff": _diff,
 }
+
+# Views of the compiled kernel.
+CODE: Mapping[str, Callable[[Kernel], str]] = {"llvm": lambda kernel: kernel.llvm, "asm": lambda kernel: kernel.asm}
 
 COMMAND = Command("show", "A program, its space, a schedule, or the code.", add_arguments, run)

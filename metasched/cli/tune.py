@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from metasched.backend.target import Target
 from metasched.cli.arguments import (
     DEFAULT_DATABASE,
-    UsageError,
     add_json,
     add_module,
     add_program,
     add_threads,
-    module_of,
     positive,
     program_of,
 )
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import trace_in
+from metasched.cli.kernels import space_in
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures
 from metasched.search.progress import Progress
@@ -26,7 +24,6 @@ from metasched.search.strategies import StrategyName
 
 if TYPE_CHECKING:
     from metasched.api import Kernel
-    from metasched.space.conditions import SpaceLike
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,6 +54,7 @@ def run(args: Namespace, console: Console) -> int:
     from metasched import api
 
     program = program_of(args)
+    searched = space_in(args)
     view = choose_view(console, args.json)
     last: Progress | None = None
 
@@ -71,8 +69,7 @@ def run(args: Namespace, console: Console) -> int:
             program,
             trials=args.trials,
             db=args.db,
-            rules=args.rules,
-            space=_space(args),
+            space=searched,
             seed=args.seed,
             strategy=args.strategy,
             target=Target.detect(args.threads),
@@ -92,13 +89,6 @@ def run(args: Namespace, console: Console) -> int:
             f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
         )
     return 0
-
-
-def _space(args: Namespace) -> SpaceLike:
-    """What --trace or --module says to search; None without."""
-    if args.trace and args.module:
-        raise UsageError("--trace and --module both say what to search; give one of them")
-    return trace_in(args.trace) if args.trace else module_of(args)
 
 
 def result(task: str, kernel: Kernel, last: Progress | None) -> dict[str, object]:

@@ -41,3 +41,14 @@ def test_operators_in_python() -> None:
     assert ms.operators.source("softmax").startswith("# Softmax over the last axis")
     with pytest.raises(ms.MetaschedError, match="there is no operator `soft_max`"):
         ms.operator("soft_max")
+
+
+def test_an_expert_trace_of_the_library_stands_where_a_file_could() -> None:
+    size = ("-D", "M=17", "-D", "N=13", "-D", "K=9")
+    status, out, _ = run("show", "op:matmul_nn", *size, "--trace", "op:matmul_nn.blocked", "--repair")
+    assert status == 0
+    assert "func matmul_nn(A: f32[17, 9]" in out
+    assert "parallel" in out
+    status, _, err = run("show", "op:matmul_nn", "--trace", "op:matmul_nn.blocks")
+    assert status == 2
+    assert "there is no expert trace `matmul_nn.blocks`\n  hint: did you mean `matmul_nn.blocked`?" in err

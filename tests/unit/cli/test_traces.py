@@ -108,6 +108,16 @@ def test_a_trace_with_holes_is_shown_with_its_numbers_free(folder: Path) -> None
     assert 'no decision is given for "rows"' in err
 
 
+def test_the_space_of_a_trace_with_holes(folder: Path) -> None:
+    (folder / "b.trace").write_text(TRACE.replace(" := [_, 12]", ""))
+    status, out, _ = run("show", "dense.ms", "--trace", "b.trace", "--space")
+    assert status == 0
+    assert out.strip() == str(
+        ms.space(ms.parse_program(PROGRAM), ms.parse_trace((folder / "b.trace").read_text())).explain()
+    )
+    assert "inline" not in out  # no rule is tried
+
+
 def test_problems(folder: Path) -> None:
     assert run("show", "dense.ms", "--trace", "a.trace", "--problems") == (0, "nothing is wrong with the trace\n", "")
     (folder / "b.trace").write_text(TRACE.replace("[_, 12]", "[_, 25]").replace(":= 8", ":= 5"))
@@ -122,7 +132,8 @@ def test_problems(folder: Path) -> None:
     [
         (("show", "dense.ms", "--repair"), "--repair mends a trace; say which with --trace FILE"),
         (("show", "dense.ms", "--problems"), "--problems is about a trace; say which with --trace FILE"),
-        (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "give one of them"),
+        (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "--trace and --rules both say what to search"),
+        (("show", "dense.ms", "--trace", "a.trace", "--rules", "cpu", "--space"), "give one of them"),
         (("tune", "dense.ms", "--trace", "a.trace", "--module", "m.ms"), "--trace and --module both say what"),
     ],
 )
