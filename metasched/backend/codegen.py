@@ -108,9 +108,19 @@ def compile_text(text: str, target: Target) -> ObjectCode:
 
 def assembly(code: ObjectCode) -> str:
     """Compiled code as assembly text."""
+    return _assembly(code, comments=False)
+
+
+def commented_assembly(code: ObjectCode) -> str:
+    """Compiled code as assembly text, with LLVM's comments on loops and on what it spills."""
+    return _assembly(code, comments=True)
+
+
+def _assembly(code: ObjectCode, *, comments: bool) -> str:
     with global_compiler_lock:
         # The target machine belongs to the code generator, which has to outlive it.
         codegen = _Codegen(code.target)
+        codegen.target_machine.set_asm_verbosity(comments)
         return str(codegen.target_machine.emit_assembly(llvm.parse_assembly(code.llvm)))
 
 

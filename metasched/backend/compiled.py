@@ -74,7 +74,7 @@ class KernelCode:
     """A kernel compiled and not loaded: it can be pickled and loaded in another process.
 
     `parameters` are in calling order, outputs last. `workspace_bytes` is the memory for intermediates, all threads
-    together.
+    together. `warnings` are those of lowering.
     """
 
     name: str
@@ -83,6 +83,7 @@ class KernelCode:
     entry: str
     workspace_bytes: int
     parallel: bool
+    warnings: tuple[str, ...] = ()
 
 
 def compile_func(func: Func, target: Target) -> KernelCode:
@@ -95,7 +96,9 @@ def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target
     module = emit(kernel, target)
     arguments = [Argument(p.dtype, p.shape, p.is_output) for p in parameters]
     code = compile_text(module.text + python_entry(arguments, module.entry, object.__basicsize__), target)
-    return KernelCode(kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel)
+    return KernelCode(
+        kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel, kernel.warnings
+    )
 
 
 def build(func: Func, target: Target) -> CompiledKernel:

@@ -100,6 +100,18 @@ class Kernel:
         """The assembly of the machine code."""
         return self._compiled.asm
 
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What the machine could not do as the schedule would have it, a sentence each; empty if all is well.
+
+        Accumulators that were too many for the vector registers, and innermost loops that spill vectors. Looking for
+        the latter takes about as long as making the machine code, the first time.
+        """
+        from metasched.backend.spills import spill_warnings
+
+        binary = self._compiled.binary
+        return (*binary.warnings, *spill_warnings(binary.code))
+
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Run the kernel; raises KernelError for arguments that it cannot take."""
         if self._plain and len(inputs) == len(self._inputs):

@@ -137,10 +137,14 @@ class Block(LStmt):
 
 @node
 class Kernel(Node):
-    """`arrays` lists the inputs and outputs in calling order first, then workspace and register arrays."""
+    """`arrays` lists the inputs and outputs in calling order first, then workspace and register arrays.
+
+    `warnings` are sentences about what could not be made as the schedule would have it.
+    """
 
     name: str
     order: tuple[str, ...]
     scalars: tuple[Scalar, ...]
     arrays: tuple[Array, ...]
     body: LStmt
+    warnings: tuple[str, ...] = ()

@@ -162,6 +162,11 @@ class PackedKernel:
         """The assembly of the machine code."""
         return self._main.asm
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """As those of a kernel."""
+        return self._main.warnings
+
     def export(self, path: str | Path) -> Path:
         """Write it as one Python file with the packed weights in it, as `Kernel.export` does."""
         from metasched.backend.export import export

@@ -159,7 +159,8 @@ class Statements(Expressions):
         self, var: str, start: Value, stop: Value, values: Range, written: frozenset[str], body: Callable[[], None]
     ) -> None:
         text = self.text
-        head, after = text.fresh_label("loop"), text.fresh_label("done")
+        # Where assembly is commented, its name says which loop it is.
+        head, after = text.fresh_label(f"loop.{var}"), text.fresh_label("done")
         name, following = text.name("i"), text.name("next")
         text.line(f"br label %{head}")
         entered_from = text.label

@@ -51,7 +51,8 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     func, nest = apply_layouts(func, nest)
     nest, storages = place_storage(func, nest, machine, budget)
     nest = specialise(nest)
-    nest, accumulators = Promotion(storages, machine, budget, names).run(nest)
+    promotion = Promotion(storages, machine, budget, names)
+    nest, accumulators = promotion.run(nest)
     storages |= accumulators
     check_copies(nest)
     kernel = lir.Kernel(
@@ -60,6 +61,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
         func.scalars,
         arrays(storages),
         flatten(place_guards(nest), storages),
+        promotion.warnings,
     )
     _check_workspace(kernel)
     return kernel

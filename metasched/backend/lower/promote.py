@@ -64,6 +64,19 @@ class Promotion:
         self._names = names
         self._tiles = Budget(TileRegisters())
         self._made: dict[str, Storage] = {}
+        # By block: what its accumulators take and what there is, where that is too little.
+        self._declined: dict[str, tuple[int, int]] = {}
+        self._promoted: set[str] = set()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each block whose accumulators stay in memory because they are too many."""
+        return tuple(
+            f"the accumulators of `{block}` stay in memory: they take {needed} vector registers, and {left} are left. "
+            f"Make its innermost tile smaller"
+            for block, (needed, left) in self._declined.items()
+            if block not in self._promoted
+        )
 
     def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
         """`stmt` with accumulators in registers, and their storage by name."""
@@ -112,13 +125,18 @@ class Promotion:
         inside = {x.var: x for x in (*path, *inner) if x.is_vector} | {x.var: x for x in inner}
         tile = shrink(storage, [(update.indices, inside)])
         laid_out = in_registers(tile, [(update.indices, inside)], self._machine)
-        if laid_out is None or laid_out[1] > self._budget.left((*path, loop)):
+        if laid_out is None:
+            return None
+        left = self._budget.left((*path, loop))
+        if laid_out[1] > left:
+            self._declined.setdefault(update.block, (laid_out[1], left))
             return None
         self._budget.take((*path, loop), laid_out[1])
         return self._new(update, update.indices, laid_out[0], None)
 
     def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
         name = self._names.fresh(f"{update.array}.acc")
+        self._promoted.add(update.block)
         self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
         return _Accumulator(name, indices, tiles)
 
