@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -88,11 +89,65 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them: words in lower case, joined by hyphens."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
 def test_every_link_leads_somewhere() -> None:
     broken = [
         f"{page.name}: {target}"
         for page in PAGES
-        for target in re.findall(r"\]\(([^)#\s]+)\)", prose(page))
-        if "://" not in target and not (page.parent / target).exists()
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose(page))
+        if "://" not in target and not leads(page, *target.partition("#")[::2])
     ]
     assert not broken
+
+
+def leads(page: Path, file: str, anchor: str) -> bool:
+    there = page.parent / file if file else page
+    return there.exists() and (not anchor or anchor in headings(there))
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\((docs/\w+\.md)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_every_path_that_is_named_exists() -> None:
+    """`metasched/operators/traces/` and the like, in prose and in commands; what has a placeholder is left out."""
+    top = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."))
+    missing = [
+        f"{page.name}: {path}"
+        for page in PAGES
+        for path in re.findall(rf"(?<![\w/.])((?:{top})/[\w./]*\w)", page.read_text(encoding="utf-8"))
+        if not re.search(r"[A-Z]{2}", path) and not (ROOT / path).exists()
+    ]
+    assert not missing
+
+
+COMMANDS = sorted(
+    {
+        line.removeprefix("$ ").partition("  #")[0]
+        for page in PAGES
+        for block in re.findall(r"^```\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+        if re.match(r"(\$ )?metasched (?!\w+:)", line)
+    }
+    | {
+        command
+        for page in PAGES
+        for command in re.findall(r"`(metasched \w+ [^`|]+)`", page.read_text(encoding="utf-8"))
+        if "FILE.ms" in command or "examples/" in command or "op:" in command
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_one(command: str) -> None:
+    from metasched.cli.main import build_parser
+
+    arguments = build_parser().parse_args(shlex.split(command)[1:])
+    given = [getattr(arguments, name, None) for name in ("program", "rule")]
+    assert all((ROOT / path).exists() for path in given if path and path.startswith("examples/"))
