@@ -54,7 +54,7 @@ def is_literal_of(kind: Kind, value: Any) -> bool:
         return False
     if kind is Kind.FACTOR and value is None:
         return True
-    if kind is Kind.SETTING and value is True:
+    if kind is Kind.SETTING and isinstance(value, bool):
         return True
     if kind is Kind.BOOL:
         return isinstance(value, bool)

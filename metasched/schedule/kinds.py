@@ -18,7 +18,7 @@ class Kind(Enum):
     TARGET = "a loop or a block"
     LOCATION = "a loop, or where a block may be computed"
     INT = "an integer or an integer random variable"
-    SETTING = "an integer, an integer random variable, or True"
+    SETTING = "an integer, an integer random variable, True or False"
     FACTOR = "an integer, an integer random variable, or None"
     LITERAL = "a number or a string"
     STR = "a string"
@@ -39,7 +39,7 @@ Text = Annotated[str, Kind.STR]
 Number = Annotated[int, Kind.NUMBER]
 Flag = Annotated[bool, Kind.BOOL]
 IndexMapText = Annotated[str, Kind.INDEX_MAP]
-# True is 1.
+# True is 1, and False is 0.
 Setting = Annotated[Expr, Kind.SETTING]
 
 # Where `sample_compute_location` can put a block besides under a loop. Not identifiers of any loop.

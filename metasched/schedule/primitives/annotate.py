@@ -40,7 +40,7 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> Non
             of a zero is any, and what becomes of a NaN is undefined. Functions such as exp stay as they are.
             "flush_denormals", on a block: it may take numbers below the smallest normal one for zero, as some tensor
             intrinsics do.
-        value: an integer or an integer random variable; True for what is on or off.
+        value: an integer or an integer random variable, 0 for none; True and False for what is on or off.
 
     Requires:
         The key is known. For "non_temporal", the block stores vectors of an output that no block reads; for "prefetch",

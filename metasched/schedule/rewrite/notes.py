@@ -37,16 +37,24 @@ def _require_on(ctx: Context, op: str, target: Block, key: Note, value: Expr) ->
     )
 
 
-def _of_a_block(key: Note) -> Check:
-    def check(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-        _require_on(ctx, op, _block(op, target, key), key, value)
+def _require_switch(ctx: Context, op: str, target: Block, key: Note, value: Expr) -> None:
+    """On or off: a note that may be searched for."""
+    wrong = ScheduleError(op, f'"{key}" is on or off: its value is neither 1 nor 0', (target.name,), "give True")
+    ctx.require(value >= 0, wrong)
+    ctx.require(value <= 1, wrong)
 
-    return check
+
+def _fastmath(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
+    _require_switch(ctx, op, _block(op, target, Note.FASTMATH), Note.FASTMATH, value)
+
+
+def _flush_denormals(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
+    _require_on(ctx, op, _block(op, target, Note.FLUSH_DENORMALS), Note.FLUSH_DENORMALS, value)
 
 
 def _non_temporal(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
     block = _block(op, target, Note.NON_TEMPORAL)
-    _require_on(ctx, op, block, Note.NON_TEMPORAL, value)
+    _require_switch(ctx, op, block, Note.NON_TEMPORAL, value)
     buffer, name = block.store.buffer, block.name
     if not is_output(ctx.func, buffer):
         raise ScheduleError(
@@ -96,14 +104,14 @@ def _prefetch(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
             "split it first, and give the outer loop",
         )
     ctx.require(
-        value >= 1,
-        ScheduleError(op, "the distance is less than 1", (target.var,), "it is in iterations of the loop"),
+        value >= 0,
+        ScheduleError(op, "the distance is less than 0", (target.var,), "it is in iterations of the loop"),
     )
 
 
 _CHECKS: Mapping[str, Check] = {
-    Note.FASTMATH: _of_a_block(Note.FASTMATH),
-    Note.FLUSH_DENORMALS: _of_a_block(Note.FLUSH_DENORMALS),
+    Note.FASTMATH: _fastmath,
+    Note.FLUSH_DENORMALS: _flush_denormals,
     Note.NON_TEMPORAL: _non_temporal,
     Note.PREFETCH: _prefetch,
 }

@@ -4,9 +4,11 @@ import pytest
 from programs import DENSE_RELU, RELU_PAD_MATMUL
 from schedules import checked, fails, lines, loops_of, schedule
 
+from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.nodes import Annotation
+from metasched.schedule.handlers import Record, Symbolic
 
 
 def test_on_a_loop_and_on_a_block() -> None:
@@ -61,10 +63,28 @@ def test_notes_of_a_block_that_are_on(key: str) -> None:
     i, *_ = loops_of(sch, "dense")
     with fails(f'annotate: "{key}" is about a block, and `i` is a loop', "give a block inside it"):
         sch.annotate(i, key, True)
-    with fails(f'annotate: "{key}" is on where it is left: its value is True', "leave it out for off"):
-        sch.annotate(sch.get_block("dense"), key, 0)
-    with fails("annotate: argument `value`: expected an integer, an integer random variable, or True, got False"):
-        sch.annotate(sch.get_block("dense"), key, False)
+    with pytest.raises(ScheduleError, match=f'"{key}" is on'):
+        sch.annotate(sch.get_block("dense"), key, 2)
+
+
+def test_permission_for_an_instruction_is_no_choice() -> None:
+    sch = schedule(DENSE_RELU)
+    with fails('annotate: "flush_denormals" is on where it is left: its value is True', "leave it out for off"):
+        sch.annotate(sch.get_block("dense"), "flush_denormals", False)
+
+
+def test_notes_may_be_searched_for() -> None:
+    sch = schedule(DENSE_RELU, handler=Symbolic(Record(0)))
+    relu = sch.get_block("relu")
+    i, j = sch.get_loops(relu)
+    sch.vectorize(j, lanes=4)
+    sch.annotate(relu, "non_temporal", sch.sample_categorical([0, 1], name="streams"))
+    sch.annotate(i, "prefetch", sch.sample_categorical([0, 2, 8], name="ahead"))
+    assert [str(c.reason) for c in sch.context.constraints] == [
+        'annotate: "non_temporal" is on or off: its value is neither 1 nor 0'
+    ]
+    with fails('annotate: "fastmath" is on or off: its value is neither 1 nor 0', "give True"):
+        sch.annotate(relu, "fastmath", -1)
 
 
 def test_only_what_leaves_the_program_in_vectors_is_stored_past_the_caches() -> None:
@@ -107,8 +127,8 @@ def test_prefetch_is_of_a_loop_that_runs() -> None:
     i, j, _ = loops_of(sch, "dense")
     with fails('annotate: "prefetch" counts iterations of a loop, and `dense` is a block'):
         sch.annotate(sch.get_block("dense"), "prefetch", 4)
-    with fails("annotate: the distance is less than 1", "it is in iterations of the loop"):
-        sch.annotate(i, "prefetch", 0)
+    with fails("annotate: the distance is less than 0", "it is in iterations of the loop"):
+        sch.annotate(i, "prefetch", -1)
     sch.annotate(i, "prefetch", 4)
     checked(sch)
     sch.vectorize(j, lanes=4)
