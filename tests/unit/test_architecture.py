@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from metasched.ir.functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,12 +49,17 @@ def sources(*folders: str) -> list[Path]:
     return [path for path in found if "__pycache__" not in path.parts]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every module imported anywhere in a file, at the top or inside a function, with its line."""
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -108,10 +117,10 @@ def test_metasched_never_imports_its_rules() -> None:
     assert not wrong, "rules are found through their entry point:\n" + "\n".join(wrong)
 
 
-def test_rules_use_the_public_face_only() -> None:
+def test_rules_and_examples_use_the_public_face_only() -> None:
     wrong = [
         f"{path}:{line}: {module}"
-        for path in sources("rules")
+        for path in sources("rules", "examples")
         for line, module in imports(path)
         if module.split(".")[0] == "metasched" and module not in PUBLIC and not module.startswith("metasched.rules")
     ]
@@ -124,7 +133,7 @@ def test_nothing_imports_the_mapped_folders_by_their_bare_names() -> None:
     absolute = [
         (path, node.lineno, name)
         for path in [*files, *sources("rules")]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in (
             [alias.name for alias in node.names]
@@ -139,7 +148,7 @@ def test_nothing_imports_the_mapped_folders_by_their_bare_names() -> None:
 def test_no_file_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
-        for path in sources("metasched", "rules", "grammar", "benchmarks", "tests")
+        for path in sources("metasched", "rules", "grammar", "benchmarks", "tests", "docs", "examples", "tutorials")
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_LINES
     }
     assert not long, f"over {MAX_LINES} lines: {long}"
@@ -148,8 +157,8 @@ def test_no_file_is_too_long() -> None:
 def test_every_module_has_a_docstring() -> None:
     bare = [
         str(path.relative_to(ROOT))
-        for path in sources("metasched", "rules", "grammar", "benchmarks")
-        if ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) is None
+        for path in sources("metasched", "rules", "grammar", "benchmarks", "docs", "examples", "tutorials")
+        if ast.get_docstring(parsed(path)) is None
     ]
     assert not bare, f"no docstring: {bare}"
 
@@ -161,7 +170,83 @@ def test_every_package_is_installed() -> None:
     assert set(setup["packages"]) == there, "list every package in pyproject.toml, [tool.setuptools] packages"
 
 
+def test_every_file_of_data_is_installed() -> None:
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    folders = {name: ROOT / setup["package-dir"].get(name, name.replace(".", "/")) for name in setup["packages"]}
+    installed = {
+        path
+        for name, patterns in setup["package-data"].items()
+        for pattern in patterns
+        for path in folders[name].glob(pattern)
+    }
+    there = {
+        path
+        for folder in ("metasched", "rules", "grammar")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc"}
+    }
+    assert there == installed, "name every kind of file in pyproject.toml, [tool.setuptools.package-data]"
+
+
 @pytest.mark.parametrize("folder", ["rules", "grammar"])
 def test_mapped_folders_import_as_subpackages(folder: str) -> None:
     module = __import__(f"metasched.{folder}", fromlist=["__doc__"])
     assert Path(str(module.__file__)).parent == ROOT / folder
+
+
+def defined_as(folder: str, decorator: str) -> dict[str, list[str]]:
+    """The functions under a decorator, by the file that has them."""
+    found = {}
+    for path in sources(folder):
+        named = [
+            node.name
+            for node in parsed(path).body
+            if isinstance(node, ast.FunctionDef)
+            and any(re.match(rf"(\w+\.)?{decorator}\b", ast.unparse(made)) for made in node.decorator_list)
+        ]
+        if named:
+            found[path.stem] = named
+    return found
+
+
+@pytest.mark.parametrize(
+    ("folder", "decorator"), [("metasched/schedule/primitives", "(primitive|sampler)"), ("rules", "rule")]
+)
+def test_a_file_has_one_definition_of_its_name(folder: str, decorator: str) -> None:
+    found = defined_as(folder, decorator)
+    assert found == {name: [name] for name in found}
+    assert found, "there is none at all"
+
+
+def test_every_file_of_primitives_has_one() -> None:
+    stems = {path.stem for path in sources("metasched/schedule/primitives")} - {"__init__"}
+    assert stems == set(defined_as("metasched/schedule/primitives", "(primitive|sampler)"))
+
+
+def test_an_intrinsic_is_a_pair_of_files() -> None:
+    meaning, code = (
+        {path.name for path in sources(f"metasched/{side}/intrinsics")} for side in ("schedule", "backend")
+    )
+    assert meaning == code
+
+
+def test_a_math_function_is_a_file_of_its_name() -> None:
+    helpers = {"__init__", "lanes", "registry"}
+    assert {path.stem for path in sources("metasched/backend/math")} - helpers <= set(FUNCTIONS)
+
+
+def test_the_guide_names_every_package_and_the_order_of_layers() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    order = re.search(r"`(errors < [^`]*)`", guide)
+    assert order is not None
+    assert tuple(order[1].replace("\n", " ").split(" < ")) == LAYERS
+    folders = {path.parent.name for path in sources("metasched") if path.name == "__init__.py"} - {"metasched"}
+    assert not {name for name in folders if f"{name}/`" not in guide}, "a package that CONTRIBUTING.md does not explain"
+
+
+def test_unit_tests_mirror_the_package() -> None:
+    folders = {path.relative_to(ROOT / "tests/unit").parent for path in sources("tests/unit")} - {Path()}
+    strange = {
+        str(folder) for folder in folders if not any((ROOT / top / folder).is_dir() for top in ("metasched", ""))
+    }
+    assert not strange, "a folder of tests is named after the package that it is about"
