@@ -51,7 +51,7 @@ def coverage_violations(func: Func) -> Iterator[str]:
             yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, exactly_once))
     yield from _never_written(func, known)
     for loop in query.loops(func):
-        if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
+        if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED) and not query.reduces_in_lanes(loop):
             yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
 
 

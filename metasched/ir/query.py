@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from metasched.ir.affine import substitute
-from metasched.ir.nodes import Block, Expr, For, Func, Load, Node, Seq, Stmt, seq
+from metasched.ir.affine import free_vars, substitute
+from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Node, Seq, Stmt, seq
 
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
@@ -99,6 +99,18 @@ def edit(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
         kept = [child for child in children if child is not None]
         return seq(kept) if kept else None
     return stmt
+
+
+def reduces_in_lanes(loop: For) -> bool:
+    """Whether a vectorised loop is right around a reduction along it, which can be folded: each lane has a part of it.
+
+    Only reduction iterations use the loop, and the reduction is of values only.
+    """
+    block = loop.body
+    if loop.kind is not LoopKind.VECTORIZED or not isinstance(block, Block):
+        return False
+    uses = [it.kind for it, e in zip(block.iters, block.bindings, strict=True) if loop.var in free_vars(e)]
+    return block.reducer is not None and block.index is None and bool(uses) and set(uses) == {IterKind.REDUCE}
 
 
 def replace_stmt(func: Func, old: Stmt, new: Stmt | None) -> Func:

@@ -159,7 +159,7 @@ def _loop(loop: For, free: frozenset[str]) -> Iterator[str]:
     if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
         for block in query.blocks_under(loop):
             for it, binding in zip(block.iters, block.bindings, strict=False):
-                if it.kind is IterKind.REDUCE and loop.var in free_vars(binding):
+                if it.kind is IterKind.REDUCE and loop.var in free_vars(binding) and not query.reduces_in_lanes(loop):
                     yield f"it is {loop.kind.value}, and `{block.name}` reduces over it"
 
 

@@ -15,7 +15,10 @@ from metasched.backend.emit.types import Value, constant, first_lanes
 from metasched.backend.lir import LoopMode
 from metasched.errors import BuildError
 from metasched.ir.dtypes import INDEX
-from metasched.ir.nodes import BinOp, Var
+from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
+
+# Operations whose terms may be taken in any order.
+_FOLDS = (BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX)
 
 Launch = Callable[[lir.Loop, "Statements"], None]
 
@@ -182,6 +185,9 @@ class Statements(Expressions):
     # --- vector loops ---
 
     def _vector_loop(self, loop: lir.VectorLoop) -> None:
+        if self._is_fold(loop):
+            self._fold(loop)
+            return
         if self.scope.lane is not None or not self._vectorizable(loop):
             extent = self.scope.indices.form(loop.extent)
             self.serial(loop.var, constant(0, INDEX), self.index(extent), self._range(extent), loop.body)
@@ -191,6 +197,45 @@ class Statements(Expressions):
             self._strips_of_unknown(loop, extent)
         else:
             self._strips_of_known(loop, extent.const)
+
+    def _is_fold(self, loop: lir.VectorLoop) -> bool:
+        """Whether a loop of one strip updates one element with a value of each lane."""
+        write = loop.body
+        if not isinstance(write, lir.Write) or loop.extent != Const(loop.lanes) or self.scope.lane is not None:
+            return False
+        value, names = write.value, self.scope.indices.names
+        if loop.var in names(write.index) or not isinstance(value, Binary) or value.op not in _FOLDS:
+            return False
+        return value.a == Load(write.array, (write.index,), value.a.dtype) and loop.var in names(value.b)
+
+    def _fold(self, loop: lir.VectorLoop) -> None:
+        """Half of the lanes onto the other half, until one is left; then onto the element."""
+        write = loop.body
+        assert isinstance(write, lir.Write)
+        assert isinstance(write.value, Binary)
+        op = write.value.op
+        with self.arith.fastmath() if write.fast else nullcontext():
+            with self.scope.vectors(Lane(loop.var, loop.lanes), Linear(0)):
+                lanes = self.arith.widen(self.value(write.value.b), loop.lanes)
+            folded = self._folded(op, lanes)
+            value = self.arith.binary(op, self.value(write.value.a), folded)
+        self.store(write.array, write.index, value)
+
+    def _folded(self, op: BinOp, lanes: Value) -> Value:
+        if lanes.width == 1:
+            return self._lane(lanes, 0)
+        half = lanes.width // 2
+        folded = self.arith.binary(op, self._lanes_from(lanes, 0, half), self._lanes_from(lanes, half, half))
+        out = self._folded(op, folded)
+        return self.arith.binary(op, out, self._lane(lanes, lanes.width - 1)) if lanes.width % 2 else out
+
+    def _lanes_from(self, vector: Value, first: int, count: int) -> Value:
+        picks = ", ".join(f"i32 {first + n}" for n in range(count))
+        text = self.text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
+        return Value(text, vector.dtype, count)
+
+    def _lane(self, vector: Value, n: int) -> Value:
+        return Value(self.text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
 
     def _vectorizable(self, loop: lir.VectorLoop) -> bool:
         """Whether each iteration writes its own elements, and loops inside do not depend on the lane.
@@ -242,21 +287,22 @@ class Statements(Expressions):
         done = Value(self.text.pure(f"mul nuw nsw {full.typed}, {lanes}"), INDEX)
         rest = Value(self.text.pure(f"sub nsw {positive.typed}, {done.text}"), INDEX)
         some = self.arith.binary(BinOp.LT, constant(0, INDEX), rest)
+        # In strips, so that what is a multiple of the lanes is seen to be one.
         start = f"{loop.var}.tail{lanes}.{hi}"
 
         def tail() -> None:
             lane = Lane(loop.var, lanes)
             depth = self.text.depth
-            bounds = (0, None if hi is None else hi // lanes * lanes)
+            bounds = (0, None if hi is None else hi // lanes)
             with ExitStack() as stack:
                 # The tail is a level of its own: its start is computed here, not in the head around.
                 self.text.open_level()
                 stack.callback(self.text.close_level)
-                stack.enter_context(self.scope.variable(start, done, depth + 1))
+                stack.enter_context(self.scope.variable(start, full, depth + 1))
                 stack.enter_context(self.scope.indices.ranged(start, bounds))
                 self.scope.lane = lane
                 mask = self.lanes_compare(rest, below=True)
-                self._strip(loop, Lane(loop.var, lanes, None, mask), Linear(0, ((Var(start), 1),)))
+                self._strip(loop, Lane(loop.var, lanes, None, mask), Linear(0, ((Var(start), lanes),)))
 
         self.branch(some, self.written(loop.body), tail)
 

@@ -8,10 +8,11 @@ The passes, in order, each a file:
 4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
 5. `layouts`: what a buffer's layout says becomes its indices.
 6. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
-7. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
-8. `promote`: accumulators move to registers around the reduction loops they are invariant in.
-9. `guards`: what guards are left clip loops, or become conditions as far out as possible.
-10. `flatten`: one flat index for each access, as a sum ordered by loops.
+7. `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end.
+8. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
+9. `promote`: accumulators move to registers around the reduction loops they are invariant in.
+10. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+11. `flatten`: one flat index for each access, as a sum ordered by loops.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from metasched.backend.lower.build import build
 from metasched.backend.lower.flatten import arrays, flatten
 from metasched.backend.lower.guards import place_guards
 from metasched.backend.lower.initialise import place_inits
+from metasched.backend.lower.lanes import Lanes
 from metasched.backend.lower.layouts import apply_layouts
 from metasched.backend.lower.nest import Names
 from metasched.backend.lower.promote import Promotion
@@ -50,6 +52,8 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     budget = Budget(machine)
     func, nest = apply_layouts(func, nest)
     nest, storages = place_storage(func, nest, machine, budget)
+    nest, lanes = Lanes(machine, budget, names).run(nest)
+    storages |= lanes
     nest = specialise(nest)
     promotion = Promotion(storages, machine, budget, names)
     nest, accumulators = promotion.run(nest)

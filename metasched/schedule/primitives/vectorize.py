@@ -21,13 +21,17 @@ MAX_LANES = 64
 def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     """Run a loop in strips of `lanes` iterations at once; the last strip is masked where the extent is no multiple.
 
+    The innermost loop of a reduction may be one that the reduction runs along. Each lane then has a sum of its own,
+    over all the loops of the reduction, and the lanes are folded at its end, half onto half. As many lanes as several
+    registers have are several accumulators, which do not wait for one another.
+
     Args:
         loop: a serial loop of any extent.
         lanes: elements in a vector, 1 to 64.
 
     Requires:
-        No reduction runs along the loop, every block inside writes other elements in each iteration, and no loop
-        around or inside it is vectorized.
+        A reduction runs along the loop only where the loop is right around its block, and it is not of positions;
+        otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized.
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):
@@ -35,7 +39,9 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     """
     target = ctx.loop(OP, loop)
     require_serial(OP, target)
-    require_data_parallel(ctx, OP, target)
+    decided = replace(target, kind=LoopKind.VECTORIZED, lanes=lanes)
+    if not query.reduces_in_lanes(decided):
+        require_data_parallel(ctx, OP, target)
     for block in query.blocks_under(target):
         if not any(loop in free_vars(binding) for binding in block.bindings):
             raise ScheduleError(
@@ -54,4 +60,4 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,))
     ctx.require(lanes >= 1, error)
     ctx.require(lanes <= MAX_LANES, error)
-    ctx.func = query.replace_stmt(ctx.func, target, replace(target, kind=LoopKind.VECTORIZED, lanes=lanes))
+    ctx.func = query.replace_stmt(ctx.func, target, decided)

@@ -18,6 +18,7 @@ def require_kept(op: str, before: Func, after: Func) -> None:
     Cost: a walk over the statements where there is nothing to keep.
     """
     _require_tensorized(op, before, after)
+    _require_lanes(op, before, after)
     if any(b.roll is not None for b in before.temps):
         _require_rolled(op, before, after)
 
@@ -43,6 +44,23 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
             match(after, now[block], intrinsics()[name])
         except Mismatch as error:
             raise ScheduleError(op, f"{what}, and would be no more: {error}", (loop.var, block), hint) from None
+
+
+def _require_lanes(op: str, before: Func, after: Func) -> None:
+    """A vectorized loop along a reduction stays right around its block."""
+    were = [x for x in query.loops(before) if query.reduces_in_lanes(x)]
+    if not were:
+        return
+    now = {x.var: x for x in query.loops(after)}
+    for loop in were:
+        changed = now.get(loop.var)
+        if changed is not None and not query.reduces_in_lanes(changed):
+            raise ScheduleError(
+                op,
+                f"a reduction runs along vectorized loop `{loop.var}`, which would be right around its block no more",
+                (loop.var,),
+                f"{op} before vectorizing it",
+            )
 
 
 def _require_rolled(op: str, before: Func, after: Func) -> None:

@@ -472,10 +472,11 @@ def test_booleans() -> None:
 # --- errors ----------------------------------------------------------------------------------------------
 
 
-def test_a_vectorised_reduction_is_an_error() -> None:
-    total = block("t", {"k": (8, v("k"))}, Store("Y", (), ld("X", v("k"))), reduce=("k",))
+def test_a_reduction_that_runs_at_once_is_an_error() -> None:
+    two = block("t", {"k": (8, v("k")), "l": (2, v("l"))}, Store("Y", (), ld("X", v("k"))), reduce=("k", "l"))
     with pytest.raises(BuildError, match="vectorized loop carries a reduction"):
-        lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, 4)], total)), Machine())
+        lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, 4), ("l", 2)], two)), Machine())
+    total = block("t", {"k": (8, v("k"))}, Store("Y", (), ld("X", v("k"))), reduce=("k",))
     with pytest.raises(BuildError, match="parallel loop carries a reduction"):
         lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, LoopKind.PARALLEL)], total)), Machine())
 

@@ -53,11 +53,31 @@ def test_lanes_out_of_range(lanes: int) -> None:
         sch.vectorize(*loops_of(sch, "twice"), lanes=lanes)
 
 
-def test_a_reduction_loop() -> None:
+def test_the_innermost_loop_of_a_reduction() -> None:
     sch = schedule(DENSE_RELU)
+    k = loops_of(sch, "dense")[2]
+    sch.vectorize(k, lanes=4)
+    checked(sch)
+    with fails(
+        "reorder: a reduction runs along vectorized loop `k`, which would be right around its block no more",
+        "reorder before vectorizing it",
+    ):
+        sch.reorder(k, loops_of(sch, "dense")[1])
+
+
+def test_an_outer_loop_of_a_reduction() -> None:
+    sch = schedule(DENSE_RELU)
+    _, j, k = loops_of(sch, "dense")
+    sch.reorder(k, j)
     message = "vectorize: loop `k` runs along a reduction of block `dense`"
     with fails(message, "rfactor the loop first, or choose another loop"):
-        sch.vectorize(loops_of(sch, "dense")[2], lanes=4)
+        sch.vectorize(k, lanes=4)
+
+
+def test_the_best_position() -> None:
+    sch = schedule("program f[N=8](X: f32[2, N]) -> (V: f32[2], P: i64[2]):\n    V[i], P[i] = argmax[k](X[i, k])\n")
+    with fails("vectorize: loop `k` runs along a reduction of block `V`", "rfactor the loop first, or choose another loop"):
+        sch.vectorize(loops_of(sch, "V")[1], lanes=4)
 
 
 def test_a_block_that_does_not_depend_on_it() -> None:

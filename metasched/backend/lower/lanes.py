@@ -1,0 +1,142 @@
+"""Reductions in vector lanes: a vectorised loop that a reduction runs along.
+
+Each lane has a sum of its own, which starts from what changes nothing, takes every so-manieth term, and lives in
+registers where that is possible while the whole reduction runs. At its end the lanes are folded, half onto half, into
+the element:
+
+    for k0 in 8:                             L[0:16] = 0
+        vector(16) k1 in 64:                 for k0 in 8:
+            C[i] += A[i, k0*64 + k1]   ->        vector(16) k1 in 64:
+                                                     L[k1 % 16] += A[i, k0*64 + k1]
+                                             vector(16) l in 16:
+                                                 C[i] += L[l]
+
+So as many lanes as several vectors have are several accumulators, which do not wait for one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from metasched.backend.lir import ArrayKind
+from metasched.backend.lower.nest import (
+    Assign,
+    Loop,
+    Many,
+    Names,
+    Nest,
+    Path,
+    around,
+    assigns,
+    many,
+    map_assigns,
+    with_body,
+)
+from metasched.backend.lower.registers import Machine, registers_needed
+from metasched.backend.lower.storage import Budget, Storage
+from metasched.backend.lower.strips import substitute_loops
+from metasched.ir.affine import ZERO, const, free_vars
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Reducer, Var
+from metasched.schedule.rewrite.parts import identity
+
+
+class Lanes:
+    """One run of the pass: registers that are left, and the arrays of lanes made so far."""
+
+    def __init__(self, machine: Machine, budget: Budget, names: Names) -> None:
+        self._machine = machine
+        self._budget = budget
+        self._names = names
+        self._made: dict[str, Storage] = {}
+
+    def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
+        """`stmt` with reductions along vectorised loops in lanes, and the lanes' storage by name."""
+        return many(self._visit(stmt, ())), self._made
+
+    def _visit(self, stmt: Nest, path: Path) -> list[Nest]:
+        if isinstance(stmt, Many):
+            return [made for child in stmt.stmts for made in self._visit(child, path)]
+        if not isinstance(stmt, Loop):
+            return [stmt]
+        before: list[Nest] = []
+        after: list[Nest] = []
+        outside = {loop.var for loop in path}
+        for inner, update in list(assigns(stmt)):
+            own = update.reduction - update.spatial
+            if _in_lanes(inner, update) and stmt.var in own and own.isdisjoint(outside):
+                start, lanes, fold = self._split(update, inner, path)
+                before.append(start)
+                after.append(fold)
+                stmt = with_body(stmt, _replaced(stmt.body, update, lanes))
+        return [*before, with_body(stmt, many(self._visit(stmt.body, (*path, stmt)))), *after]
+
+    def _split(self, update: Assign, inner: Path, path: Path) -> tuple[Nest, Assign, Nest]:
+        """What starts the lanes, the update of a lane, and what folds them."""
+        assert update.reducer is not None
+        vector, dtype = inner[-1], update.value.dtype
+        indexing = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+        tile = [loop for loop in inner if loop.var in indexing]
+        name = self._array(update, tile, inner, path)
+        place = tuple(Var(loop.var) for loop in tile)
+        lane: Expr = Var(vector.var)
+        if vector.extent > vector.lanes:
+            lane = Binary(BinOp.MOD, lane, const(vector.lanes))
+        own = update.reduction - update.spatial
+        start = replace(
+            update,
+            array=name,
+            indices=(*place, Var(vector.var)),
+            value=_neutral(update.reducer, dtype),
+            guards=(),
+            reducer=None,
+            streams=False,
+        )
+        fold = replace(
+            update,
+            value=Load(name, (*place, Var(vector.var)), dtype),
+            guards=tuple(g for g in update.guards if own.isdisjoint(free_vars(g))),
+        )
+        loops = [*tile, replace(vector, extent=vector.lanes, unroll=True)]
+        lanes = replace(update, array=name, indices=(*place, lane), streams=False)
+        return self._apart(loops, start), lanes, self._apart(loops, fold)
+
+    def _apart(self, loops: list[Loop], body: Assign) -> Nest:
+        """`body` inside clones of loops."""
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_lanes"), prefetch=0) for loop in loops]
+        renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
+        return around(clones, substitute_loops(body, renamed))
+
+    def _array(self, update: Assign, tile: list[Loop], inner: Path, path: Path) -> str:
+        """An array of lanes for every element of the tile: in registers where each has its own and they fit."""
+        lanes, dtype = inner[-1].lanes, update.value.dtype
+        shape = (*(loop.extent for loop in tile), lanes)
+        name = self._names.fresh(f"{update.array}.lanes")
+        place = (*path, inner[0])
+        needed = registers_needed(prod(shape), lanes, dtype, self._machine)
+        if all(loop.unroll for loop in tile) and needed <= self._budget.left(place):
+            self._budget.take(place, needed)
+            kind = ArrayKind.REGISTER
+        else:
+            in_thread = any(loop.kind is LoopKind.PARALLEL for loop in path)
+            kind = ArrayKind.THREAD if in_thread else ArrayKind.SHARED
+        self._made[name] = Storage(name, dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
+        return name
+
+
+def _replaced(stmt: Nest, old: Assign, new: Assign) -> Nest:
+    return map_assigns(stmt, lambda a: new if a is old else a)
+
+
+def _in_lanes(inner: Path, update: Assign) -> bool:
+    """Whether an update is a reduction along the lanes of the innermost loop."""
+    vector = inner[-1]
+    return update.reducer is not None and vector.is_vector and vector.var in update.reduction - update.spatial
+
+
+def _neutral(reducer: Reducer, dtype: DType) -> Const:
+    """What a lane starts from. Of floats only -0 leaves every summand as it is, 0 included."""
+    if reducer is Reducer.SUM and dtype.is_float:
+        return Const(-0.0, dtype)
+    return identity(reducer, dtype)
