@@ -103,7 +103,7 @@ CASES = (
     KernelCase(
         "matmul 1024^3, u8 x s8 -> s32",
         "matmul_nn",
-        "matmul_nn.vnni",
+        "matmul_nn.vnni_tiles",
         _VNNI,
         torch=False,
         bound=Bound.NONE,
