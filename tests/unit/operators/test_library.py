@@ -118,6 +118,7 @@ TYPES: list[tuple[str, Params]] = [
     ("attention", at("L=7 M=5 D=8 E=4 T=bf16 ACC=f32")),
     ("avg_pool2d_nhwc", at("H=8 W=6 C=3 T=bf16 ACC=f32")),
     ("max_pool2d_nhwc", at("H=8 W=6 C=3 T=f16")),
+    ("max_pool2d_nhwc", at("H=8 W=6 C=3 T=i8")),
     ("swiglu", at("M=7 N=13 T=bf16")),
     ("cumsum", at("M=5 N=13 T=i16 ACC=i64")),
     ("concat", at("ROWS=5 N=3 M=4 T=bool")),
@@ -210,3 +211,11 @@ def test_other_element_types_agree_with_numpy(name: str, params: Params) -> None
     wanted = expected(name, params, arguments)
     agrees(ms.reference(program)(*arguments), wanted)
     agrees(ms.compile(program, trace=drawn(program))(*arguments), wanted)
+
+
+@pytest.mark.parametrize("name", [n for n in SHAPES if "G=" in operators.library.source(n) and n.startswith("conv")])
+@pytest.mark.parametrize("channels", [at("CI=6 CO=4 G=4"), at("CI=4 CO=6 G=4")], ids=["inputs", "outputs"])
+def test_groups_divide_the_channels(name: str, channels: Params) -> None:
+    """What is left over would be dropped."""
+    with pytest.raises(ms.LanguageError):
+        operators.load(name, **channels)
