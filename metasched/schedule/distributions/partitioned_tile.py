@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from metasched.ir.affine import as_int, const, simplify
+from metasched.ir.affine import const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
-from metasched.lang.instructions import HOLE, Decision
+from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
+from metasched.schedule.distributions.factors import Factors
 from metasched.schedule.distributions.tile import Tile
 
 _ANY = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class PartitionedTile:
+class PartitionedTile(Factors):
     """Inner factors of an extent, as of `Tile`, in two partitions: the product of those from `partition` on (the
     outermost factor has number 0) is a multiple of `multiple`.
 
@@ -30,23 +30,8 @@ class PartitionedTile:
     factors, uniformly. (TVM's `SamplePartitionedTile`, where all factors divide the extent.)
     """
 
-    extent: Expr
-    parts: int
     partition: int
     multiple: int
-
-    @property
-    def structural(self) -> bool:
-        return False
-
-    @property
-    def width(self) -> int:
-        return self.parts - 1
-
-    def _extent(self) -> int:
-        value = as_int(self.extent)
-        assert value is not None, "a concrete draw needs a concrete extent"
-        return value
 
     @property
     def _rest(self) -> Tile:
@@ -58,9 +43,6 @@ class PartitionedTile:
         """The columns of the inner partition, innermost first."""
         return range(self.width - 1, self.partition - 2, -1)
 
-    def sample(self, rng: np.random.Generator) -> Decision:
-        return self.decode(self.sample_rows(rng, np.array([self._extent()]))[0])
-
     def contains(self, decision: Decision) -> bool:
         rest = self._without_shares(decision)
         return rest is not None and self._rest.contains(rest)
@@ -71,9 +53,7 @@ class PartitionedTile:
 
     def _without_shares(self, decision: Decision) -> Decision | None:
         """The factors less their shares of `multiple`; None for what is no such tile."""
-        if not (isinstance(decision, tuple) and len(decision) == self.parts and decision[0] == HOLE):
-            return None
-        if not all(isinstance(f, int) and not isinstance(f, bool) and f >= 1 for f in decision[1:]):
+        if not self.well_formed(decision):
             return None
         row = np.array([self.encode(decision)], dtype=np.int64)
         shares, missing = self._shares(row)
@@ -88,11 +68,6 @@ class PartitionedTile:
             left //= shares[:, column]
         return shares, left
 
-    def repair(self, decision: Decision) -> Decision:
-        given = [f for f in decision[1:] if isinstance(f, int)] if isinstance(decision, tuple) else []
-        row = np.array([([1] * self.width + given)[len(given) :]], dtype=np.int64)
-        return self.decode(self.repair_rows(row, np.array([self._extent()]))[0])
-
     def _mended(self, rows: Rows) -> tuple[Rows, Rows]:
         """The factors less their shares, and shares that make up all of `multiple`."""
         rows = np.maximum(rows, 1)
@@ -101,42 +76,10 @@ class PartitionedTile:
         shares[:, self._inner[-1]] *= left
         return rest, shares
 
-    def neighbours(self, decision: Decision) -> Sequence[Decision]:
-        factors = self.encode(decision)
-        found: dict[Decision, None] = {}
-        for column in range(self.width):
-            for changed in (factors[column] - 1, factors[column] + 1, factors[column] * 2, factors[column] // 2):
-                candidate: Decision = (HOLE, *factors[:column], changed, *factors[column + 1 :])
-                if self.contains(candidate):
-                    found[candidate] = None
-        return tuple(found)
-
-    def options(self) -> Sequence[Decision]:
-        raise TypeError("a tile has no list of options; it is numeric")
-
     def support(self) -> str:
         inner = self.parts - self.partition
         what = "the innermost" if inner == 1 else f"the product of the innermost {inner}"
         return f"{self.width} inner factors of {print_expr(self.extent)}, {what} a multiple of {self.multiple}"
-
-    def outputs(self, decision: Decision) -> tuple[Any, ...]:
-        return self.free_outputs([const(f) for f in self.encode(decision)])
-
-    def encode(self, decision: Decision) -> tuple[int, ...]:
-        assert isinstance(decision, tuple)
-        return tuple(int(f) for f in decision[1:])  # type: ignore[arg-type]
-
-    def decode(self, row: Sequence[int]) -> Decision:
-        return (HOLE, *(int(f) for f in row))
-
-    def free_outputs(self, columns: Sequence[Expr]) -> tuple[Expr, ...]:
-        inner: Expr = const(1)
-        for column in columns:
-            inner = inner * column
-        return (simplify(Binary(BinOp.CEILDIV, self.extent, inner)), *columns)
-
-    def column_names(self, outputs: Sequence[str]) -> tuple[str, ...]:
-        return tuple(outputs[1:])
 
     # --- populations -----------------------------------------------------------------------------------------
 

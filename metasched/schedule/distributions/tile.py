@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from metasched.ir.affine import ONE, ZERO, as_int, const, simplify
+from metasched.ir.affine import ONE, ZERO, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
-from metasched.lang.instructions import HOLE, Decision
+from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
+from metasched.schedule.distributions.factors import Factors
 
 # Share of draws that divide the extent exactly; the rest are arbitrary, so that primes have tiles too.
 EXACT_SHARE = 0.8
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(Factors):
     """Inner factors `f1 .. f(parts-1)` of an extent; the outer one is `ceildiv(extent, f1 * .. * f(parts-1))`.
 
     Support: from the innermost outwards, each factor is between 1 and what is left of the extent, where what is
@@ -33,35 +33,17 @@ class Tile:
     only: Shao et al. 2022, appendix; there 127 has no tile.)
     """
 
-    extent: Expr
-    parts: int
     innermost: int = 64
     perfect: bool = False
 
-    @property
-    def structural(self) -> bool:
-        return False
-
-    @property
-    def width(self) -> int:
-        return self.parts - 1
-
-    def _extent(self) -> int:
-        value = as_int(self.extent)
-        assert value is not None, "a concrete draw needs a concrete extent"
-        return value
-
-    def sample(self, rng: np.random.Generator) -> Decision:
-        return self.decode(self.sample_rows(rng, np.array([self._extent()]))[0])
-
     def contains(self, decision: Decision) -> bool:
-        if not self._well_formed(decision):
+        if not self.well_formed(decision):
             return False
         row = np.array([self.encode(decision)], dtype=np.int64)
-        return bool((self.repair_rows(row, np.array([self._extent()])) == row).all())
+        return bool((self.repair_rows(row, np.array([self.concrete_extent()])) == row).all())
 
     def conditions(self, decision: Decision) -> Sequence[Expr | bool]:
-        if not self._well_formed(decision):
+        if not self.well_formed(decision):
             return (False,)
         out: list[Expr | bool] = []
         inside: Expr = ONE
@@ -73,55 +55,9 @@ class Tile:
                 out.append(Binary(BinOp.EQ, simplify(Binary(BinOp.MOD, self.extent, inside)), ZERO))
         return tuple(out)
 
-    def _well_formed(self, decision: Decision) -> bool:
-        return (
-            isinstance(decision, tuple)
-            and len(decision) == self.parts
-            and decision[0] == HOLE
-            and all(isinstance(f, int) and not isinstance(f, bool) and f >= 1 for f in decision[1:])
-        )
-
-    def repair(self, decision: Decision) -> Decision:
-        given = [f for f in decision[1:] if isinstance(f, int)] if isinstance(decision, tuple) else []
-        inner = ([1] * self.width + given)[len(given) :]
-        row = np.array([inner], dtype=np.int64)
-        return self.decode(self.repair_rows(row, np.array([self._extent()]))[0])
-
-    def neighbours(self, decision: Decision) -> Sequence[Decision]:
-        factors = self.encode(decision)
-        found: dict[Decision, None] = {}
-        for position in range(self.width):
-            for changed in _near(factors[position]):
-                candidate: Decision = (HOLE, *factors[:position], changed, *factors[position + 1 :])
-                if self.contains(candidate):
-                    found[candidate] = None
-        return tuple(found)
-
-    def options(self) -> Sequence[Decision]:
-        raise TypeError("a tile has no list of options; it is numeric")
-
     def support(self) -> str:
         kind = "dividing factors" if self.perfect else "factors"
         return f"{self.width} inner {kind} of {print_expr(self.extent)}, the innermost at most {self.innermost}"
-
-    def outputs(self, decision: Decision) -> tuple[Any, ...]:
-        return self.free_outputs([const(f) for f in self.encode(decision)])
-
-    def encode(self, decision: Decision) -> tuple[int, ...]:
-        assert isinstance(decision, tuple)
-        return tuple(int(f) for f in decision[1:])  # type: ignore[arg-type]
-
-    def decode(self, row: Sequence[int]) -> Decision:
-        return (HOLE, *(int(f) for f in row))
-
-    def free_outputs(self, columns: Sequence[Expr]) -> tuple[Expr, ...]:
-        inner: Expr = const(1)
-        for column in columns:
-            inner = inner * column
-        return (simplify(Binary(BinOp.CEILDIV, self.extent, inner)), *columns)
-
-    def column_names(self, outputs: Sequence[str]) -> tuple[str, ...]:
-        return tuple(outputs[1:])
 
     # --- populations; columns are outermost first, and are filled innermost first -----------------------------
 
@@ -173,10 +109,6 @@ class Tile:
         receives = takes & (target >= 0)
         out[index[receives], target[receives]] *= prime[receives]
         return self.repair_rows(out, extents)
-
-
-def _near(factor: int) -> tuple[int, ...]:
-    return (factor - 1, factor + 1, factor * 2, factor // 2)
 
 
 @lru_cache(maxsize=4096)

@@ -27,7 +27,7 @@ seeds = st.integers(0, 1 << 20)
 
 
 def extents(dist: PartitionedTile, count: int) -> np.ndarray:
-    return np.full(count, dist._extent(), dtype=np.int64)
+    return np.full(count, dist.concrete_extent(), dtype=np.int64)
 
 
 @pytest.mark.parametrize(
