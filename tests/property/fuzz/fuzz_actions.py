@@ -139,6 +139,18 @@ def _annotate(s: Spot) -> None:
     s.sch.annotate(s.block if s.chance(0.6) else s.loop, "unroll_limit", s.pick([0, 4, 16, 64]))
 
 
+def _decide(s: Spot) -> None:
+    """How a block stores or computes, or what its loop asks for ahead."""
+    key = s.pick(["non_temporal", "prefetch", "fastmath"])
+    if key == "prefetch":
+        s.sch.annotate(s.loop, key, s.number(0, 4))
+        return
+    s = s.on(lambda info: info.output and not info.readers) if key == "non_temporal" else s
+    if key == "non_temporal" and s.chance(0.7):
+        s.sch.vectorize(s.loops[-1], lanes=s.pick([2, 4, 8, 16]))
+    s.sch.annotate(s.block, key, True)
+
+
 def _cache_at(s: Spot, cached: BlockRV, loop: LoopRV) -> None:
     if s.chance(0.6):
         s.sch.compute_at(cached, loop)
@@ -237,7 +249,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "vectorize": (_vectorize,) * 2,
     "sample_categorical": (_lanes,),
     "unroll": (lambda s: s.sch.unroll(s.loop),),
-    "annotate": (_annotate,),
+    "annotate": (_annotate, _decide),
     "set_scope": (lambda s: s.sch.set_scope(s.block, s.scope),),
     "compute_at": (lambda s: s.sch.compute_at(s.block, s.reader_loop),) * 3,
     "reverse_compute_at": (lambda s: s.sch.reverse_compute_at(s.block, s.source_loop),) * 3,
