@@ -24,10 +24,24 @@ program weighted[N=6, M=20, K=7](X: f32[N, K], const W: f32[K, M], const bias: f
     dense: D[i, j] = sum[k](X[i, k] * V[k, j])
     Y[i, j] = max(D[i, j] + bias[j], 0)
 """
-STEPS = (
-    "split reorder fuse parallel vectorize unroll annotate transform_layout storage_align cache_read cache_write "
-    "compute_at compute_inline decompose_reduction set_scope loop_partition"
-).split()
+STEPS = [
+    "split",
+    "reorder",
+    "fuse",
+    "parallel",
+    "vectorize",
+    "unroll",
+    "annotate",
+    "transform_layout",
+    "storage_align",
+    "cache_read",
+    "cache_write",
+    "compute_at",
+    "compute_inline",
+    "decompose_reduction",
+    "set_scope",
+    "loop_partition",
+]
 
 
 def scheduled(seed: int) -> ms.Schedule:
