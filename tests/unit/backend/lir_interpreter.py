@@ -12,7 +12,7 @@ from metasched.backend.reference_interpreter import _Interpreter
 from metasched.backend.reference_state import State
 from metasched.ir.affine import free_vars
 from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Expr, Load
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Var
 
 
 class LirError(AssertionError):
@@ -39,6 +39,7 @@ class LirInterpreter:
                 self.written[a.name] = np.zeros(a.size, bool)
             assert self.data[a.name].size == a.size, a
         self.scalars = scalars
+        self.strips: dict[Expr, Expr] = {}
         self.executed = 0
         self.statements: dict[str, int] = {}
         self.evaluator = _Evaluator(self)
@@ -91,6 +92,12 @@ class LirInterpreter:
         extent = self.extent(loop.extent, lanes)
         if loop.unroll_strips and free_vars(loop.extent):
             raise LirError(f"strips of {loop.var} are unrolled without a constant extent")
+        if extent == loop.lanes and _is_fold(loop):
+            # Its lanes come one after the other: in which order does not matter.
+            for i in range(extent):
+                self.stmt(loop.body, [{**env, loop.var: i} for env in lanes], constant | {loop.var})
+            return
+        self.strips[Var(loop.var)] = Const(loop.lanes)
         inner = constant | {loop.var} if loop.unroll_strips else constant
         for start in range(0, extent, loop.lanes):
             strip = range(start, min(start + loop.lanes, extent))
@@ -101,7 +108,7 @@ class LirInterpreter:
         self.executed += 1
         for e in [Load(stmt.array, (stmt.index,), DType.F32), *stmt.value.walk()]:
             if isinstance(e, Load) and self.kinds[e.buffer] is ArrayKind.REGISTER:
-                loose = free_vars(e.indices[0]) - constant
+                loose = self.varying(e.indices[0]) - constant
                 if loose:
                     raise LirError(f"register array {e.buffer} is indexed by {set(loose)}")
         values = [(self.at(stmt.array, stmt.index, env), self.value(stmt.value, env)) for env in lanes]
@@ -113,6 +120,13 @@ class LirInterpreter:
             self.data[stmt.array][at] = value
             self.written[stmt.array][at] = True
 
+    def varying(self, e: Expr) -> frozenset[str]:
+        """The variables of an index, less those of vector loops of which only the lane counts."""
+        if isinstance(e, Binary) and e.op is BinOp.MOD and e.b == self.strips.get(e.a):
+            return frozenset()
+        names = [self.varying(child) for child in e.children() if isinstance(child, Expr)]
+        return frozenset({e.name}) if isinstance(e, Var) else frozenset[str]().union(*names)
+
     def at(self, name: str, index: Expr, env: dict[str, object]) -> int:
         at = int(self.value(index, env))
         if not 0 <= at < self.data[name].size:
@@ -121,6 +135,15 @@ class LirInterpreter:
 
     def value(self, e: Expr, env: dict[str, object]) -> object:
         return self.evaluator.value(e, env)
+
+
+def _is_fold(loop: lir.VectorLoop) -> bool:
+    """Whether all lanes update one element."""
+    write = loop.body
+    if not isinstance(write, lir.Write) or loop.var in free_vars(write.index) or not isinstance(write.value, Binary):
+        return False
+    a = write.value.a
+    return isinstance(a, Load) and a.buffer == write.array and a.indices == (write.index,)
 
 
 class _Evaluator(_Interpreter):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from lir_interpreter import run_lir
 
 from metasched.backend.compiled import build
 from metasched.backend.emit import emit
@@ -231,3 +232,11 @@ def test_the_model_of_cost_sees_lanes() -> None:
     sch = rows()
     sch.vectorize(sch.get_loops(sch.get_block("s"))[-1], lanes=16)
     assert features_of(sch.func, HERE)[NAMES.index("s0.lanes")] == np.float32(np.log2(17))
+
+
+@pytest.mark.parametrize(("extent", "lanes"), [(150, 16), (7, 16), (150, 64)])
+def test_accesses_are_in_bounds_and_registers_are_known(extent: int, lanes: int) -> None:
+    sch = rows(N=extent)
+    sch.vectorize(sch.get_loops(sch.get_block("s"))[-1], lanes=lanes)
+    x = np.arange(5 * extent, dtype=np.float32).reshape(5, extent) % 7
+    np.testing.assert_array_equal(run_lir(lower(sch.func, HERE), [x]).data["Y"], x.sum(axis=1))
