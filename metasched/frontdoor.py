@@ -136,7 +136,9 @@ class KernelFunction:
         names = self._shorthand.arguments
         if len(inputs) != len(names):
             listed = ", ".join(f"`{name}`" for name in names)
-            raise KernelError(f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}")
+            raise KernelError(
+                f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}{_unbound(self._shorthand)}"
+            )
         return self._shorthand.program({n: self._type(n, value) for n, value in zip(names, inputs, strict=True)})
 
     def tune(
@@ -226,6 +228,16 @@ class KernelFunction:
                     f"`{name}` is not C-contiguous (strides {value.strides}). Copy it first with "
                     f"`numpy.ascontiguousarray({name})`"
                 )
+
+
+def _unbound(shorthand: Shorthand) -> str:
+    """A hint for arguments that were most likely meant to be indices."""
+    names = shorthand.subscripts
+    if not names:
+        return ""
+    number = "is a number, as no stage has it as an index" if len(names) == 1 else "are numbers, no stages' indices"
+    listed = " and ".join(f"`{name}`" for name in names)
+    return f"\n  hint: {listed} {number}; to sum over it, write `sum[{names[0]}](...)`"
 
 
 def _tensor(name: str, value: Any) -> TensorType:

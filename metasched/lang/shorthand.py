@@ -79,6 +79,19 @@ class Shorthand:
     arguments: tuple[str, ...]
     tensors: frozenset[str]
 
+    @property
+    def subscripts(self) -> tuple[str, ...]:
+        """The arguments that are numbers and index a tensor by themselves: most often, indices nobody sums over."""
+        used = {
+            index.name
+            for stage in self.stages
+            for node in _mentions(stage.value)
+            if isinstance(node, Read)
+            for index in node.indices
+            if isinstance(index, Name)
+        }
+        return tuple(name for name in self.arguments if name in used - self.tensors)
+
     def program(self, types: Mapping[str, ArgumentType]) -> Program:
         """The program for arguments of these types, one for each of `arguments`.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metasched.errors import ScheduleError
-from metasched.lang.instructions import Hole, Value
+from metasched.lang.instructions import Hole, Ref, Value
 from metasched.schedule.kinds import Kind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.schedule.values import BlockRV, LoopRV
@@ -34,9 +34,15 @@ def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, A
             value = param.default
         bound.append((param, value))
     if rest or left:
-        extra = f"`{next(iter(left))}`" if left else repr(rest[0])
+        extra = f"`{next(iter(left))}`" if left else _shown(rest[0])
         raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.signature)
     return bound
+
+
+def _shown(value: Any) -> str:
+    """An argument as whoever wrote it knows it: a handle by its label."""
+    name = value.name if isinstance(value, Ref) else getattr(value, "label", None)
+    return repr(value) if name is None else f"`{name}`"
 
 
 def items(declaration: Declaration, param: Param, value: Any) -> tuple[Any, ...]:
@@ -70,4 +76,6 @@ def wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
     hint = declaration.signature
     if isinstance(value, BlockRV | LoopRV):
         hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"
-    return ScheduleError(declaration.name, f"argument `{param.name}`: expected {expected}, got {value!r}", hint=hint)
+    return ScheduleError(
+        declaration.name, f"argument `{param.name}`: expected {expected}, got {_shown(value)}", hint=hint
+    )

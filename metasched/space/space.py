@@ -316,7 +316,7 @@ class Space:
     def _conditions(self) -> list[str]:
         lines = [f'"{address}" is given: {decision!r}' for address, decision in self.given.items()]
         if isinstance(self.source, FromTrace):
-            lines = [f"{len(self.given)} decisions are given, and {len(self._addresses - self.given.keys())} open"]
+            lines = [f"{_counted(len(self.given))} given, and {len(self._addresses - self.given.keys())} open"]
         counts = Counter(error.reason for error in self._illegal)
         return lines + [f"left out {count} times: {reason}" for reason, count in counts.items()]
 
@@ -352,3 +352,7 @@ def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ..
         before = steps[: lines.get(site.address, 0)]
         out.extend(_Branch({**head, site.address: o}, before) for o in reversed(site.dist.options()) if o != taken)
     return out
+
+
+def _counted(decisions: int) -> str:
+    return "1 decision is" if decisions == 1 else f"{decisions} decisions are"

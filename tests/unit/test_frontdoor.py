@@ -161,6 +161,12 @@ def test_arguments_that_do_not_go_together(inputs: tuple[Any, ...], message: str
         ms.kernel(MATMUL)(*inputs)
 
 
+def test_an_index_that_nobody_sums_over() -> None:
+    hint = "not 2\n  hint: `k` is a number, as no stage has it as an index; to sum over it, write `sum[k](...)`"
+    with pytest.raises(ms.KernelError, match=re.escape(hint)):
+        ms.kernel("C[i, j] = A[i, k] * B[k, j]")(A, B)
+
+
 def test_element_types_are_not_mixed() -> None:
     with pytest.raises(ms.LanguageError, match=re.escape("`B[k, j]` is f64 where f32 is needed")):
         ms.kernel(MATMUL)(A, B.astype(np.float64))

@@ -134,8 +134,8 @@ PLACE = "a loop, or where a block may be computed"
 @pytest.mark.parametrize(
     ("call", "where", "expected"),
     [
-        (lambda s, b, i: s.split(b, [2, 4]), "split: argument `loop`", "a loop, got BlockRV(label='dense')"),
-        (lambda s, b, i: s.get_loops(i), "get_loops: argument `block`", "a block, got LoopRV(label='i')"),
+        (lambda s, b, i: s.split(b, [2, 4]), "split: argument `loop`", "a loop, got `dense`"),
+        (lambda s, b, i: s.get_loops(i), "get_loops: argument `block`", "a block, got `i`"),
         (lambda s, b, i: s.get_block(3), "get_block: argument `name`", "a string, got 3"),
         (lambda s, b, i: s.split(i, 4), "split: argument `factors`", f"{FACTORS}, got 4"),
         (lambda s, b, i: s.split(i, "44"), "split: argument `factors`", f"{FACTORS}, got '44'"),
@@ -173,6 +173,7 @@ def test_the_hint_says_what_was_given_instead() -> None:
         (lambda s, i: s.split(i), "split: argument `factors` is missing", "split(loop, factors)"),
         (lambda s, i: s.vectorize(i), "vectorize: argument `lanes` is missing", "vectorize(loop, lanes)"),
         (lambda s, i: s.unroll(i, 4), "unroll: unexpected argument 4", "unroll(loop)"),
+        (lambda s, i: s.unroll(i, i), "unroll: unexpected argument `i`", "unroll(loop)"),
         (lambda s, i: s.unroll(i, by=4), "unroll: unexpected argument `by`", "unroll(loop)"),
     ],
 )

@@ -39,6 +39,7 @@ def test_nothing_is_wrong() -> None:
         ("reorder(i0", "reorder@7(i0", 8, "reorder: version 7 is not known; this metasched has version 1"),
         ("split(i, [t0, t1])", "split(i)", 5, "split: argument `factors` is missing"),
         ("split(i, [t0, t1])", "split(i, [t0, t1], 3)", 5, "split: unexpected argument 3"),
+        ("split(i, [t0, t1])", "split(i, [t0, t1], j)", 5, "split: unexpected argument `j`"),
         (
             "split(i, [",
             "split(dense, [",

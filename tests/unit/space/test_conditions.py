@@ -186,7 +186,7 @@ def test_a_hole_is_a_column() -> None:
         assert {**filled.decisions, "k_matmul": None} == {**holes().decisions, "k_matmul": None}
         assert filled.apply_to(program(RELU_PAD_MATMUL)).trace == filled
         assert sketch.row_of(filled) == tuple(row)
-    assert "1 decisions are given, and 1 open" in made.explain()
+    assert "1 decision is given, and 1 open" in made.explain()
 
 
 def test_the_places_of_a_hole_are_enumerated() -> None:
