@@ -56,10 +56,6 @@ _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
     }
 )
 
-REDUCTION: Mapping[Reducer, BinOp] = MappingProxyType(
-    {Reducer.SUM: BinOp.ADD, Reducer.PROD: BinOp.MUL, Reducer.MAX: BinOp.MAX, Reducer.MIN: BinOp.MIN}
-)
-
 # On float64; the result is rounded to the call's type.
 _FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
     {
@@ -151,7 +147,7 @@ class _Interpreter:
             if block.reducer.is_arg:
                 values = values if _wins(block.reducer, values, before) else before
             else:
-                values = [_BINARY[REDUCTION[block.reducer]](before[0], values[0])]
+                values = [_BINARY[block.reducer.operation](before[0], values[0])]
         for store, value in zip(block.stores, values, strict=True):
             self.store(store, value, inner)
 

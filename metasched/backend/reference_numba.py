@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from metasched.backend.reference_conversions import conversions
-from metasched.backend.reference_interpreter import REDUCTION
 from metasched.backend.reference_state import ExecutionError, State, concrete_shape, initialisation
 from metasched.ir import query
 from metasched.ir.affine import ZERO, const, free_vars, prove, simplify, substitute
@@ -233,7 +232,7 @@ class SourceWriter:
         if block.reducer is not None:
             # What has an init has been started by it.
             before = self._let(f"{self._buffers[name]}[{at}]" if block.init is not None else self._read(name, at))
-            value = self._arithmetic(REDUCTION[block.reducer], block.store.value.dtype, before, value)
+            value = self._arithmetic(block.reducer.operation, block.store.value.dtype, before, value)
         self._line(f"{self._buffers[name]}[{at}] = {value}")
         if block.init is None:
             self._line(f"{self._flags[name]}[{at}] = True")

@@ -386,6 +386,14 @@ class Reducer(Enum):
         """What becomes of the values alone."""
         return {Reducer.ARGMAX: Reducer.MAX, Reducer.ARGMIN: Reducer.MIN}.get(self, self)
 
+    @property
+    def operation(self) -> BinOp:
+        """What combines two values."""
+        return _OPERATIONS[self.of_values]
+
+
+_OPERATIONS = {Reducer.SUM: BinOp.ADD, Reducer.PROD: BinOp.MUL, Reducer.MAX: BinOp.MAX, Reducer.MIN: BinOp.MIN}
+
 
 @node
 class IndexMap(Node):

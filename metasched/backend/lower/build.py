@@ -38,13 +38,6 @@ from metasched.ir.nodes import (
 from metasched.ir.notes import Note
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
-OPERATION: Mapping[Reducer, BinOp] = {
-    Reducer.SUM: BinOp.ADD,
-    Reducer.PROD: BinOp.MUL,
-    Reducer.MAX: BinOp.MAX,
-    Reducer.MIN: BinOp.MIN,
-}
-
 _BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
 
 
@@ -169,7 +162,7 @@ def _block(block: Block, context: _Context) -> Nest:
         return _pair(block, assign, _fold(substitute(block.index.value, values), context.ranges))
     if assign.reducer is not None and assign.init is not None and not reduced:
         # One term: the element is computed in a single step.
-        single = Binary(OPERATION[assign.reducer], assign.init, value)
+        single = Binary(assign.reducer.operation, assign.init, value)
         return replace(assign, value=single, reducer=None, init=None)
     return assign
 

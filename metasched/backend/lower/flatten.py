@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
-from metasched.backend.lower.build import OPERATION
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, When
 from metasched.backend.lower.prefetch import ahead_of
 from metasched.backend.lower.storage import Storage, relative
@@ -80,7 +79,7 @@ class _Flattener:
         index = self._element(a.array, a.indices, depths)
         value = self._value(a.value, depths)
         if a.reducer is not None:
-            value = Binary(OPERATION[a.reducer], Load(a.array, (index,), a.value.dtype), value)
+            value = Binary(a.reducer.operation, Load(a.array, (index,), a.value.dtype), value)
         # An accumulator in memory is read again in the next iteration.
         streams = a.streams and a.reducer is None and self._storages[a.array].kind in _IN_MEMORY
         return lir.Write(a.array, index, value, a.fast, streams)

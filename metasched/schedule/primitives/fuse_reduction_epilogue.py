@@ -7,7 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, simplify, substitute
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Reducer, Store, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Store, Unary, UnOp, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
@@ -24,12 +24,6 @@ from metasched.schedule.rewrite.parts import (
 )
 
 OP = "fuse_reduction_epilogue"
-_OPERATION = {
-    Reducer.SUM: BinOp.ADD,
-    Reducer.PROD: BinOp.MUL,
-    Reducer.MAX: BinOp.MAX,
-    Reducer.MIN: BinOp.MIN,
-}
 
 
 @primitive
@@ -62,7 +56,7 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
     values = _values(ctx, reduction, last)
     init = tidy(substitute(rest, values))
     if reduction.init != identity(reduction.reducer, init.dtype):
-        init = Binary(_OPERATION[reduction.reducer], reduction.init, init)
+        init = Binary(reduction.reducer.operation, reduction.init, init)
     _require_there(ctx, reduction, last, init)
     indices = tuple(simplify(substitute(e, values)) for e in last.store.indices)
     store = Store(last.store.buffer, indices, reduction.store.value)
@@ -113,7 +107,7 @@ def _require_epilogue(ctx: Context, block: Block, last: Block) -> None:
 def _rest(block: Block, last: Block) -> Expr:
     """What the epilogue combines an element of the result with."""
     assert block.reducer is not None
-    operation = _OPERATION[block.reducer]
+    operation = block.reducer.operation
     operands = _operands(last.store.value, operation)
     mine = [e for e in operands if _is_result(e, block)]
     others = [e for e in operands if not _is_result(e, block)]
