@@ -6,6 +6,7 @@ In single precision erfc(x) = e^-q(x) with a polynomial for q; in double precisi
 
 from __future__ import annotations
 
+from metasched.backend.math.exp import SINGLE, reduced
 from metasched.backend.math.lanes import Formula, Lanes
 from metasched.backend.math.registry import math_function
 
@@ -79,5 +80,17 @@ def erf(f: Formula, x: Lanes) -> Lanes:
         s = (clamped - 3.0) / (clamped + 3.0)
         left = f.call("exp", -(clamped * clamped)) * f.polynomial(s, _TAIL_DOUBLE)
     else:
-        left = f.call("exp", -f.polynomial(clamped, _TAIL_SINGLE))
+        left = _exp_of_moderate(f, -_in_halves(f, clamped, _TAIL_SINGLE))
     return f.copysign(f.select(size < _SEAM[f.is_double], near, 1.0 - left), x)
+
+
+def _in_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
+    """A polynomial as its even and its odd half, which do not wait for one another."""
+    square = x * x
+    return f.polynomial(square, coefficients[::2]) + x * f.polynomial(square, coefficients[1::2])
+
+
+def _exp_of_moderate(f: Formula, x: Lanes) -> Lanes:
+    """e^x where neither the result nor 2^n is beyond the normal numbers."""
+    n, r = reduced(f, x)
+    return (r * r * f.polynomial(r, SINGLE) + r + 1.0) * f.power_of_two(n)

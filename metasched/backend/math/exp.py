@@ -11,7 +11,7 @@ LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 # Outside these the result is zero, or infinity.
 _LIMITS = {False: (-105.0, 89.0), True: (-746.0, 710.0)}
 # The polynomial is for (e^r - 1 - r) / r^2
-_SINGLE = (0.5, 0.16666573381900845, 0.04166655011030512, 0.008363773874405574, 0.0013926926614021907)
+SINGLE = (0.5, 0.16666573381900845, 0.04166655011030512, 0.008363773874405574, 0.0013926926614021907)
 _DOUBLE = (
     0.5,
     0.1666666666666667,
@@ -37,5 +37,5 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
 @math_function(f32=1.2, f64=1.0)
 def exp(f: Formula, x: Lanes) -> Lanes:
     n, r = reduced(f, f.clamp(x, *_LIMITS[f.is_double]))
-    tail = f.polynomial(r, _DOUBLE if f.is_double else _SINGLE)
+    tail = f.polynomial(r, _DOUBLE if f.is_double else SINGLE)
     return f.scale(r * r * tail + r + 1.0, n)
