@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import BinOp, UnOp
@@ -26,7 +26,8 @@ from metasched.lang.report import Report, did_you_mean
 
 Number: TypeAlias = int | float | bool
 
-_ARITHMETIC: Mapping[BinOp, Callable[[float, float], Number]] = {
+# Of numbers, and of whatever else has Python's operators.
+OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.ADD: operator.add,
     BinOp.SUB: operator.sub,
     BinOp.MUL: operator.mul,
@@ -125,7 +126,7 @@ class Sizes:
             return None
         if op.is_logical:
             return (left and right) if op is BinOp.AND else (left or right)
-        return self._compute(e, lambda: _ARITHMETIC[op](left, right))
+        return self._compute(e, lambda: OPERATORS[op](left, right))
 
     def _apply(self, e: Apply) -> Number | None:
         function = FUNCTIONS.get(e.func)

@@ -42,6 +42,7 @@ from metasched.lang.module_tree import (
     Statement,
     Target,
 )
+from metasched.lang.sizes import OPERATORS
 from metasched.schedule.arguments import bind, wrong
 from metasched.schedule.facts import facts
 from metasched.schedule.kinds import INLINE, ROOT, Kind
@@ -51,7 +52,7 @@ from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV, Int, LoopRV
 from metasched.space.blame import RuleNote
 from metasched.space.rule import Skip
-from metasched.space.text_values import CHOOSE_HINT, FUNCTIONS, OPERATORS, plain, said
+from metasched.space.text_values import CHOOSE_HINT, FUNCTIONS, plain, said
 
 CHOOSE = "choose"
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metasched.ir.nodes import BinOp
 from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, NoneLit, SourceExpr, TextLit
 from metasched.ir.source_printer import print_source
 from metasched.schedule.values import BlockRV, Int, LoopRV, ceildiv, maximum, minimum
@@ -60,21 +58,6 @@ FUNCTIONS: Mapping[str, Function] = {
         _of_integers(lambda a, b: -(-a // b), ceildiv),
         "`ceildiv(a, b)` is a quotient of integers, rounded up",
     ),
-}
-
-OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
-    BinOp.ADD: operator.add,
-    BinOp.SUB: operator.sub,
-    BinOp.MUL: operator.mul,
-    BinOp.DIV: operator.truediv,
-    BinOp.FLOORDIV: operator.floordiv,
-    BinOp.MOD: operator.mod,
-    BinOp.LT: operator.lt,
-    BinOp.LE: operator.le,
-    BinOp.GT: operator.gt,
-    BinOp.GE: operator.ge,
-    BinOp.EQ: operator.eq,
-    BinOp.NE: operator.ne,
 }
 
 
