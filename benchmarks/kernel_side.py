@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import metasched as ms
+from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block
 from benchmarks.kernel_cases import BY_NAME, KernelCase
 from metasched.operators import expert
@@ -33,11 +34,6 @@ def compiled(case: KernelCase) -> tuple[ms.Kernel, float]:
     return kernel, time.perf_counter() - start
 
 
-def load_inputs(files: list[str]) -> list[np.ndarray | float]:
-    arrays = [np.load(file) for file in files]
-    return [a.item() if a.shape == () else a for a in arrays]
-
-
 def main() -> None:
     ms.compile(BY_NAME["matmul 128^3"].program())  # what is loaded once is loaded
     call: Callable[[], object] = time.perf_counter
@@ -47,7 +43,7 @@ def main() -> None:
             continue
         spec = json.loads(line)
         kernel, seconds = compiled(BY_NAME[spec["case"]])
-        inputs = load_inputs(spec["inputs"])
+        inputs = [load_aligned(file) for file in spec["inputs"]]
         out = kernel(*inputs)
         np.save(spec["result"], out)
 

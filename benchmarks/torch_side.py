@@ -1,7 +1,7 @@
 """PyTorch's side of `benchmarks.kernels`: eager, channels last, in a virtual environment that has PyTorch.
 
-Run by that environment's Python; it needs PyTorch and NumPy and nothing of the project but `benchmarks.blocks`. It
-answers as `benchmarks.kernel_side` does.
+Run by that environment's Python; it needs PyTorch and NumPy and nothing of the project but `benchmarks.blocks` and
+`benchmarks.arrays`. It answers as `benchmarks.kernel_side` does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as nn  # type: ignore[import-not-found]
 
+from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block
 
 Tensor = Any
@@ -91,8 +92,8 @@ PEERS: Mapping[str, tuple[Callable[..., Call], Callable[[Tensor], np.ndarray]]] 
 
 def prepared(spec: Mapping[str, Any]) -> Call:
     torch.set_num_threads(spec["threads"])
-    arrays = [np.load(file) for file in spec["inputs"]]
-    inputs = [a.item() if a.shape == () else torch.from_numpy(a) for a in arrays]
+    arrays = [load_aligned(file) for file in spec["inputs"]]
+    inputs = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in arrays]
     make, ordered = PEERS[spec["operator"]]
     call = make(*inputs, spec["params"])
     np.save(spec["result"], ordered(call()))

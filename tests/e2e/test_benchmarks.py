@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block
 from benchmarks.kernel_cases import BY_NAME, CASES
-from benchmarks.kernel_side import load_inputs, replayed
+from benchmarks.kernel_side import replayed
 from benchmarks.kernels import argument_bytes, write_inputs
 from benchmarks.registry import BENCHMARKS
 from benchmarks.sides import compare
@@ -78,13 +79,15 @@ def test_operations_are_counted_as_those_of_floats() -> None:
 
 def test_every_side_reads_the_same_inputs(tmp_path: Path) -> None:
     program = load("layer_norm", M=3, N=5)
-    x, _, _, eps = load_inputs(write_inputs(program, tmp_path))
+    x, _, _, eps = [load_aligned(file) for file in write_inputs(program, tmp_path)]
     assert isinstance(x, np.ndarray)
     assert x.shape == (3, 5)
     assert x.dtype == np.float32
+    assert x.ctypes.data % 64 == 0
     assert isinstance(eps, float)
     assert argument_bytes(program) == 4 * (3 * 5 + 5 + 5 + 3 * 5)
-    whole = load_inputs(write_inputs(load("matmul_nn", M=4, N=5, K=6, T="u8", U="i8", ACC="i32"), tmp_path))
+    program = load("matmul_nn", M=4, N=5, K=6, T="u8", U="i8", ACC="i32")
+    whole = [load_aligned(file) for file in write_inputs(program, tmp_path)]
     assert [a.dtype for a in whole if isinstance(a, np.ndarray)] == [np.uint8, np.int8]
 
 
