@@ -11,6 +11,8 @@ from cross import AMX, for_sapphire_rapids
 from emulation import run
 
 from metasched.backend.compiled import build, compile_func
+from metasched.backend.emit.runtime import Status
+from metasched.backend.export import loader
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.reference import reference
@@ -333,3 +335,7 @@ def test_rows_that_are_aligned_apart() -> None:
     sch.tensorize(i, "tile_i8i8_amx")
     with pytest.raises(BuildError, match="tensor operand not contiguous\n`B` in block `dot` has a stride of 8 along"):
         lower(sch.func, ABLE)
+
+
+def test_an_exported_kernel_knows_the_refusal() -> None:
+    assert loader._NO_TILES == Status.NO_TILES
