@@ -62,7 +62,7 @@ from metasched.search.evolution import Evolution, EvolutionConfig
 from metasched.search.space_protocol import Observation
 
 arms = SpaceArms(ms.space(ms.parse_program(sys.argv[1])), ms.Target.parse(sys.argv[2]))
-search = Evolution(arms.arms, CostModel(threads=int(sys.argv[3])), 0, EvolutionConfig(population=256, generations=2))
+search = Evolution(arms.arms, CostModel(threads=int(sys.argv[3])), 0, EvolutionConfig(population=64, generations=1))
 for batch in range(2):
     found = search.propose(8)
     search.observe([Observation(c, 1e-3 * (1 + n % 3)) for n, c in enumerate(found)])
