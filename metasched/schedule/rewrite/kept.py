@@ -69,14 +69,13 @@ def _require_rolled(op: str, before: Func, after: Func) -> None:
         name, is_now = found.buffer.name, now.get(found.buffer.name)
         if is_now is None:
             continue
-        hint = f"{op} before store_at"
         names = tuple(x.var for x in found.between)
         if tuple(x.var for x in is_now.between) != names or is_now.writer.name != found.writer.name:
             raise ScheduleError(
                 op,
                 f"`{name}` is kept from one iteration of loop `{names[-1]}` to the next, and would not be any more",
                 (name, names[-1]),
-                hint,
+                f"{op} before store_at",
             )
         changed = next((x for x in is_now.between if x.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED)), None)
         if changed is not None:
@@ -84,5 +83,5 @@ def _require_rolled(op: str, before: Func, after: Func) -> None:
                 op,
                 f"iterations of loop `{changed.var}` go on from what earlier ones keep in `{name}`",
                 (name, changed.var),
-                hint,
+                f"before store_at, split it, and store `{name}` at the outer part: that may be parallel",
             )

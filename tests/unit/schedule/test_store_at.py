@@ -300,7 +300,10 @@ def test_the_loops_between_are_not_changed() -> None:
     y = loops_of(sch, "out")[0]
     with fails(f"split: {KEPT}", "split before store_at"):
         sch.split(y, [None, 2])
-    with fails("parallel: iterations of loop `y_out` go on from what earlier ones keep in `B`"):
+    with fails(
+        "parallel: iterations of loop `y_out` go on from what earlier ones keep in `B`",
+        "before store_at, split it, and store `B` at the outer part: that may be parallel",
+    ):
         sch.parallel(y)
     with fails("transform_layout: `B` is a window that rolls"):
         sch.transform_layout(sch.get_block("rows"), "y, x -> x, y")
