@@ -112,8 +112,15 @@ def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
 
 
 def _unguarded(found: Instances) -> Instances:
-    """The instances that would run without guards, and are in the domain."""
-    every = instances(replace(found.block, guards=()), found.above)
+    """The instances in the domain that would run but for guards that may leave instances out."""
+    block = found.block
+    guards = tuple(g for g in block.guards if not _leaves_out(block, g) and not _relates(block, g, found.above))
+    return _inside(replace(block, guards=guards), found.above)
+
+
+def _inside(block: Block, above: tuple[For, ...]) -> Instances:
+    """The instances of a block that are in its domain."""
+    every = instances(block, above)
     assert every is not None
     inside = ((every.iters >= 0) & (every.iters < np.array(every.extents, np.int64))).all(axis=1)
     return replace(every, loops=every.loops[inside], iters=every.iters[inside])
@@ -134,23 +141,37 @@ def _domain(found: Instances, every: Instances, exactly_once: bool) -> Iterator[
     if exactly_once and highest > 1:
         yield f"instance {_point(block, counts > 1)} runs {highest} times"
     missing = (counts == 0) if exactly_once else (counts == 0) & (most > 0)
-    if _leaves_out(block):
-        # Such a guard may leave instances out, and nothing else may.
-        missing[tuple(every.iters.T)] = False
+    # What such guards may leave out need not run, of what would run without them.
+    excused = np.zeros(found.extents, np.bool_)
+    excused[tuple(every.iters.T)] = True
+    missing &= ~excused
     if missing.any():
         yield f"instance {_point(block, missing)} does not run"
     if ((counts > 0) & (counts != most)).any():
         yield f"instance {_point(block, (counts > 0) & (counts != most))} runs less often than others of its element"
 
 
-def _leaves_out(block: Block) -> bool:
+def _leaves_out(block: Block, guard: Expr) -> bool:
     """Whether a guard is over several iteration variables, so that some combinations of them are not in the domain."""
-    parts = [free_vars(b) for b in block.bindings]
+    used = free_vars(guard)
     reduced, spatial = _driving(block)
-    return any(
-        not any(free_vars(g) <= part for part in parts) or (free_vars(g) & reduced and free_vars(g) & spatial)
-        for g in block.guards
-    )
+    return not any(used <= free_vars(b) for b in block.bindings) or bool(used & reduced and used & spatial)
+
+
+def _relates(block: Block, guard: Expr, above: tuple[For, ...]) -> bool:
+    """Whether the instances that a guard leaves out do not follow from any iteration variable alone.
+
+    Their loops may not show it: fusing makes one of several.
+    """
+    every, runs = _inside(replace(block, guards=()), above), _inside(replace(block, guards=(guard,)), above)
+    kept = np.zeros(every.extents, np.bool_)
+    kept[tuple(runs.iters.T)] = True
+    left_out = np.zeros(every.extents, np.bool_)
+    left_out[tuple(every.iters.T)] = True
+    left_out &= ~kept
+    axes = range(kept.ndim)
+    others = [tuple(m for m in axes if m != n) for n in axes]
+    return bool(axes) and all((kept.any(axis=o) & left_out.any(axis=o)).any() for o in others)
 
 
 def _driving(block: Block) -> tuple[frozenset[str], frozenset[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, free_vars, linear, region, simplify
+from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, region, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar
 from metasched.schedule.rewrite.nest import iter_value, simplify_sides
 from metasched.schedule.rewrite.parts import spatial
@@ -14,15 +16,16 @@ def iteration_guards(op: str, block: Block, own: tuple[For, ...]) -> list[Expr]:
     """The guards that stay with a block that leaves its loops `own`, over `iter_value`s and the loops outside these.
 
     Most guards are about its loops: they keep an imperfect tile inside the iteration domain, or inside the tile
-    around it, and go with the loops. Those over several iteration variables (rfactor makes them), and those about
-    loops outside, stay. Raises ScheduleError for one that is neither.
+    around it, and go with the loops. Those over several iteration variables (rfactor and transform_block_layout make
+    them), and those about loops outside, stay, also where fusing has hidden them. Raises ScheduleError for one that is
+    neither.
     """
     names = frozenset(loop.var for loop in own)
     kept = []
     for guard in block.guards:
         over_iters = _lifted(block, guard, names)
         if over_iters is None:
-            if not _within_one_binding(block, guard, names):
+            if not _is_tile(block, guard, names):
                 raise ScheduleError(
                     op,
                     f"block `{block.name}` has a guard that mixes several of its loops",
@@ -57,6 +60,9 @@ def region_guards(op: str, block: Block, own: tuple[For, ...], outside: tuple[Fo
     return out
 
 
+Terms = dict[Expr, Expr]  # coefficients by digit
+
+
 def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
     """A comparison over loops as one over iteration variables; None when there is none."""
     if not free_vars(guard) & loops:
@@ -65,21 +71,31 @@ def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
         return None
     try:
         rest, terms = linear(Binary(BinOp.SUB, guard.a, guard.b), loops)
-        out: Expr = rest
-        for it, binding in zip(block.iters, block.bindings, strict=True):
-            base, own = linear(binding, loops)
-            if not own or not own.keys() <= terms.keys():
-                continue
-            factor = _ratio(own, terms)
-            if factor is not None:
-                out = out + factor * (iter_value(it.name) - base)
-                terms = {atom: c for atom, c in terms.items() if atom not in own}
+        bindings = {it.name: linear(b, loops) for it, b in zip(block.iters, block.bindings, strict=True)}
+        lifted = _over_iters(rest, terms, bindings)
+        if lifted is None:
+            digits = _digits(block, guard, loops)
+            apart = {name: _apart(*binding, digits, loops) for name, binding in bindings.items()}
+            lifted = _over_iters(*_apart(rest, terms, digits, loops), apart)
     except NotAffine:
         return None
-    return None if terms else simplify_sides(Binary(guard.op, out, ZERO))
+    return None if lifted is None else simplify_sides(Binary(guard.op, lifted, ZERO))
 
 
-def _ratio(own: dict[Expr, Expr], terms: dict[Expr, Expr]) -> Expr | None:
+def _over_iters(rest: Expr, terms: Terms, bindings: Mapping[str, tuple[Expr, Terms]]) -> Expr | None:
+    """`rest` and `terms` with iteration variables for the terms that are their bindings; None where some are left."""
+    out = rest
+    for name, (base, own) in bindings.items():
+        if not own or not own.keys() <= terms.keys():
+            continue
+        factor = _ratio(own, terms)
+        if factor is not None:
+            out = out + factor * (iter_value(name) - base)
+            terms = {atom: c for atom, c in terms.items() if atom not in own}
+    return None if terms else out
+
+
+def _ratio(own: Terms, terms: Terms) -> Expr | None:
     """`f` such that `terms[a] == f * own[a]` for every atom."""
     ratios = {simplify(terms[atom] // c) for atom, c in own.items()}
     if len(ratios) != 1:
@@ -88,9 +104,49 @@ def _ratio(own: dict[Expr, Expr], terms: dict[Expr, Expr]) -> Expr | None:
     return factor if all(simplify(factor * c) == terms[atom] for atom, c in own.items()) else None
 
 
-def _within_one_binding(block: Block, guard: Expr, loops: frozenset[str]) -> bool:
-    used = free_vars(guard) & loops
-    return any(used <= free_vars(b) for b in block.bindings)
+def _digits(block: Block, guard: Expr, loops: frozenset[str]) -> list[Binary]:
+    """The remainders of loops in the bindings and the guard: fusing makes loops into digits of one."""
+    found = [e for whole in (*block.bindings, guard) for e in whole.walk() if isinstance(e, Binary)]
+    return [e for e in dict.fromkeys(found) if e.op is BinOp.MOD and free_vars(e) & loops]
+
+
+def _apart(rest: Expr, terms: Terms, digits: list[Binary], loops: frozenset[str]) -> tuple[Expr, Terms]:
+    """The same sum with `n*(e//n) + e%n` in the place of `e`, for the remainders given."""
+    left = list(digits)
+    while True:
+        for digit in left:
+            base, whole = linear(digit.a, loops)
+            factor = _ratio(whole, terms) if whole and whole.keys() <= terms.keys() else None
+            if factor is not None:
+                break
+        else:
+            return rest, terms
+        left.remove(digit)
+        lower, quotient = linear(Binary(BinOp.FLOORDIV, digit.a, digit.b), loops)
+        terms = {atom: c for atom, c in terms.items() if atom not in whole}
+        for atom, c in {**quotient, digit: ONE}.items():
+            scale = factor if atom is digit else factor * digit.b * c
+            terms[atom] = simplify(terms.get(atom, ZERO) + scale)
+        rest = simplify(rest + factor * (digit.b * lower - base))
+
+
+def _is_tile(block: Block, guard: Expr, loops: frozenset[str]) -> bool:
+    """Whether a guard is over some of the digits of one iteration variable alone.
+
+    It leaves out what another iteration computes, as every value of the variable is computed.
+    """
+    if not (isinstance(guard, Binary) and guard.op.is_comparison):
+        return False
+    digits = _digits(block, guard, loops)
+    try:
+        _, part = _apart(*linear(Binary(BinOp.SUB, guard.a, guard.b), loops), digits, loops)
+        bindings = [_apart(*linear(b, loops), digits, loops)[1] for b in block.bindings]
+    except NotAffine:
+        return False
+    return any(
+        part.keys() <= whole.keys() and _ratio({atom: whole[atom] for atom in part}, part) is not None
+        for whole in bindings
+    )
 
 
 def _is_domain(block: Block, guard: Expr) -> bool:
