@@ -6,13 +6,14 @@ from itertools import pairwise
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, simplify
-from metasched.ir.nodes import Binary, BinOp, Expr, For, Stmt, Var
+from metasched.ir.affine import ONE, free_vars, simplify
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Stmt, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.guards import normal_form
 from metasched.schedule.rewrite.loops import require_serial
+from metasched.schedule.rewrite.parts import reduction, spatial
 
 OP = "fuse"
 
@@ -25,7 +26,8 @@ def fuse(ctx: Context, *loops: LoopName) -> LoopName:
         loops: serial loops, outermost first; of one loop, the loop itself.
 
     Requires:
-        Each is the only thing inside the one before.
+        Each is the only thing inside the one before. Where a guard leaves out terms of a reduction, as of imperfect
+        partial results, some loop in it stays the reduction's alone.
 
     Rewrite:
         for i, j in grid(16, 8):             for i_j in 128:
@@ -46,6 +48,8 @@ def fuse(ctx: Context, *loops: LoopName) -> LoopName:
                 "reorder first, so that the loops are nested directly in this order",
             )
     require_serial(OP, nest[-1])
+    for block in query.blocks_under(nest[-1]):
+        _require_started(ctx, block, frozenset(loops))
     name = ctx.fresh("_".join(loops))
     values = _indices(nest, Var(name))
     body: Stmt = query.map_blocks(nest[-1].body, lambda b: query.substitute_block(b, values, normal_form))
@@ -53,6 +57,27 @@ def fuse(ctx: Context, *loops: LoopName) -> LoopName:
     fused = For(name, _product(nest), body, annotations=annotations)
     ctx.func = query.replace_stmt(ctx.func, nest[0], fused)
     return name
+
+
+def _require_started(ctx: Context, block: Block, loops: frozenset[str]) -> None:
+    """Raise where a guard that leaves out terms of a reduction would leave out elements: they would not be started."""
+    if block.init is None:
+        return
+    over_elements = frozenset[str]().union(*(free_vars(b) for _, b in spatial(block)))
+    own = frozenset[str]().union(*(free_vars(b) for _, b in reduction(block))) - over_elements
+    if loops.isdisjoint(over_elements) or loops.isdisjoint(own):
+        return
+    error = ScheduleError(
+        OP,
+        f"a guard leaves out terms of `{block.name}`, and would leave out elements",
+        (block.name, *sorted(loops & own)),
+        "decompose_reduction first, or do not fuse loops over elements with those of the reduction",
+    )
+    above = query.loops_above(ctx.func, block.name)
+    for guard in block.guards:
+        used = free_vars(guard)
+        if used & own and not used & own - loops:
+            ctx.require_everywhere(guard, above, error)
 
 
 def _product(nest: list[For]) -> Expr:

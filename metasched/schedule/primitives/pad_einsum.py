@@ -56,7 +56,8 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
 
     Requires:
         The block's loops are as they were at the beginning. It reduces a product of reads, or for a maximum or minimum
-        one read, at bare variables where these are padded. With a padded variable of the reduction, every factor is
+        one read, at bare variables where these are padded; what it writes is indexed by those of them that are not of
+        the reduction. With a padded variable of the reduction, every factor is
         read at it: nothing is multiplied by padding but padding.
 
     Rewrite:
@@ -142,6 +143,7 @@ class _Padded:
                 (self.block.name,),
                 f"{OP} before fuse_reduction_epilogue",
             )
+        self._require_written()
         reduced = [it.name for it in self.block.iters if it.kind is IterKind.REDUCE and it.name in self.extents]
         for load in factors:
             self._require_bare(load)
@@ -152,6 +154,19 @@ class _Padded:
                     f"`{load.buffer}` is not read at `{missing[0]}`, so that its values would be multiplied by padding",
                     (self.block.name,),
                     f"leave `{missing[0]}` as it is with a padding of 1",
+                )
+
+    def _require_written(self) -> None:
+        """Raise where several elements of a padded variable would be written in one place."""
+        shown = frozenset[str]().union(*(free_vars(i) for i in self.block.store.indices))
+        for it in self.block.iters:
+            if it.kind is IterKind.SPATIAL and it.name in self.extents and it.name not in shown:
+                raise ScheduleError(
+                    OP,
+                    f"`{it.name}` of block `{self.block.name}` has one value, and does not index "
+                    f"`{self.block.store.buffer}`",
+                    (self.block.name,),
+                    f"leave `{it.name}` as it is with a padding of 1",
                 )
 
     def _require_bare(self, load: Load) -> None:

@@ -130,3 +130,25 @@ def test_a_loop_that_is_decided() -> None:
     sch.parallel(i)
     with fails("fuse: loop `i` is parallel", "fuse it before deciding how it runs"):
         sch.fuse(i, j)
+
+
+def test_a_guard_would_leave_out_partial_results() -> None:
+    """Of three tiles of two, the last has a term less, or none: its partial result is to be started all the same."""
+    sch = schedule("program total[K=3](A: f32[K]) -> C: f32[1]:\n    total: C[i < 1] = sum[k](A[k])\n")
+    _, k = loops_of(sch, "total")
+    outer, inner = sch.split(k, [3, 2])
+    sch.rfactor(outer)
+    with fails(
+        "fuse: a guard leaves out terms of `total.rf`, and would leave out elements",
+        "decompose_reduction first, or do not fuse loops over elements with those of the reduction",
+    ):
+        sch.fuse(outer, inner)
+
+
+def test_tiles_that_fit_leave_nothing_out() -> None:
+    sch = schedule("program total[K=6](A: f32[K]) -> C: f32[1]:\n    total: C[i < 1] = sum[k](A[k])\n")
+    _, k = loops_of(sch, "total")
+    outer, inner = sch.split(k, [3, 2])
+    sch.rfactor(outer)
+    sch.fuse(outer, inner)
+    checked(sch)

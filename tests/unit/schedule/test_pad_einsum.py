@@ -206,3 +206,19 @@ def test_a_value_and_its_position() -> None:
     with_position(ctx, "dense")
     with refused("block `dense` finds a position"):
         pad_einsum(ctx, "dense", padding(4, 4, 4))
+
+
+def test_a_variable_of_one_value_that_indexes_nothing() -> None:
+    sch = schedule(
+        """
+        program norms[B=1, M=2](X: f32[B, M]) -> Y: f32[B]:
+            squares: S[b] = sum[i](X[b, i] * X[b, i])
+            Y[b] = sqrt(S[b])
+        """
+    )
+    sch.transform_block_layout(sch.get_block("squares"), "b, i -> b % 3, i, b // 3")
+    with fails(
+        "pad_einsum: `b_0` of block `squares` has one value, and does not index `S`",
+        "leave `b_0` as it is with a padding of 1",
+    ):
+        sch.pad_einsum(sch.get_block("squares"), [2, 2, 1])
