@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from metasched.backend import lir
 from metasched.backend.emit import runtime
 from metasched.backend.emit.arith import Arithmetic
-from metasched.backend.emit.halves import F16_FEATURES
+from metasched.backend.emit.halves import converts_f16
 from metasched.backend.emit.linear import Indices
 from metasched.backend.emit.scope import PADDING, Scope, Storage
 from metasched.backend.emit.statements import Statements
@@ -72,7 +72,7 @@ class _ModuleEmitter:
         require_features(kernel, target)
         self._kernel = kernel
         self._threads = target.threads
-        self._native_f16 = not F16_FEATURES.isdisjoint(target.features)
+        self._native_f16 = converts_f16(target.features)
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = list(runtime.METADATA)
         self._functions: list[str] = []

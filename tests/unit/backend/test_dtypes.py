@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.backend.emit.halves import converts_f16
 from metasched.backend.reference_interpreter import interpret
 from metasched.backend.reference_numba import run_numba
 from metasched.backend.reference_state import new_state, outputs
@@ -215,3 +216,19 @@ def test_another_dtype_is_refused_with_what_to_do(dtype: DType) -> None:
     with pytest.raises(ms.KernelError, match=message):
         ms.compile(program)(np.zeros(16, np.float32))
     assert np.zeros(16, np.float32).astype(dtype.numpy.name).dtype == dtype.numpy
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [({"f16c", "avx"}, True), ({"f16c"}, False), ({"avx512fp16"}, False), ({"fullfp16"}, True), (set(), False)],
+)
+def test_instructions_that_convert_f16_need_avx(features: set[str], expected: bool) -> None:
+    assert converts_f16(frozenset(features)) is expected
+
+
+def test_f16c_without_avx_is_compiled() -> None:
+    target = WIDE.without(f for f in WIDE.features if f.startswith("avx") or f == "fma")
+    program = ms.parse_program("program triple[N=9](A: f16[N]) -> C: f16[N]:\n    C[i] = A[i] * 3\n")
+    values = np.arange(9, dtype=np.float16)
+    kernel = ms.compile(program, trace=vector(program, 4), target=target)
+    assert np.array_equal(kernel(values), values * 3)
