@@ -94,7 +94,7 @@ def too_deep(ctx: Context, step: Step) -> bool:
 
 
 @given(st.data(), st.sampled_from(PROGRAMS), st.integers(2, 12))
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 2)  # whole schedules: half as many as of single steps
 def test_results_stay(data: st.DataObject, program: tuple[str, dict[str, int]], count: int) -> None:
     ctx = start(program[0], **program[1])
     before = ctx.func
@@ -107,7 +107,7 @@ def test_results_stay(data: st.DataObject, program: tuple[str, dict[str, int]], 
 
 
 @given(st.data(), st.sampled_from(PROGRAMS), st.integers(2, 10))
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 2)  # whole schedules: half as many as of single steps
 def test_with_free_tile_sizes_programs_are_what_they_are_with_numbers(
     data: st.DataObject, program: tuple[str, dict[str, int]], count: int
 ) -> None:
