@@ -17,6 +17,7 @@ class Bound(Enum):
     ARITHMETIC = "multiply-adds in registers"
     COPY = "copy"  # a stream of `benchmarks.peak`: as many arrays read and written
     ADD = "add"
+    ADD_PAST_CACHES = "add, non-temporal"
     NONE = "none"  # small: neither
 
 
@@ -67,7 +68,7 @@ def _twelve(suite: str, title: str, variant: str, bound: Bound = Bound.ARITHMETI
 
 
 def _rows(operator: str, m: int, n: int, variant: str, bound: Bound, **options: object) -> KernelCase:
-    title = f"{operator} {m}x{n}"
+    title = f"{operator} {m}x{n}{', past the caches' if variant == 'streamed' else ''}"
     return KernelCase(title, operator, f"{operator}.{variant}", {"M": m, "N": n}, bound=bound, **options)  # type: ignore[arg-type]
 
 
@@ -100,6 +101,7 @@ CASES = (
     _rows("layer_norm", 8192, 4096, "fast", Bound.COPY, goal_of_peak=0.85),
     _rows("bias_gelu", 8192, 4096, "fused", Bound.COPY, goal_of_peak=0.85),
     _rows("scale_shift_add_relu", 8192, 4096, "folded", Bound.ADD, goal_of_peak=0.85),
+    _rows("scale_shift_add_relu", 8192, 4096, "streamed", Bound.ADD_PAST_CACHES, goal_of_peak=0.85),
     KernelCase(
         "matmul 1024^3, u8 x s8 -> s32",
         "matmul_nn",
