@@ -57,7 +57,7 @@ def test_the_example_is_short() -> None:
 
 @pytest.mark.slow
 def test_every_example_runs_in_order(tmp_path: Path) -> None:
-    out = run("\n".join(BLOCKS), tmp_path)
+    out = run(re.sub(r"trials=\d+", "trials=4", "\n".join(BLOCKS)), tmp_path)  # a few do, to see that it works
     assert "trace 1 of kernel[" in out
     assert "trace 1 of dense_relu" in out
     assert (tmp_path / "metasched.db").exists()
