@@ -186,11 +186,14 @@ class Memory:
     def _cached(self, storage: Storage, form: Linear, width: int, read: int, *, safe: bool) -> Value:
         """A load of `read` elements as a vector of `width`, or of a scalar; one that is known already is used again."""
         array = storage.array
+        depth = self.scope.depth(form)
+        if depth == INLINE:
+            # What the index reads may have been written since.
+            return self._read(storage, form, width, read)
         place: Place = (form.terms, width, read, form.const % max(read, 1))
         found = self.text.known.find(array.name, place, form.const)
         if found is not None:
             return found
-        depth = self.scope.depth(form)
         if safe and array.kind is ArrayKind.INPUT and depth < self.text.depth:
             level = self.text.levels[depth]
             found = level.known.find(array.name, place, form.const)
