@@ -25,8 +25,8 @@ KINDS: tuple[tuple[str, Callable[[Declaration], bool]], ...] = (
 NOT_BUILT = """\
 ## Not built
 
-- `blockize` (TVM: a nest of loops as one block) has nothing to do here: blocks are single statements, `tensorize` matches
-  loops, and `compute_at` moves a statement at the granularity of the loop that it is given.
+- `blockize` (TVM: a nest of loops as one block) has nothing to do here: blocks are single statements, `tensorize`
+  matches loops, and `compute_at` moves a statement at the granularity of the loop that it is given.
 - Binding loops to the threads of a GPU: kernels are for CPUs.
 """
 

@@ -76,7 +76,8 @@ def test_an_outer_loop_of_a_reduction() -> None:
 
 def test_the_best_position() -> None:
     sch = schedule("program f[N=8](X: f32[2, N]) -> (V: f32[2], P: i64[2]):\n    V[i], P[i] = argmax[k](X[i, k])\n")
-    with fails("vectorize: loop `k` runs along a reduction of block `V`", "rfactor the loop first, or choose another loop"):
+    hint = "rfactor the loop first, or choose another loop"
+    with fails("vectorize: loop `k` runs along a reduction of block `V`", hint):
         sch.vectorize(loops_of(sch, "V")[1], lanes=4)
 
 
