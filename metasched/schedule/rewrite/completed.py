@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, simplify
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span
 from metasched.schedule.rewrite.parts import reduction, spatial, writers
@@ -72,9 +72,10 @@ def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...])
     q = _Question(ctx, op, block, outer, above[len(outer) :])
     _require_reduced(q)
     _require_whole(q)
-    bindings = dict(spatial(block))
+    # A variable of one value need not index the buffer: then a loop over it computes no other elements.
+    shown = {e.name for e in block.store.indices if isinstance(e, Var)}
     try:
-        written = {name: linear(simplify(b), q.names) for name, b in bindings.items()}
+        written = {name: linear(simplify(b), q.names) for name, b in spatial(block) if name in shown}
     except NotAffine:
         raise q.refuse("a write index is not linear in the loops") from None
     _require_outer_loops_count(q, [terms for _, terms in written.values()])
@@ -82,7 +83,7 @@ def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...])
     guards = _guards(q)
     spans: dict[str, Span | None] = {}
     for it in block.iters:
-        if it.kind is IterKind.SPATIAL:
+        if it.name in written:
             base, terms = written[it.name]
             spans[it.name] = _span(q, base, terms, it.extent, guards)
     # A dimension of extent 1 is written at constant 0.
