@@ -81,6 +81,8 @@ def _quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr:
     if op is BinOp.FLOORDIV and isinstance(a, Binary) and a.op is BinOp.MOD and simplify(a.b % b) == ZERO:
         part = _quotient(op, a.a, b, ranges)
         return _quotient(BinOp.MOD, part, simplify(a.b // b), ranges)
+    if op is BinOp.MOD and isinstance(a, Binary) and a.op is BinOp.MOD and simplify(a.b % b) == ZERO:
+        return _quotient(op, a.a, b, ranges)
     taken = simplify(whole)
     if not (isinstance(taken, Binary) and taken.op is op):
         return taken if taken == whole else _resolved_terms(taken, ranges)
@@ -182,7 +184,7 @@ def inverse(index_map: IndexMap, shape: Sequence[Expr], outputs: Sequence[str]) 
     for e, name in zip(index_map.outputs, outputs, strict=True):
         known.setdefault(resolve(e, ranges), Var(name))
     while True:
-        found = [(k, v) for k, v in (*_digits(known, ranges), *_wholes(known)) if k not in known]
+        found = [(k, v) for k, v in (*_digits(known, ranges), *_wholes(known, ranges)) if k not in known]
         if not found:
             return {name: simplify(known[Var(name)]) for name in index_map.names if Var(name) in known}
         known.update(dict(reversed(found)))
@@ -219,10 +221,10 @@ def _is_radix(digits: Sequence[tuple[int, Expr]], ranges: Ranges) -> bool:
     return True
 
 
-def _wholes(known: Mapping[Expr, Expr]) -> Iterator[tuple[Expr, Expr]]:
+def _wholes(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
     """What a known quotient and remainder are of."""
     for part, rest in known.items():
         if isinstance(part, Binary) and part.op is BinOp.MOD:
-            quotient = known.get(simplify(_flat_quotient(part.a, part.b)))
+            quotient = known.get(resolve(_flat_quotient(part.a, part.b), ranges))
             if quotient is not None:
                 yield part.a, simplify(quotient * part.b + rest)
