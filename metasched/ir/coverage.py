@@ -46,7 +46,8 @@ def coverage_violations(func: Func) -> Iterator[str]:
         if all(b.name in known for b in parts):
             exactly_once = not outputs.isdisjoint(query.written(parts[0])) and not _is_over_fill(func, parts[0])
             runs = [known[b.name] for b in parts]
-            yield from _twice(runs)
+            if exactly_once:  # what is recomputed may be another part's in another iteration
+                yield from _twice(runs)
             every = _together([_unguarded(run) for run in runs])
             yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, exactly_once))
     yield from _never_written(func, known)

@@ -69,6 +69,13 @@ def _padding(block: Block) -> Select:
             (block.name,),
             "what is read where there is padding must be no buffer",
         )
+    if not query.loads(value.then):
+        raise ScheduleError(
+            OP,
+            f"block `{block.name}` copies nothing: its values are numbers on both sides",
+            (block.name,),
+            "loop_partition takes its condition out of the loops",
+        )
     return value
 
 

@@ -145,6 +145,13 @@ class _Padded:
             )
         self._require_written()
         reduced = [it.name for it in self.block.iters if it.kind is IterKind.REDUCE and it.name in self.extents]
+        if reduced and not factors:
+            raise ScheduleError(
+                OP,
+                f"block `{self.block.name}` reads nothing at `{reduced[0]}`, so that padding would add terms",
+                (self.block.name,),
+                f"leave `{reduced[0]}` as it is with a padding of 1",
+            )
         for load in factors:
             self._require_bare(load)
             missing = [name for name in reduced if name not in _used(load)]

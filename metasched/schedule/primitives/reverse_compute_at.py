@@ -100,6 +100,15 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
             (consumer.name, loop.var),
             f"choose a loop of {', '.join(f'`{p.name}`' for p in sources) or 'a block whose result it reads'}",
         )
+    for name in query.reads(consumer):
+        parts = next((g for g in query.partitions(writers(ctx.func, name)) if len(g) > 1), None)
+        if parts is not None:
+            raise ScheduleError(
+                OP,
+                f"`{parts[0].name}` and `{parts[1].name}` each write a part of `{name}`, which `{consumer.name}` reads",
+                (consumer.name, parts[0].name, parts[1].name),
+                f"{OP} before loop_partition",
+            )
     order = [b.name for b in query.blocks(ctx.func)]
     end = max(order.index(b.name) for b in query.blocks_under(loop))
     late = [p.name for p in sources if order.index(p.name) > end]

@@ -8,6 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import LoopKind
+from metasched.ir.notes import Note
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
 from metasched.schedule.primitive import primitive
@@ -31,7 +32,8 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
 
     Requires:
         A reduction runs along the loop only where the loop is right around its block, and it is not of positions;
-        otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized.
+        otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized,
+        and it has no note to prefetch.
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):
@@ -57,6 +59,13 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     parallel = next((s for s in nest if s.kind is LoopKind.PARALLEL), None)
     if parallel is not None:
         raise ScheduleError(OP, f"loop `{parallel.var}` inside it is parallel", (loop, parallel.var))
+    if any(note.key == Note.PREFETCH for note in target.annotations):
+        raise ScheduleError(
+            OP,
+            f"loop `{loop}` prefetches by its iterations",
+            (loop,),
+            f'annotate a loop around it instead, after unannotate({loop}, "{Note.PREFETCH}")',
+        )
     error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,))
     ctx.require(lanes >= 1, error)
     ctx.require(lanes <= MAX_LANES, error)

@@ -158,3 +158,45 @@ def test_what_a_reader_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needed, "region", _unknown)
     with refused("the part of `B` that is read is not known: a product of loop variables"):
         compute_at(ctx, "double", "i_sum3")
+
+
+NUMBERS = """
+program numbers[M=3, K=2]() -> (T: i64[M], F: i64[M]):
+    threes: T[i < M] = sum[r < K](3)
+    ones:   F[i < M] = 1 if i >= 1 else 2
+"""
+
+
+def test_padding_a_reduction_of_numbers() -> None:
+    sch = schedule(NUMBERS)
+    message = "pad_einsum: block `threes` reads nothing at `r`, so that padding would add terms"
+    with fails(message, "leave `r` as it is with a padding of 1"):
+        sch.pad_einsum(sch.get_block("threes"), [1, 4])
+
+
+def test_decomposing_padding_without_a_copy() -> None:
+    sch = schedule(NUMBERS)
+    block = sch.get_block("ones")
+    with fails("decompose_padding: block `ones` copies nothing: its values are numbers on both sides"):
+        sch.decompose_padding(block, loops_of(sch, "ones")[0])
+
+
+def test_vectorizing_a_loop_that_prefetches() -> None:
+    sch = schedule(COPIED)
+    (i,) = loops_of(sch, "C")
+    sch.annotate(i, "prefetch", 1)
+    hint = 'annotate a loop around it instead, after unannotate(i, "prefetch")'
+    with fails("vectorize: loop `i` prefetches by its iterations", hint):
+        sch.vectorize(i, lanes=8)
+
+
+def test_moving_what_reads_parts() -> None:
+    sch = schedule(COPIED, N=8)
+    block = sch.get_block("C")
+    parts = sch.loop_partition(loops_of(sch, "C")[0], points=[3])
+    copy = sch.cache_write(sch.get_block("C.tail"), scope="local")
+    assert len(parts) == 2
+    assert block.label == "C"
+    message = "`C` and `C.tail` each write a part of `C_local`, which `C.tail.C.write` reads"
+    with fails(f"reverse_compute_at: {message}", "reverse_compute_at before loop_partition"):
+        sch.reverse_compute_at(copy, parts[1])
