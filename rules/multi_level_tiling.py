@@ -66,7 +66,11 @@ def _consumer(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
     if info.output or len(info.readers) != 1:
         return None
     reader = sch.describe(sch.get_block(info.readers[0]))
-    return reader.name if reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial) else None
+    names = sch.block_names()
+    later = {sch.describe(sch.get_block(name)).writes for name in names[names.index(info.name) + 1 :]}
+    fits = reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial)
+    # What else it reads is there when the block's tile is complete.
+    return reader.name if fits and not any(read.buffer in later for read in reader.reads) else None
 
 
 def _names(sch: ms.Schedule, info: ms.BlockInfo, after: tuple[int, ...]) -> list[str]:

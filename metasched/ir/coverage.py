@@ -46,8 +46,7 @@ def coverage_violations(func: Func) -> Iterator[str]:
         if all(b.name in known for b in parts):
             exactly_once = not outputs.isdisjoint(query.written(parts[0])) and not _is_over_fill(func, parts[0])
             runs = [known[b.name] for b in parts]
-            if exactly_once:  # what is recomputed may be another part's in another iteration
-                yield from _twice(runs)
+            yield from _twice(runs, exactly_once)
             every = _together([_unguarded(run) for run in runs])
             yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, exactly_once))
     yield from _never_written(func, known)
@@ -65,16 +64,24 @@ def _parts(func: Func) -> Iterator[list[Block]]:
         yield from query.partitions(found)
 
 
-def _twice(parts: list[Instances]) -> Iterator[str]:
-    """Instances that several parts run."""
+def _twice(parts: list[Instances], exactly_once: bool) -> Iterator[str]:
+    """Instances that several parts run; of what may be computed again, in one iteration of the loops around all."""
+    shared = 0 if exactly_once else _shared(parts)
     seen: dict[tuple[int, ...], str] = {}
     for part in parts:
         name = part.block.name
-        for row in map(tuple, part.iters.tolist()):
+        for row in map(tuple, np.concatenate([part.loops[:, :shared], part.iters], axis=1).tolist()):
             other = seen.setdefault(row, name)
             if other != name:
                 yield f"`{other}` and `{name}` both write `{query.writes(part.block)}`"
                 return
+
+
+def _shared(parts: list[Instances]) -> int:
+    """How many loops are around all of them."""
+    paths = [[x.var for x in part.above] for part in parts]
+    same = [len(set(vars_)) == 1 for vars_ in zip(*paths, strict=False)]
+    return same.index(False) if False in same else len(same)
 
 
 def _together(parts: list[Instances]) -> Instances:
