@@ -79,12 +79,15 @@ class LirInterpreter:
             constant = constant | {loop.var}
         if loop.mode is LoopMode.PARALLEL:
             order = reversed(order)  # type: ignore[assignment]
+        registers = {name: self.written[name].copy() for name, kind in self.kinds.items() if kind is ArrayKind.REGISTER}
         for i in order:
             if loop.mode is LoopMode.PARALLEL:
                 for name, kind in self.kinds.items():
                     if kind in (ArrayKind.THREAD, ArrayKind.REGISTER):
                         self.written[name][:] = False
             self.stmt(loop.body, [{**env, loop.var: i} for env in lanes], constant)
+        if loop.mode is LoopMode.PARALLEL:
+            self.written.update(registers)  # those of who started the loop are still there
 
     def vector(self, loop: lir.VectorLoop, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
         if len(lanes) != 1 and any(free_vars(loop.extent)):
