@@ -109,8 +109,6 @@ def _loop(loop: For, context: _Context) -> Nest:
         limit,
     )
     prefetch = _note(loop.annotations, Note.PREFETCH) or 0
-    if prefetch and kind is _VECTOR:
-        raise BuildError("prefetch in a vectorized loop", f"`{loop.var}`: annotate a loop around it instead")
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
     body = _stmt(loop.body, inner)

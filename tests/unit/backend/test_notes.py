@@ -14,7 +14,6 @@ from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.reference import reference
 from metasched.backend.target import Target
-from metasched.errors import BuildError
 from metasched.lang import parse_program
 from metasched.schedule.schedule import Schedule
 
@@ -170,15 +169,6 @@ def test_serial_loops_inside_are_asked_for_at_their_start() -> None:
     prefetches = [line.strip() for line in lowered(sch).splitlines() if "prefetch" in line]
     assert prefetches == ["prefetch A[i*20 + 40]"]
     check(sch)
-
-
-def test_a_vectorized_loop_has_no_later_iterations() -> None:
-    inner = Schedule(parse_program(SHIFTED.format(n=6, m=64)))
-    _, j = inner.get_loops(inner.get_block("Y"))
-    inner.annotate(j, "prefetch", 2)
-    inner.vectorize(j, lanes=16)
-    with pytest.raises(BuildError, match="prefetch in a vectorized loop"):
-        lower(inner.func, HOST)
 
 
 # --- faster arithmetic ---
