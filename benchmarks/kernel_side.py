@@ -1,7 +1,8 @@
 """Our side of `benchmarks.kernels`, in a process of its own: compiles cases from their expert traces, and times them.
 
-A line `measure` is answered with the samples of a block; any other is a case to prepare: JSON with its name, the .npy
-files of its inputs, and where the result goes.
+A line `measure` is answered with the samples of a block of calls from Python, arguments checked; `measure alone` with
+those of the kernel alone, called in a loop of compiled code as candidates of a search are. Any other is a case to
+prepare: JSON with its name, the .npy files of its inputs, and where the result goes.
 """
 
 from __future__ import annotations
@@ -9,16 +10,22 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import metasched as ms
 from benchmarks.arrays import load_aligned
-from benchmarks.blocks import block
+from benchmarks.blocks import block, block_of_runs
 from benchmarks.kernel_cases import BY_NAME, KernelCase
+from benchmarks.sides import ALONE
+from metasched.backend.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
+from metasched.measure.load import BoundKernel, LoadedKernel
+from metasched.measure.records import Artefact
 from metasched.operators import expert
 from metasched.schedule.handlers import Policy
+
+_PAGE = 4096  # bytes; smaller arrays do not start on a cache line
 
 
 def replayed(case: KernelCase) -> ms.Trace:
@@ -34,10 +41,34 @@ def compiled(case: KernelCase) -> tuple[ms.Kernel, float]:
     return kernel, time.perf_counter() - start
 
 
+class Alone:
+    """A kernel without Python, on arguments that it holds on to: `run(n)` calls it n times, and returns the seconds."""
+
+    def __init__(self, kernel: CompiledKernel, arguments: Sequence[np.ndarray | float]) -> None:
+        binary, parameters = kernel.binary, kernel.parameters
+        scalars = tuple((n, p.dtype.value) for n, p in enumerate(parameters) if p.shape is None)
+        artefact = Artefact(binary.entry, binary.workspace_bytes, binary.parallel, str(kernel.target), scalars)
+        self._held = [np.asarray(argument, p.dtype.numpy) for argument, p in zip(arguments, parameters, strict=True)]
+        self._workspace = aligned_empty((max(binary.workspace_bytes, _PAGE),), np.dtype(np.uint8))
+        addresses = [data_pointer(array) for array in self._held]
+        loaded = LoadedKernel(artefact, binary.code.data)
+        self._bound: BoundKernel = loaded.bind(addresses, data_pointer(self._workspace))
+
+    def run(self, calls: int) -> float:
+        seconds = self._bound.run(calls)
+        if self._bound.status:
+            raise_status(self._bound.status, self._workspace.nbytes)
+        return seconds
+
+
 def main() -> None:
     ms.compile(BY_NAME["matmul 128^3"].program())  # what is loaded once is loaded
     call: Callable[[], object] = time.perf_counter
+    run: Callable[[int], float] = float
     for line in sys.stdin:
+        if line == f"{ALONE}\n":
+            print(json.dumps(block_of_runs(run)), flush=True)
+            continue
         if line == "measure\n":
             print(json.dumps(block(call)), flush=True)
             continue
@@ -46,6 +77,7 @@ def main() -> None:
         inputs = [load_aligned(file) for file in spec["inputs"]]
         out = kernel(*inputs)
         np.save(spec["result"], out)
+        run = Alone(kernel.compiled, [*inputs, out]).run
 
         def call(kernel: ms.Kernel = kernel, inputs: list[np.ndarray | float] = inputs, out: object = out) -> object:
             return kernel(*inputs, out=out)

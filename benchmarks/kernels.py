@@ -1,7 +1,12 @@
-"""Replayed expert traces against PyTorch and against what the machine can do, kernel by kernel.
+"""Replayed expert traces against PyTorch, TVM and what the machine can do, kernel by kernel.
 
 PyTorch runs in a virtual environment of its own: `--torch-python PATH`, or METASCHED_TORCH_PYTHON in the environment.
-Without it, its figures are left out, with a note. Inputs are the same for both, and the results are compared.
+So does TVM, with `--tvm-python PATH` and `--tvm-records DIR` (METASCHED_TVM_PYTHON, METASCHED_TVM_RECORDS): it replays
+the fastest record of each of the twelve operators. Without them, their figures are left out, with a note. Inputs are
+the same for all, and the results are compared.
+
+PyTorch is compared with as both are called from Python. TVM's time is its own evaluator's, of the kernel alone, and is
+compared with that of our kernel alone.
 """
 
 from __future__ import annotations
@@ -10,10 +15,10 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +28,16 @@ import metasched as ms
 from benchmarks.kernel_cases import CASES, Bound, KernelCase
 from benchmarks.peak import STREAMS, bandwidth, multiply_adds
 from benchmarks.registry import Options, Result
-from benchmarks.sides import OURS, SideProcess, SideTime, alternate
+from benchmarks.sides import ALONE, OURS, SideProcess, SideTime, alternate
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
+from metasched.operators import TWELVE
 
 _TOLERANCE = 1e-4  # of the largest element: sums are taken in different orders
 _NO_TORCH = "PyTorch left out: no Python that has it was named (--torch-python, METASCHED_TORCH_PYTHON)"
-_NO_TVM = "TVM left out: its records replay only in an environment with the TVM that made them"
+_NO_TVM = "TVM left out: no Python that has it and no records were named (--tvm-python, --tvm-records)"
+_OURS_ALONE = f"{OURS} alone"
+_TORCH, _TVM = "PyTorch", "TVM"
 
 
 def run(options: Options) -> Iterator[Result]:
@@ -41,7 +49,10 @@ def run(options: Options) -> Iterator[Result]:
         sides = [stack.enter_context(SideProcess(OURS, command, options.threads))]
         if options.torch_python is not None:
             command = [options.torch_python, "-m", "benchmarks.torch_side"]
-            sides.append(stack.enter_context(SideProcess("PyTorch", command, options.threads)))
+            sides.append(stack.enter_context(SideProcess(_TORCH, command, options.threads)))
+        if options.tvm_python is not None:
+            command = [options.tvm_python, "-m", "benchmarks.tvm_side"]
+            sides.append(stack.enter_context(SideProcess(_TVM, command, options.threads)))
         comparison = _Comparison(tuple(sides), Path(folder), _Limits(options), options)
         for case in cases:
             yield comparison.line(case)
@@ -53,7 +64,22 @@ def _notes(options: Options) -> list[str]:
     missing = [name for name in ("amx-int8", "amx-bf16", "avx512bf16") if name not in flags]
     if missing:
         notes.append(f"no bf16 rows: the CPU lacks {', '.join(missing)}")
-    return [*notes, _NO_TVM]
+    return [*notes, *_tvm_notes(options)]
+
+
+def _tvm_notes(options: Options) -> list[str]:
+    if options.tvm_python is None:
+        return [_NO_TVM]
+    missing = [suite for suite in TWELVE if tvm_records(options, suite) is None]
+    return [f"no records of TVM for {', '.join(missing)}"] if missing else []
+
+
+def tvm_records(options: Options, suite: str | None) -> Path | None:
+    """The folder with TVM's database of one of the twelve operators, if there is one."""
+    if suite is None or options.tvm_records is None:
+        return None
+    folder = options.tvm_records / suite
+    return folder if folder.is_dir() else None
 
 
 @dataclass(frozen=True)
@@ -85,16 +111,17 @@ class _Comparison:
     def __init__(self, sides: tuple[SideProcess, ...], folder: Path, limits: _Limits, options: Options) -> None:
         self._sides = sides
         self._folder = folder
+        self._options = options
         self._limits = limits
         self._rounds = 1 if options.quick else 3
         self._gflops: dict[str, float] = {}
 
     def line(self, case: KernelCase) -> Result:
         program = case.program()
-        sides = self._sides if case.torch else self._sides[:1]
+        sides = [side for side in self._sides if self._takes(side, case)]
         said, results = self._prepare(case, program, sides)
         _check(case, results)
-        times = alternate(sides, self._rounds)
+        times = alternate(_measures(case, sides), self._rounds)
         ours = times[OURS].median
         gflops = case.operations / ours / 1e9
         self._gflops[case.name] = gflops
@@ -103,6 +130,7 @@ class _Comparison:
             "ours_ms": ours * 1e3,
             **self._peer(case, times, gflops),
             "goal": case.goal,
+            **_tvm(case, times),
             "gflops": gflops,
             **self._fraction(case, program, ours, gflops),
             "goal_of_peak": case.goal_of_peak,
@@ -112,17 +140,25 @@ class _Comparison:
             "spread": {name: side.spread for name, side in times.items()},
         }
 
+    def _takes(self, side: SideProcess, case: KernelCase) -> bool:
+        if side.name == _TVM:
+            return tvm_records(self._options, case.suite) is not None
+        return case.torch or side.name != _TORCH
+
     def _prepare(
-        self, case: KernelCase, program: ms.Program, sides: tuple[SideProcess, ...]
+        self, case: KernelCase, program: ms.Program, sides: Sequence[SideProcess]
     ) -> tuple[dict[str, Any], dict[str, Path]]:
         """What each side says of the case, and where its result is."""
         inputs = write_inputs(program, self._folder)
+        records = tvm_records(self._options, case.suite)
         said, results = {}, {}
         for side in sides:
             results[side.name] = self._folder / f"{side.name}.npy"
             spec = {
                 "case": case.name,
                 "operator": case.operator,
+                "suite": case.suite,
+                "records": None if records is None else str(records),
                 "params": dict(program.params),
                 "threads": case.threads,
                 "inputs": inputs,
@@ -136,10 +172,10 @@ class _Comparison:
             other = self._gflops.get(case.against)
             ratio = None if other is None else gflops / other
             return {"peer": f"ours, {case.against}, operations a second", "peer_gflops": other, "ratio": ratio}
-        if "PyTorch" not in times:
-            return {"peer": "PyTorch", "peer_ms": None, "ratio": None}
-        theirs = times["PyTorch"].median
-        return {"peer": "PyTorch", "peer_ms": theirs * 1e3, "ratio": theirs / times[OURS].median}
+        if _TORCH not in times:
+            return {"peer": _TORCH, "peer_ms": None, "ratio": None}
+        theirs = times[_TORCH].median
+        return {"peer": _TORCH, "peer_ms": theirs * 1e3, "ratio": theirs / times[OURS].median}
 
     def _fraction(self, case: KernelCase, program: ms.Program, seconds: float, gflops: float) -> Result:
         """How near the limit: what limits, its measured rate, and our share of it."""
@@ -150,6 +186,28 @@ class _Comparison:
             return {"peak_gflops": limit, "of_peak": gflops / limit}
         rate = argument_bytes(program) / seconds / 1e9
         return {"gb_per_s": rate, "peak": case.bound.value, "peak_gb_per_s": limit, "of_peak": rate / limit}
+
+
+def _measures(case: KernelCase, sides: Sequence[SideProcess]) -> dict[str, Callable[[], list[float]]]:
+    """What is timed of a case: each side, and our kernel alone where TVM's may be."""
+    measures: dict[str, Callable[[], list[float]]] = {side.name: side.measure for side in sides}
+    if case.suite is not None:
+        measures[_OURS_ALONE] = partial(sides[0].measure, ALONE)
+    return measures
+
+
+def _tvm(case: KernelCase, times: Mapping[str, SideTime]) -> Result:
+    """TVM's kernel against ours, neither with a call from Python."""
+    if case.suite is None:
+        return {}
+    ours = times[_OURS_ALONE].median
+    theirs = times[_TVM].median if _TVM in times else None
+    return {
+        "ours_alone_ms": ours * 1e3,
+        "tvm_ms": None if theirs is None else theirs * 1e3,
+        "ratio_tvm": None if theirs is None else theirs / ours,
+        "goal_tvm": case.goal_tvm,
+    }
 
 
 def argument_bytes(program: ms.Program) -> int:
@@ -189,5 +247,6 @@ def _check(case: KernelCase, results: Mapping[str, Path]) -> None:
     """A time counts only for a result that the others share."""
     first, *others = (np.load(path, mmap_mode="r") for path in results.values())
     for other in others:
+        assert other.shape == first.shape, f"{case.name}: results of shapes {first.shape} and {other.shape}"
         gap = float(np.abs(first - other).max() / np.abs(first).max())
         assert gap <= _TOLERANCE, f"{case.name}: results differ by {gap:.2g} of the largest element"

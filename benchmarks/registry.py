@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Options:
-    """What every benchmark is told: the threads of each side, whether a small version will do, and a Python that has
-    PyTorch, for those that compare with it."""
+    """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
+    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither)."""
 
     threads: int = 2
     quick: bool = False
     torch_python: str | None = None
+    tvm_python: str | None = None
+    tvm_records: Path | None = None
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -36,7 +39,9 @@ class Benchmark:
 _ALL = (
     Benchmark("peak", "what this machine can do at most: multiply-adds a second, and bytes a second by kind of access"),
     Benchmark("dense_relu_quality", "dense + ReLU 512^3 against NumPy and two naive Numba loops, median of five seeds"),
-    Benchmark("kernels", "the expert traces of the operators against PyTorch, and as a fraction of those peaks"),
+    Benchmark(
+        "kernels", "the expert traces of the operators against PyTorch and TVM, and as a fraction of those peaks"
+    ),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),

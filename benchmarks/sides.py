@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,15 @@ import numpy as np
 from benchmarks.workloads import WORKLOADS
 
 OURS = "metasched"
-_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+# The lines that ask a side for a block's samples: of calls from Python; of the kernel without Python, where it can.
+CALLS, ALONE = "measure", "measure alone"
+_THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "TVM_NUM_THREADS",
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ class SideProcess:
             text=True,
         )
 
-    def measure(self) -> list[float]:
-        return [float(sample) for sample in self.ask("measure")]
+    def measure(self, what: str = CALLS) -> list[float]:
+        return [float(sample) for sample in self.ask(what)]
 
     def ask(self, line: str) -> Any:
         """What the side answers to a line."""
@@ -102,15 +110,15 @@ def compare(
             results[side] = result
             side.answer()  # that it is ready
         check_agreement(workload, results)
-        return alternate(tuple(results), rounds)
+        return alternate({side.name: side.measure for side in results}, rounds)
 
 
-def alternate(sides: Sequence[SideProcess], rounds: int) -> dict[str, SideTime]:
-    """Time sides that are ready, a block of each in turn."""
-    blocks: dict[str, list[list[float]]] = {side.name: [] for side in sides}
+def alternate(measures: Mapping[str, Callable[[], list[float]]], rounds: int) -> dict[str, SideTime]:
+    """Time what is ready, a block of each in turn: functions that give a block's samples, in seconds per call."""
+    blocks: dict[str, list[list[float]]] = {name: [] for name in measures}
     for _ in range(rounds):
-        for side in sides:
-            blocks[side.name].append(side.measure())
+        for name, measure in measures.items():
+            blocks[name].append(measure())
     return {
         name: SideTime(
             statistics.median(sample for samples in measured for sample in samples),

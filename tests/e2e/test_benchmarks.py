@@ -6,22 +6,24 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import metasched as ms
 from benchmarks.arrays import load_aligned
-from benchmarks.blocks import block
+from benchmarks.blocks import block, block_of_runs
 from benchmarks.kernel_cases import BY_NAME, CASES
-from benchmarks.kernel_side import replayed
-from benchmarks.kernels import argument_bytes, write_inputs
-from benchmarks.registry import BENCHMARKS
-from benchmarks.sides import compare
+from benchmarks.kernel_side import Alone, replayed
+from benchmarks.kernels import argument_bytes, tvm_records, write_inputs
+from benchmarks.registry import BENCHMARKS, Options
+from benchmarks.sides import SideProcess, compare
 from benchmarks.workloads import WORKLOADS
 from metasched.backend.reference import reference
 from metasched.lang import load_program
-from metasched.operators import load
+from metasched.operators import TWELVE, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,6 +100,75 @@ def test_a_block_has_samples_of_every_length() -> None:
     assert all(0 < sample < 0.1 for sample in samples)
 
 
+def test_runs_are_as_long_as_a_sample() -> None:
+    asked: list[int] = []
+
+    def run(calls: int) -> float:
+        asked.append(calls)
+        time.sleep(0.02)
+        return calls * 2e-6
+
+    assert all(sample == pytest.approx(2e-6) for sample in block_of_runs(run))
+    assert asked[0] == 1
+    assert asked[-1] == 500  # a millisecond
+
+
+def test_a_kernel_alone_runs_on_the_arguments_of_the_call() -> None:
+    kernel = ms.compile(load("layer_norm", M=3, N=5))
+    rng = np.random.default_rng(0)
+    x, gamma, beta = (rng.standard_normal(shape, np.float32) for shape in ((3, 5), 5, 5))
+    out = np.zeros((3, 5), np.float32)
+    assert Alone(kernel.compiled, [x, gamma, beta, 1e-5, out]).run(2) > 0
+    np.testing.assert_array_equal(out, kernel(x, gamma, beta, 1e-5))
+
+
+def test_each_of_the_twelve_is_held_to_tvm() -> None:
+    assert {case.suite: case.goal_tvm for case in CASES if case.suite is not None} == dict.fromkeys(TWELVE, 1.0)
+    assert all(case.goal_tvm is None for case in CASES if case.suite is None)
+
+
+def test_records_of_tvm_are_found_by_the_operator(tmp_path: Path) -> None:
+    (tmp_path / "NRM").mkdir()
+    options = Options(tvm_python="python", tvm_records=tmp_path)
+    assert tvm_records(options, "NRM") == tmp_path / "NRM"
+    assert tvm_records(options, "SFM") is None
+    assert tvm_records(options, None) is None
+    assert tvm_records(Options(), "NRM") is None
+
+
+def test_tvm_needs_both_a_python_and_records() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "kernels", "--tvm-python", "python"],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=without_peers(),
+    )
+    assert done.returncode == 2
+    assert "--tvm-python and --tvm-records go together" in done.stderr
+
+
+@pytest.mark.skipif("METASCHED_TVM_RECORDS" not in os.environ, reason="needs an environment with TVM, and its records")
+def test_tvm_replays_a_record(tmp_path: Path) -> None:
+    program = load("norm", M=256, N=256)
+    files = write_inputs(program, tmp_path)
+    records = str(Path(os.environ["METASCHED_TVM_RECORDS"], "NRM"))
+    result = tmp_path / "result.npy"
+    spec = {"suite": "NRM", "threads": 1, "records": records, "inputs": files, "result": str(result)}
+    with SideProcess("TVM", [os.environ["METASCHED_TVM_PYTHON"], "-m", "benchmarks.tvm_side"], threads=1) as side:
+        assert "version" in side.ask(json.dumps(spec))
+        assert all(seconds > 0 for seconds in side.measure())
+    np.testing.assert_allclose(np.load(result)[0], np.linalg.norm(np.load(files[0])), rtol=1e-5)
+
+
+def without_peers() -> dict[str, str]:
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(("METASCHED_TORCH", "METASCHED_TVM"))
+    }
+
+
 @pytest.mark.slow
 def test_kernels_are_timed_and_their_rates_shown() -> None:
     done = subprocess.run(
@@ -107,10 +178,11 @@ def test_kernels_are_timed_and_their_rates_shown() -> None:
         text=True,
         check=True,
         timeout=120,
-        env={k: v for k, v in os.environ.items() if k != "METASCHED_TORCH_PYTHON"},
+        env=without_peers(),
     )
     notes, small, odd = (json.loads(line) for line in done.stdout.splitlines())
     assert any("PyTorch left out" in note for note in notes["notes"])
+    assert any("TVM left out" in note for note in notes["notes"])
     assert small["case"] == "matmul 128^3"
     assert small["ours_ms"] > 0
     assert small["peer_ms"] is small["ratio"] is None
