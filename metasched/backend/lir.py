@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Expr, Load, Node, Scalar, node
+from metasched.ir.nodes import BinOp, Expr, Load, Node, Scalar, node
 
 
 class ArrayKind(Enum):
@@ -89,6 +89,24 @@ class Write(LStmt):
     value: Expr
     fast: bool = False
     streams: bool = False
+
+
+@node
+class Best(LStmt):
+    """`values, positions = value, position`, two elements at once, where these come before what is there.
+
+    NaN comes before the others, then the best value does, `better` than the others, then the lowest position. `rising`
+    says that the new position is higher than every one before it. `fast` is as in `Write`; what becomes of a NaN is
+    undefined then.
+    """
+
+    values: Load
+    positions: Load
+    value: Expr
+    position: Expr
+    better: BinOp
+    rising: bool = False
+    fast: bool = False
 
 
 @node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.backend import lir
-from metasched.ir.nodes import Const, Expr
+from metasched.ir.nodes import BinOp, Const, Expr
 from metasched.ir.printer import print_expr
 
 
@@ -21,6 +21,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     if isinstance(stmt, lir.Write):
         notes = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
         return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{notes}"]
+    if isinstance(stmt, lir.Best):
+        return [pad + _best(stmt)]
     if isinstance(stmt, lir.Prefetch):
         return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]"]
     if isinstance(stmt, lir.Intrinsic):
@@ -37,6 +39,13 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     assert isinstance(stmt, lir.Loop)
     word = {lir.LoopMode.SERIAL: "for", lir.LoopMode.PARALLEL: "parallel", lir.LoopMode.UNROLLED: "unrolled"}[stmt.mode]
     return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):", *_stmt(stmt.body, depth + 1)]
+
+
+def _best(stmt: lir.Best) -> str:
+    targets = f"{print_expr(stmt.values)}, {print_expr(stmt.positions)}"
+    notes = ("  @rising" if stmt.rising else "") + ("  @fastmath" if stmt.fast else "")
+    word = "argmax" if stmt.better is BinOp.GT else "argmin"
+    return f"{targets} {word}= {print_expr(stmt.value)}, {print_expr(stmt.position)}{notes}"
 
 
 def _operand(operand: lir.Operand) -> str:

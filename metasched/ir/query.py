@@ -104,13 +104,13 @@ def edit(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
 def reduces_in_lanes(loop: For) -> bool:
     """Whether a vectorised loop is right around a reduction along it, which can be folded: each lane has a part of it.
 
-    Only reduction iterations use the loop, and the reduction is of values only.
+    Only reduction iterations use the loop.
     """
     block = loop.body
     if loop.kind is not LoopKind.VECTORIZED or not isinstance(block, Block):
         return False
     uses = [it.kind for it, e in zip(block.iters, block.bindings, strict=True) if loop.var in free_vars(e)]
-    return block.reducer is not None and block.index is None and bool(uses) and set(uses) == {IterKind.REDUCE}
+    return block.reducer is not None and bool(uses) and set(uses) == {IterKind.REDUCE}
 
 
 def replace_stmt(func: Func, old: Stmt, new: Stmt | None) -> Func:

@@ -72,6 +72,16 @@ class Arithmetic:
         width = max(value.width for value in values)
         return tuple(self.widen(value, width) for value in values)
 
+    def lanes(self, vector: Value, first: int, count: int) -> Value:
+        """Some neighbouring lanes as a vector."""
+        picks = ", ".join(f"i32 {first + n}" for n in range(count))
+        text = self._text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
+        return Value(text, vector.dtype, count)
+
+    def lane(self, vector: Value, n: int) -> Value:
+        """One lane as a scalar."""
+        return Value(self._text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
+
     # --- operations ---
 
     def binary(self, op: BinOp, a: Value, b: Value) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 
 from metasched.backend import lir
+from metasched.backend.emit.best import Bests
 from metasched.backend.emit.expressions import Expressions
 from metasched.backend.emit.linear import Linear, Range
 from metasched.backend.emit.scope import Lane, Scope
@@ -30,6 +31,7 @@ class Statements(Expressions):
         super().__init__(scope, declarations)
         self._launch = launch
         self._tiles = TileRegisters(self)
+        self._bests = Bests(self)
         self._written: dict[lir.LStmt, frozenset[str]] = {}
         self._vectorizable_loops: dict[lir.VectorLoop, bool] = {}
 
@@ -41,6 +43,8 @@ class Statements(Expressions):
         elif isinstance(stmt, lir.Write):
             self._write(stmt)
             self._tiles.forget(stmt.array)
+        elif isinstance(stmt, lir.Best):
+            self._bests.update(stmt)
         elif isinstance(stmt, lir.Prefetch):
             self.prefetch(stmt.array, stmt.index)
         elif isinstance(stmt, lir.Loop):
@@ -70,6 +74,8 @@ class Statements(Expressions):
         found = self._written.get(stmt)
         if found is None:
             found = frozenset((stmt.array,)) if isinstance(stmt, lir.Write) else frozenset()
+            if isinstance(stmt, lir.Best):
+                found = frozenset((stmt.values.buffer, stmt.positions.buffer))
             if isinstance(stmt, lir.Intrinsic):
                 found = frozenset((stmt.output.first.buffer,))
             if isinstance(stmt, lir.TileMove):
@@ -188,6 +194,9 @@ class Statements(Expressions):
         if self._is_fold(loop):
             self._fold(loop)
             return
+        if self._bests.is_fold(loop):
+            self._bests.fold(loop)
+            return
         if self.scope.lane is not None or not self._vectorizable(loop):
             extent = self.scope.indices.form(loop.extent)
             self.serial(loop.var, constant(0, INDEX), self.index(extent), self._range(extent), loop.body)
@@ -223,19 +232,11 @@ class Statements(Expressions):
 
     def _folded(self, op: BinOp, lanes: Value) -> Value:
         if lanes.width == 1:
-            return self._lane(lanes, 0)
+            return self.arith.lane(lanes, 0)
         half = lanes.width // 2
-        folded = self.arith.binary(op, self._lanes_from(lanes, 0, half), self._lanes_from(lanes, half, half))
+        folded = self.arith.binary(op, self.arith.lanes(lanes, 0, half), self.arith.lanes(lanes, half, half))
         out = self._folded(op, folded)
-        return self.arith.binary(op, out, self._lane(lanes, lanes.width - 1)) if lanes.width % 2 else out
-
-    def _lanes_from(self, vector: Value, first: int, count: int) -> Value:
-        picks = ", ".join(f"i32 {first + n}" for n in range(count))
-        text = self.text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
-        return Value(text, vector.dtype, count)
-
-    def _lane(self, vector: Value, n: int) -> Value:
-        return Value(self.text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
+        return self.arith.binary(op, out, self.arith.lane(lanes, lanes.width - 1)) if lanes.width % 2 else out
 
     def _vectorizable(self, loop: lir.VectorLoop) -> bool:
         """Whether each iteration writes its own elements, and loops inside do not depend on the lane.
@@ -251,6 +252,8 @@ class Statements(Expressions):
         names = self.scope.indices.names
         for node in loop.body.walk():
             if isinstance(node, lir.Write) and loop.var not in names(node.index):
+                return False
+            if isinstance(node, lir.Best) and not all(loop.var in names(x) for x in (node.values, node.positions)):
                 return False
             if isinstance(node, lir.Loop | lir.VectorLoop) and loop.var in names(node.extent):
                 return False

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from metasched.backend.lower.implied import without_implied
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, loads, many
+from metasched.backend.lower.positions import positions_of
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, prove, simplify, substitute
@@ -25,20 +27,13 @@ from metasched.ir.nodes import (
     For,
     Func,
     IterKind,
-    Load,
     LoopKind,
-    Reducer,
     Select,
     Seq,
     Stmt,
-    Unary,
-    UnOp,
-    no_position,
 )
 from metasched.ir.notes import Note
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
-
-_BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,7 @@ def _block(block: Block, context: _Context) -> Nest:
         block.store.buffer,
         tuple(simplify(substitute(i, values)) for i in block.store.indices),
         value,
-        _guards(block, context),
+        without_implied(_guards(block, context), context.ranges, reduced),
         block.reducer,
         None if block.init is None else _fold(substitute(block.init, values), context.ranges),
         reduced,
@@ -157,7 +152,8 @@ def _block(block: Block, context: _Context) -> Nest:
         streams=_has(block.annotations, Note.NON_TEMPORAL),
     )
     if block.index is not None:
-        return _pair(block, assign, _fold(substitute(block.index.value, values), context.ranges))
+        position = _fold(substitute(block.index.value, values), context.ranges)
+        return _pair(block, assign, position, context.ranges)
     if assign.reducer is not None and assign.init is not None and not reduced:
         # One term: the element is computed in a single step.
         single = Binary(assign.reducer.operation, assign.init, value)
@@ -165,31 +161,13 @@ def _block(block: Block, context: _Context) -> Nest:
     return assign
 
 
-def _pair(block: Block, assign: Assign, position: Expr) -> Nest:
-    """A value and its position. The position is first: whether it moves depends on the value before."""
+def _pair(block: Block, assign: Assign, position: Expr, ranges: Mapping[str, Expr]) -> Assign:
+    """A value and its position."""
     assert block.index is not None
-    index = replace(assign, array=block.index.buffer, value=position, reducer=None)
     if assign.reducer is None or (assign.init is not None and not assign.reduction):
         # One term, or what a reduction starts from.
-        return Many((replace(index, init=None), replace(assign, reducer=None, init=None)))
-    old = Load(assign.array, assign.indices, assign.value.dtype)
-    lowest = Load(index.array, index.indices, position.dtype)
-    moves = _comes_before(assign.value, old, position, lowest, _BETTER[assign.reducer])
-    start = None if block.init is None else no_position(position.dtype)
-    index = replace(index, value=Select(moves, position, lowest), init=start)
-    return Many((index, replace(assign, reducer=assign.reducer.of_values)))
-
-
-def _comes_before(new: Expr, old: Expr, position: Expr, lowest: Expr, better: BinOp) -> Expr:
-    """Whether one value and position come before others: NaN, then the best, then the lowest position."""
-    earlier = Binary(BinOp.LT, position, lowest)
-    tied = Binary(BinOp.AND, Binary(BinOp.EQ, new, old), earlier)
-    wins = Binary(BinOp.OR, Binary(better, new, old), tied)
-    if not new.dtype.is_float:
-        return wins
-    is_nan, was_nan = Binary(BinOp.NE, new, new), Binary(BinOp.NE, old, old)
-    first = Binary(BinOp.OR, Unary(UnOp.NOT, was_nan), earlier)
-    return Binary(BinOp.OR, wins, Binary(BinOp.AND, is_nan, first))
+        assign = replace(assign, reducer=None, init=None)
+    return replace(assign, positions=positions_of(assign, block.index.buffer, position, ranges))
 
 
 def conjuncts(e: Expr) -> list[Expr]:

@@ -10,15 +10,17 @@ from collections.abc import Mapping
 
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
-from metasched.backend.lower.nest import Assign, Loop, Many, Nest, When
+from metasched.backend.lower.nest import Assign, Loop, Many, Nest, Positions, When
 from metasched.backend.lower.prefetch import ahead_of
 from metasched.backend.lower.storage import Storage, relative
 from metasched.backend.lower.tensors import statement_of
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.dtypes import INDEX
-from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind
+from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind, Reducer
 
 _MODES = {LoopKind.SERIAL: lir.LoopMode.SERIAL, LoopKind.PARALLEL: lir.LoopMode.PARALLEL}
+
+_BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
 
 _IN_MEMORY = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THREAD)
 
@@ -75,7 +77,9 @@ class _Flattener:
             return lir.VectorLoop(loop.var, extent, loop.lanes, loop.unroll, body)
         return lir.Loop(loop.var, extent, lir.LoopMode.UNROLLED if loop.unroll else _MODES[loop.kind], body)
 
-    def _assign(self, a: Assign, depths: Mapping[str, int]) -> lir.Write:
+    def _assign(self, a: Assign, depths: Mapping[str, int]) -> lir.LStmt:
+        if a.positions is not None:
+            return self._pair(a, a.positions, depths)
         index = self._element(a.array, a.indices, depths)
         value = self._value(a.value, depths)
         if a.reducer is not None:
@@ -83,6 +87,16 @@ class _Flattener:
         # An accumulator in memory is read again in the next iteration.
         streams = a.streams and a.reducer is None and self._storages[a.array].kind in _IN_MEMORY
         return lir.Write(a.array, index, value, a.fast, streams)
+
+    def _pair(self, a: Assign, positions: Positions, depths: Mapping[str, int]) -> lir.LStmt:
+        value, position = self._value(a.value, depths), self._value(positions.value, depths)
+        index = self._element(a.array, a.indices, depths)
+        at = self._element(positions.array, positions.indices, depths)
+        if a.reducer is None:
+            return lir.Block((lir.Write(a.array, index, value, a.fast), lir.Write(positions.array, at, position)))
+        values = Load(a.array, (index,), value.dtype)
+        lowest = Load(positions.array, (at,), position.dtype)
+        return lir.Best(values, lowest, value, position, _BETTER[a.reducer], positions.rising, a.fast)
 
     def _value(self, e: Expr, depths: Mapping[str, int]) -> Expr:
         if isinstance(e, Load):

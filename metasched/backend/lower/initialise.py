@@ -35,6 +35,9 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     assert assign.init is not None
     # What it writes is read again at once.
     start = replace(assign, reducer=None, init=None, starts=assign.block, streams=False)
+    if assign.positions is not None:
+        assert assign.positions.init is not None
+        start = replace(start, positions=replace(assign.positions, value=assign.positions.init))
     body: Nest = replace(start, value=assign.init, guards=guards)
     loops = [loop for loop in path if loop.var in needed]
     clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None, prefetch=0) for loop in loops]

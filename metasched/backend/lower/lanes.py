@@ -27,18 +27,20 @@ from metasched.backend.lower.nest import (
     Names,
     Nest,
     Path,
+    Positions,
     around,
     assigns,
     many,
     map_assigns,
     with_body,
 )
+from metasched.backend.lower.positions import recast
 from metasched.backend.lower.registers import Machine, registers_needed
 from metasched.backend.lower.storage import Budget, Storage
 from metasched.backend.lower.strips import substitute_loops
 from metasched.ir.affine import ZERO, const, free_vars
 from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Reducer, Var
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Reducer, Var, no_position
 from metasched.schedule.rewrite.parts import identity
 
 
@@ -78,7 +80,7 @@ class Lanes:
         vector, dtype = inner[-1], update.value.dtype
         indexing = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         tile = [loop for loop in inner if loop.var in indexing]
-        name = self._array(update, tile, inner, path)
+        name = self._array(update.array, dtype, tile, inner, path)
         place = tuple(Var(loop.var) for loop in tile)
         lane: Expr = Var(vector.var)
         if vector.extent > vector.lanes:
@@ -98,8 +100,13 @@ class Lanes:
             value=Load(name, (*place, Var(vector.var)), dtype),
             guards=tuple(g for g in update.guards if own.isdisjoint(free_vars(g))),
         )
-        loops = [*tile, replace(vector, extent=vector.lanes, unroll=True)]
         lanes = replace(update, array=name, indices=(*place, lane), streams=False)
+        if update.positions is not None:
+            at = self._array(update.positions.array, update.positions.narrow, tile, inner, path)
+            of_start, of_lanes, of_fold = _positions(update.positions, at, (*place, Var(vector.var)))
+            start, fold = replace(start, positions=of_start), replace(fold, positions=of_fold)
+            lanes = replace(lanes, positions=replace(of_lanes, indices=lanes.indices))
+        loops = [*tile, replace(vector, extent=vector.lanes, unroll=True)]
         return self._apart(loops, start), lanes, self._apart(loops, fold)
 
     def _apart(self, loops: list[Loop], body: Assign) -> Nest:
@@ -108,11 +115,11 @@ class Lanes:
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
 
-    def _array(self, update: Assign, tile: list[Loop], inner: Path, path: Path) -> str:
+    def _array(self, array: str, dtype: DType, tile: list[Loop], inner: Path, path: Path) -> str:
         """An array of lanes for every element of the tile: in registers where each has its own and they fit."""
-        lanes, dtype = inner[-1].lanes, update.value.dtype
+        lanes = inner[-1].lanes
         shape = (*(loop.extent for loop in tile), lanes)
-        name = self._names.fresh(f"{update.array}.lanes")
+        name = self._names.fresh(f"{array}.lanes")
         place = (*path, inner[0])
         needed = registers_needed(prod(shape), lanes, dtype, self._machine)
         if all(loop.unroll for loop in tile) and needed <= self._budget.left(place):
@@ -123,6 +130,20 @@ class Lanes:
             kind = ArrayKind.THREAD if in_thread else ArrayKind.SHARED
         self._made[name] = Storage(name, dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
         return name
+
+
+def _positions(positions: Positions, name: str, place: tuple[Expr, ...]) -> tuple[Positions, Positions, Positions]:
+    """Those that lanes start from, those of lanes, and those of the fold."""
+    narrow = positions.narrow
+    value = recast(positions.value, narrow)
+    # A lane has none of its own until it finds more than what it starts from. Where positions rise, all start from the
+    # first of the element: it is the right one if no lane finds any, and that of no value that is better.
+    first: Expr = no_position(narrow)
+    if positions.rising and positions.init is not None:
+        first = recast(positions.init, narrow)
+    lanes = Positions(name, place, value, narrow, rising=positions.rising)
+    found = recast(Load(name, place, narrow), positions.value.dtype)
+    return replace(lanes, value=first), lanes, replace(positions, value=found, rising=False)
 
 
 def _replaced(stmt: Nest, old: Assign, new: Assign) -> Nest:

@@ -49,7 +49,12 @@ def _stmt(stmt: Nest, layouts: Layouts, ranges: Mapping[str, Expr]) -> Nest:
     if isinstance(stmt, Assign):
         indices = _indices(stmt.array, stmt.indices, layouts, ranges)
         begins = None if stmt.begins is None else _value(stmt.begins, layouts, ranges)
-        return replace(stmt, indices=indices, value=_value(stmt.value, layouts, ranges), begins=begins)
+        positions = stmt.positions
+        if positions is not None:
+            places = _indices(positions.array, positions.indices, layouts, ranges)
+            positions = replace(positions, indices=places, value=_value(positions.value, layouts, ranges))
+        value = _value(stmt.value, layouts, ranges)
+        return replace(stmt, indices=indices, value=value, begins=begins, positions=positions)
     inner = {**ranges, stmt.var: const(stmt.extent)} if isinstance(stmt, Loop) else ranges
     return map_children(stmt, lambda child: _stmt(child, layouts, inner))
 

@@ -10,11 +10,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Expr, Load, LoopKind, Node, Reducer, node
 
 
 class Nest(Node):
     """A statement."""
+
+
+@node
+class Positions(Node):
+    """What an arg-reduction finds besides values: `array[indices] = value`, where the value beside it is written.
+
+    `init` is what an element starts from. `rising` says that its positions come in rising order, and that it starts
+    from the first of them: then no two are ever compared. `narrow` is the type that accumulators may have: the array's
+    own, unless positions rise; then the smallest that holds all of them and is no smaller than a value.
+    """
+
+    array: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    narrow: DType
+    init: Expr | None = None
+    rising: bool = False
 
 
 @node
@@ -24,7 +42,8 @@ class Assign(Nest):
     It runs when every guard holds. `init` is what the element starts from, until init placement made it a statement.
     `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use.
     `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises, and
-    `begins` is what with, over the loops of that block. `fast` and `streams` are as in `lir.Write`.
+    `begins` is what with, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
+    and what starts one have `positions`.
     """
 
     block: str
@@ -41,6 +60,20 @@ class Assign(Nest):
     begins: Expr | None = None
     fast: bool = False
     streams: bool = False
+    positions: Positions | None = None
+
+    @property
+    def written(self) -> dict[str, tuple[Expr, ...]]:
+        """The arrays it writes, and where."""
+        places = {self.array: self.indices}
+        return places if self.positions is None else {**places, self.positions.array: self.positions.indices}
+
+    @property
+    def reads(self) -> Iterator[Load]:
+        """What its values read, besides the elements that a reduction updates."""
+        yield from loads(self.value)
+        if self.positions is not None:
+            yield from loads(self.positions.value)
 
 
 @node

@@ -25,6 +25,7 @@ from metasched.backend.lower.nest import (
     Names,
     Nest,
     Path,
+    Positions,
     When,
     around,
     assigns,
@@ -33,8 +34,9 @@ from metasched.backend.lower.nest import (
     map_assigns,
     with_body,
 )
+from metasched.backend.lower.positions import recast
 from metasched.backend.lower.registers import Machine
-from metasched.backend.lower.storage import Budget, Storage, in_registers, shrink
+from metasched.backend.lower.storage import Budget, Inside, Storage, in_registers, shrink
 from metasched.backend.lower.strips import substitute_loops
 from metasched.backend.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars
@@ -43,11 +45,15 @@ from metasched.ir.nodes import Expr, Load, LoopKind, Var
 
 @dataclass(frozen=True)
 class _Accumulator:
-    """A register array for an update, and the element in it; `tiles` where it is in tile registers."""
+    """A register array for an update, and the element in it; `tiles` where it is in tile registers.
+
+    Of an arg-reduction, `positions` is the array of positions, the element in it and the positions found.
+    """
 
     name: str
     indices: tuple[Expr, ...]
     tiles: Tiles | None = None
+    positions: Positions | None = None
 
     def may_start(self, start: Assign) -> bool:
         """Whether it can begin with what a reduction starts from."""
@@ -123,16 +129,30 @@ class Promotion:
             return None if tiles is None else self._new(update, tiles.indices, storage, tiles)
         # Lanes of vectors outside the loop have registers of their own, too.
         inside = {x.var: x for x in (*path, *inner) if x.is_vector} | {x.var: x for x in inner}
-        tile = shrink(storage, [(update.indices, inside)])
-        laid_out = in_registers(tile, [(update.indices, inside)], self._machine)
-        if laid_out is None:
+        laid_out = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
+        found = [each for each in laid_out if each is not None]
+        if len(found) != len(laid_out):
             return None
-        left = self._budget.left((*path, loop))
-        if laid_out[1] > left:
-            self._declined.setdefault(update.block, (laid_out[1], left))
+        needed, left = sum(count for _, count in found), self._budget.left((*path, loop))
+        if needed > left:
+            self._declined.setdefault(update.block, (needed, left))
             return None
-        self._budget.take((*path, loop), laid_out[1])
-        return self._new(update, update.indices, laid_out[0], None)
+        self._budget.take((*path, loop), needed)
+        made = self._new(update, update.indices, found[0][0], None)
+        return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
+
+    def _targets(self, update: Assign) -> list[tuple[Storage, tuple[Expr, ...]]]:
+        """What an update writes, as accumulators would be."""
+        targets = [(self._storages[update.array], update.indices)]
+        if update.positions is not None:
+            positions = self._storages[update.positions.array]
+            targets.append((replace(positions, dtype=update.positions.narrow), update.positions.indices))
+        return targets
+
+    def _laid_out(self, storage: Storage, indices: tuple[Expr, ...], inside: Inside) -> tuple[Storage, int] | None:
+        if storage.kind is ArrayKind.REGISTER:
+            return None
+        return in_registers(shrink(storage, [(indices, inside)]), [(indices, inside)], self._machine)
 
     def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
         name = self._names.fresh(f"{update.array}.acc")
@@ -140,8 +160,15 @@ class Promotion:
         self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
         return _Accumulator(name, indices, tiles)
 
+    def _with_positions(self, made: _Accumulator, positions: Positions, storage: Storage) -> _Accumulator:
+        name = self._names.fresh(f"{positions.array}.acc")
+        self._made[name] = replace(storage, name=name)
+        value = recast(positions.value, positions.narrow)
+        return replace(made, positions=replace(positions, array=name, value=value))
+
     def _load(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> Nest:
         place = replace(update, array=made.name, indices=made.indices, reducer=None)
+        place = replace(place, positions=self._first_positions(update, made, start))
         if start is None:
             value = Load(update.array, update.indices, update.value.dtype)
             return self._transfer(inner, replace(place, value=value), update, made)
@@ -152,9 +179,23 @@ class Promotion:
         guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
         return self._transfer(inner, replace(place, value=start.begins, guards=guards), update, made)
 
+    def _first_positions(self, update: Assign, made: _Accumulator, start: Assign | None) -> Positions | None:
+        """What the positions of an arg-reduction are when its loop begins."""
+        if update.positions is None or made.positions is None:
+            return None
+        if start is None or start.positions is None:
+            value: Expr = Load(update.positions.array, update.positions.indices, update.positions.value.dtype)
+        else:
+            value = start.positions.value
+        return replace(made.positions, value=recast(value, made.positions.narrow))
+
     def _store(self, inner: Path, update: Assign, made: _Accumulator) -> Nest:
         value = Load(made.name, made.indices, update.value.dtype)
-        return self._transfer(inner, replace(update, value=value, reducer=None), update, made)
+        positions = update.positions
+        if positions is not None and made.positions is not None:
+            found = Load(made.positions.array, made.positions.indices, positions.narrow)
+            positions = replace(positions, value=recast(found, positions.value.dtype))
+        return self._transfer(inner, replace(update, value=value, reducer=None, positions=positions), update, made)
 
     def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> Nest:
         """`copy` inside fresh clones of the loops of the tile."""
@@ -180,17 +221,19 @@ def _conditions(stmt: Nest, update: Assign) -> tuple[Expr, ...]:
 
 
 def _alone(loop: Loop, update: Assign) -> bool:
-    """Whether `update` is all that touches its buffer inside `loop`."""
+    """Whether `update` is all that touches its buffers inside `loop`."""
+    written = update.written
     for _, a in assigns(loop):
-        if a is not update and a.array == update.array:
+        if a is not update and any(array in written for array in a.written):
             return False
-        if any(load.buffer == update.array for load in loads(a.value)):
+        if any(load.buffer in written for load in a.reads):
             return False
     return True
 
 
 def _accumulate(body: Nest, update: Assign, made: _Accumulator) -> Nest:
-    return map_assigns(body, lambda a: replace(a, array=made.name, indices=made.indices) if a is update else a)
+    instead = replace(update, array=made.name, indices=made.indices, positions=made.positions)
+    return map_assigns(body, lambda a: instead if a is update else a)
 
 
 def _take_start(before: list[Nest], block: str, fits: Callable[[Assign], bool]) -> Assign | None:

@@ -96,8 +96,9 @@ def accesses(stmt: Nest) -> dict[str, list[Access]]:
     """Every access, by buffer."""
     found: dict[str, list[Access]] = {}
     for path, a in assigns(stmt):
-        found.setdefault(a.array, []).append(Access(path, a.indices))
-        for load in loads(a.value):
+        for array, indices in a.written.items():
+            found.setdefault(array, []).append(Access(path, indices))
+        for load in a.reads:
             found.setdefault(load.buffer, []).append(Access(path, load.indices))
     return found
 

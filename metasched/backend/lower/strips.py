@@ -73,6 +73,10 @@ def substitute_loops(body: Nest, values: Mapping[str, Expr], guards: tuple[Expr,
         return frozenset[str]().union(*(used.get(var, {var}) for var in found))
 
     def rewrite(a: Assign) -> Nest:
+        positions = a.positions
+        if positions is not None:
+            indices = tuple(simplify(substitute(i, values)) for i in positions.indices)
+            positions = replace(positions, indices=indices, value=substitute(positions.value, values))
         return replace(
             a,
             indices=tuple(simplify(substitute(i, values)) for i in a.indices),
@@ -80,6 +84,7 @@ def substitute_loops(body: Nest, values: Mapping[str, Expr], guards: tuple[Expr,
             guards=tuple(simplify(substitute(g, values)) for g in a.guards) + guards,
             spatial=rename(a.spatial),
             reduction=rename(a.reduction),
+            positions=positions,
         )
 
     return map_assigns(body, rewrite)

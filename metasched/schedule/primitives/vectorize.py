@@ -24,14 +24,15 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
 
     The innermost loop of a reduction may be one that the reduction runs along. Each lane then has a sum of its own,
     over all the loops of the reduction, and the lanes are folded at its end, half onto half. As many lanes as several
-    registers have are several accumulators, which do not wait for one another.
+    registers have are several accumulators, which do not wait for one another. Of `argmax` and `argmin` each lane has a
+    value and its position.
 
     Args:
         loop: a serial loop of any extent.
         lanes: elements in a vector, 1 to 64.
 
     Requires:
-        A reduction runs along the loop only where the loop is right around its block, and it is not of positions;
+        A reduction runs along the loop only where the loop is right around its block;
         otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized,
         and it has no note to prefetch.
 

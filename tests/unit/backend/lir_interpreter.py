@@ -8,11 +8,11 @@ import numpy as np
 
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind, LoopMode
-from metasched.backend.reference_interpreter import _Interpreter
+from metasched.backend.reference_interpreter import _Interpreter, _wins
 from metasched.backend.reference_state import State
 from metasched.ir.affine import free_vars
 from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Var
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var
 
 
 class LirError(AssertionError):
@@ -60,6 +60,8 @@ class LirInterpreter:
             self.loop(stmt, lanes, constant)
         elif isinstance(stmt, lir.VectorLoop):
             self.vector(stmt, lanes, constant)
+        elif isinstance(stmt, lir.Best):
+            self.best(stmt, lanes, constant)
         elif not isinstance(stmt, lir.Prefetch):
             assert isinstance(stmt, lir.Write)
             self.write(stmt, lanes, constant)
@@ -106,22 +108,43 @@ class LirInterpreter:
             strip = range(start, min(start + loop.lanes, extent))
             self.stmt(loop.body, [{**lanes[0], loop.var: i} for i in strip], inner)
 
+    def best(self, stmt: lir.Best, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
+        """Both elements are written, whether or not what is new comes before what is there."""
+        reducer = Reducer.ARGMAX if stmt.better is BinOp.GT else Reducer.ARGMIN
+        targets = (stmt.values, stmt.positions)
+        self.check_registers([*targets, stmt.value, stmt.position], constant)
+        found = []
+        for env in lanes:
+            new = [self.value(stmt.value, env), self.value(stmt.position, env)]
+            old = [self.value(target, env) for target in targets]
+            if stmt.rising and old[1] > new[1]:  # type: ignore[operator]
+                raise LirError(f"position {new[1]} comes after {old[1]}")
+            found.append(new if _wins(reducer, new, old) else old)
+        for n, target in enumerate(targets):
+            self.put(target.buffer, target.indices[0], [pair[n] for pair in found], lanes)
+
     def write(self, stmt: lir.Write, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
-        self.statements[stmt.array] = self.statements.get(stmt.array, 0) + 1
-        self.executed += 1
-        for e in [Load(stmt.array, (stmt.index,), DType.F32), *stmt.value.walk()]:
+        self.check_registers([Load(stmt.array, (stmt.index,), DType.F32), stmt.value], constant)
+        self.put(stmt.array, stmt.index, [self.value(stmt.value, env) for env in lanes], lanes)
+
+    def check_registers(self, accesses: list[Expr], constant: frozenset[str]) -> None:
+        for e in (node for access in accesses for node in access.walk()):
             if isinstance(e, Load) and self.kinds[e.buffer] is ArrayKind.REGISTER:
                 loose = self.varying(e.indices[0]) - constant
                 if loose:
                     raise LirError(f"register array {e.buffer} is indexed by {set(loose)}")
-        values = [(self.at(stmt.array, stmt.index, env), self.value(stmt.value, env)) for env in lanes]
+
+    def put(self, array: str, index: Expr, values: list[object], lanes: list[dict[str, object]]) -> None:
+        self.statements[array] = self.statements.get(array, 0) + 1
+        self.executed += 1
+        places = [self.at(array, index, env) for env in lanes]
         seen: dict[int, object] = {}
-        for at, value in values:
+        for at, value in zip(places, values, strict=True):
             if at in seen and not np.array_equal(seen[at], value, equal_nan=True):  # type: ignore[arg-type]
-                raise LirError(f"lanes disagree about {stmt.array}[{at}]")
+                raise LirError(f"lanes disagree about {array}[{at}]")
             seen[at] = value
-            self.data[stmt.array][at] = value
-            self.written[stmt.array][at] = True
+            self.data[array][at] = value
+            self.written[array][at] = True
 
     def varying(self, e: Expr) -> frozenset[str]:
         """The variables of an index, less those of vector loops of which only the lane counts."""
@@ -143,6 +166,8 @@ class LirInterpreter:
 def _is_fold(loop: lir.VectorLoop) -> bool:
     """Whether all lanes update one element."""
     write = loop.body
+    if isinstance(write, lir.Best):
+        return loop.var not in free_vars(write.values) | free_vars(write.positions)
     if not isinstance(write, lir.Write) or loop.var in free_vars(write.index) or not isinstance(write.value, Binary):
         return False
     a = write.value.a

@@ -1,0 +1,88 @@
+"""The positions of an arg-reduction: in which order they come, where they start, and how small a type holds them.
+
+Of two equal values the first position wins, whatever the schedule. Where the loops visit the positions of an element in
+rising order, what was found earlier is the first, and positions need not be compared. It takes one more thing: that the
+position starts from the first one rather than from none. If all values are what values start from, the first wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from metasched.backend.lower.nest import Assign, Positions, loads
+from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, free_vars, prove, simplify, substitute
+from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.nodes import Cast, Const, Expr, no_position
+
+_SIGNED = (DType.I8, DType.I16, DType.I32, DType.I64)
+
+
+def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, Expr]) -> Positions:
+    """The positions of a reduction `update` among loops of the ranges given, outermost first.
+
+    Without an `init`, as where a reduction is decomposed, they start from none.
+    """
+    plain = Positions(array, update.indices, value, value.dtype)
+    if update.init is None:
+        return plain
+    own = update.reduction - update.spatial
+    index = position_index(value)
+    if index is None or not _rise(index, [var for var in ranges if var in own], ranges) or not _begins(update, ranges):
+        return replace(plain, init=no_position(value.dtype))
+    first = as_int(substitute(index, dict.fromkeys(own, ZERO)))
+    last = as_int(bounds(index, ranges).hi)
+    assert first is not None
+    assert last is not None
+    narrow = _narrowest(update.value.dtype, value.dtype, last)
+    return replace(plain, init=Const(first, value.dtype), rising=True, narrow=narrow)
+
+
+def position_index(value: Expr) -> Expr | None:
+    """A position as index arithmetic; None where it is read from memory, as those of an `rfactor`."""
+    index = value.value if isinstance(value, Cast) else value
+    return None if index.dtype is not INDEX or any(True for _ in loads(index)) else simplify(index)
+
+
+def recast(value: Expr, dtype: DType) -> Expr:
+    """A position in another type that holds it."""
+    if value.dtype is dtype:
+        return value
+    index = position_index(value)
+    if isinstance(index, Const):
+        return Const(index.value, dtype)
+    if index is None:
+        return Cast(value, dtype)
+    return index if dtype is INDEX else Cast(index, dtype)
+
+
+def _rise(index: Expr, loops: list[str], ranges: Mapping[str, Expr]) -> bool:
+    """Whether a position depends on the loops alone, given outermost first, and rises as they run."""
+    span = 0
+    try:
+        for var in reversed(loops):
+            step, extent = as_int(coefficient(index, var)), as_int(ranges[var])
+            if step is None or extent is None or step <= span:
+                return False
+            span += step * (extent - 1)
+    except NotAffine:
+        return False
+    return as_int(substitute(index, dict.fromkeys(loops, ZERO))) is not None
+
+
+def _begins(update: Assign, ranges: Mapping[str, Expr]) -> bool:
+    """Whether the first term of every element that is there is there, too."""
+    own = update.reduction - update.spatial
+    return all(
+        prove(substitute(guard, dict.fromkeys(own, ZERO)), ranges) is True
+        for guard in update.guards
+        if not own.isdisjoint(free_vars(guard))
+    )
+
+
+def _narrowest(values: DType, positions: DType, last: int) -> DType:
+    """The smallest type for accumulators that holds all positions, its lanes no narrower than those of the values."""
+    for dtype in _SIGNED:
+        if dtype.bits >= min(values.compute.bits, positions.bits) and last < 1 << (dtype.bits - 1):
+            return dtype if dtype.bits < positions.bits else positions
+    return positions
