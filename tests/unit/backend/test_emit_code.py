@@ -164,3 +164,13 @@ def test_register_array_may_not_cross_a_parallel_loop() -> None:
 def test_emission_is_deterministic() -> None:
     assert emit(matmul(), HOST).text == emit(matmul(), HOST).text
     assert emit(matmul(), HOST) == emit(matmul(), Target.parse(str(HOST)))
+
+
+def test_lanes_that_do_not_run_read_nothing_of_the_workspace() -> None:
+    # What nobody wrote there may be denormal, and slow to calculate with.
+    n, lanes = 15, 16
+    copied = vector("j", n, lanes, write("W", v("j"), ld("A", v("j"))), unroll=True)
+    doubled = vector("j", n, lanes, write("B", v("j"), ld("W", v("j")) + ld("A", v("j"))), unroll=True)
+    scratch = Array("W", F32, lanes, ArrayKind.SHARED)
+    kernel = program(block(copied, doubled), {"A": (F32, lanes)}, {"B": (F32, n)}, (scratch,))
+    assert len(re.findall(r"= call .*@llvm\.masked\.load", emit(kernel, HOST).text)) == 1, "of W, and not of A"
