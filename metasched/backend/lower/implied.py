@@ -1,0 +1,66 @@
+"""Guards that others imply.
+
+Splitting a loop leaves the guards that were there, and each is about all digits of an index: that of an inner tile is
+implied by that of the loops around it, and without it the tile runs whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, prove
+from metasched.ir.nodes import Binary, BinOp, Expr
+
+
+def without_implied(guards: Sequence[Expr], ranges: Mapping[str, Expr], reduced: frozenset[str]) -> tuple[Expr, ...]:
+    """The guards less those that hold wherever another one does, for loops of these ranges.
+
+    One over loops in `reduced` leaves out terms, another one elements: elements are left out only by their own guards.
+    """
+    kept = list(guards)
+    for guard in guards:
+        others = [other for other in kept if other != guard and _may_stand_for(other, guard, reduced)]
+        if free_vars(guard) <= ranges.keys() and _implied(guard, others, ranges):
+            kept.remove(guard)
+    return tuple(kept)
+
+
+def _may_stand_for(other: Expr, guard: Expr, reduced: frozenset[str]) -> bool:
+    return not free_vars(other) & reduced or free_vars(guard) <= reduced
+
+
+def _implied(guard: Expr, others: Iterable[Expr], ranges: Mapping[str, Expr]) -> bool:
+    """Whether another upper bound, times a number, gives this one: `16*s + j < 16` by `s < 1`, where `j < 16`."""
+    if not _is_upper_bound(guard):
+        return False
+    return any(_is_upper_bound(other) and _follows(guard, other, ranges) for other in others)
+
+
+def _is_upper_bound(guard: Expr) -> bool:
+    return isinstance(guard, Binary) and guard.op is BinOp.LT
+
+
+def _follows(guard: Expr, other: Expr, ranges: Mapping[str, Expr]) -> bool:
+    assert isinstance(guard, Binary)
+    assert isinstance(other, Binary)
+    value, limit = guard.a - guard.b, other.a - other.b
+    factor = _ratio(limit, value, frozenset(ranges))
+    if factor is None:
+        return False
+    # Where the other holds, `limit <= -1`, so `value` is at most this:
+    highest = value - limit * const(factor) - const(factor)
+    return prove(Binary(BinOp.LT, highest, const(0)), ranges) is True
+
+
+def _ratio(part: Expr, whole: Expr, loops: frozenset[str]) -> int | None:
+    """How often `part` is in `whole`, a positive number; None where it isn't."""
+    try:
+        terms, found = linear(part, loops)[1], linear(whole, loops)[1]
+    except NotAffine:
+        return None
+    for term, coefficient in terms.items():
+        step, wanted = as_int(coefficient), as_int(found.get(term, const(0)))
+        if not step or not wanted or wanted % step or wanted // step < 0:
+            return None
+        return wanted // step
+    return None
