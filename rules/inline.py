@@ -29,6 +29,9 @@ def inline(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
         return ms.skip("it calls a costly function")
     if not info.trivial:
         return ms.skip("it is scheduled already")
+    reason = sch.refusal(lambda trial: trial.compute_inline(block))
+    if reason is not None:
+        return ms.skip(reason)
     if _in_order(info) or sch.choose("transpose", [INLINED, KEPT]) == INLINED:
         sch.compute_inline(block)
     return None

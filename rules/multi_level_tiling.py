@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 from metasched.rules.facts import Factored, Tiled
 
 import metasched as ms
 
-UNFUSED = "none"
+CONSUMER, CACHE, UNFUSED = "consumer", "cache", "none"
 
 
 @ms.rule
@@ -34,18 +37,67 @@ def multi_level_tiling(
         fuse_after: the spatial levels, counted from 1, under which the consumer or the write cache may be.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info)
+
+    def tile(on: ms.Schedule) -> Tiles:
+        return _tile(on, block, info, levels, innermost, innermost_reduction)
+
+    reason = _unfit(sch, block, info) or sch.refusal(tile)
     if reason is not None:
         return ms.skip(reason)
-    fusion = sch.choose("fusion", [*_names(sch, info, fuse_after), UNFUSED])
-    packed = sch.choose("read_cache", [*_vector_operands(sch, info), UNFUSED])
-    tiles = _tile(sch, block, info, levels, innermost, innermost_reduction)
-    sch.note(block, Tiled(tuple(tiles[0])))
-    if packed != UNFUSED:
-        _cache(sch, block, packed, tiles[levels.index("R")][-1])
-    if fusion != UNFUSED:
-        _fuse(sch, block, info, tiles, levels, fusion)
+    trial = sch.trial()
+    tried = _Tiled(block, info, levels, tile(trial))
+    fusion = sch.choose("fusion", [*tried.fusions(trial, fuse_after), UNFUSED])
+    packed = sch.choose("read_cache", [*tried.caches(trial, fusion), UNFUSED])
+    tiled = _Tiled(block, info, levels, tile(sch))
+    sch.note(block, Tiled(tuple(tiled.tiles[0])))
+    tiled.cache(sch, packed)
+    tiled.fuse(sch, fusion)
     return None
+
+
+Tiles = list[list[ms.LoopRV]]
+
+
+@dataclass(frozen=True)
+class _Tiled:
+    """A tiled block: `tiles` are the loops of each of the `levels`. Each step does nothing where it is `UNFUSED`."""
+
+    block: ms.BlockRV
+    info: ms.BlockInfo
+    levels: str
+    tiles: Tiles
+
+    def cache(self, sch: ms.Schedule, buffer: str) -> None:
+        if buffer != UNFUSED:
+            sch.compute_at(sch.cache_read(self.block, buffer, scope="local"), self.tiles[self.levels.index("R")][-1])
+
+    def fuse(self, sch: ms.Schedule, fusion: str) -> None:
+        if fusion == UNFUSED:
+            return
+        kind, level = fusion.split(" at level ")
+        place = [n for n, letter in enumerate(self.levels) if letter == "S"][int(level) - 1]
+        consumer = sch.get_block(self.info.readers[0]) if kind == CONSUMER else None
+        sch.reverse_compute_at(consumer or sch.cache_write(self.block, scope="local"), self.tiles[place][-1])
+
+    def fusions(self, trial: ms.Schedule, after: tuple[int, ...]) -> list[str]:
+        """The places where the consumer can be, or else those where a write cache can be copied out."""
+        if self.info.positions:
+            return []  # Values and positions are written together, where they belong.
+        for kind in [CONSUMER, CACHE] if _has_consumer(trial, self.info) else [CACHE]:
+            places = [f"{kind} at level {level}" for level in after]
+            legal = [place for place in places if trial.refusal(partial(self.fuse, fusion=place)) is None]
+            if legal:
+                return legal
+        return []
+
+    def caches(self, trial: ms.Schedule, fusion: str) -> list[str]:
+        """The operands that can be copied, with this fusion."""
+
+        def steps(buffer: str, on: ms.Schedule) -> None:
+            self.cache(on, buffer)
+            self.fuse(on, fusion)
+
+        return [b for b in _vector_operands(trial, self.info) if trial.refusal(partial(steps, b)) is None]
 
 
 def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
@@ -61,23 +113,12 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
     return None
 
 
-def _consumer(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
-    """The only reader, when it is element-wise over the same elements."""
+def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
+    """Whether a single block reads the result, and is element-wise over the same elements."""
     if info.output or len(info.readers) != 1:
-        return None
+        return False
     reader = sch.describe(sch.get_block(info.readers[0]))
-    names = sch.block_names()
-    later = {sch.describe(sch.get_block(name)).writes for name in names[names.index(info.name) + 1 :]}
-    fits = reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial)
-    # What else it reads is there when the block's tile is complete.
-    return reader.name if fits and not any(read.buffer in later for read in reader.reads) else None
-
-
-def _names(sch: ms.Schedule, info: ms.BlockInfo, after: tuple[int, ...]) -> list[str]:
-    if info.positions:
-        return []  # Values and positions are written together, where they belong.
-    kind = "consumer" if _consumer(sch, info) is not None else "cache"
-    return [f"{kind} at level {level}" for level in after]
+    return reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial)
 
 
 def _vector_operands(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
@@ -104,15 +145,11 @@ def _moves(info: ms.BlockInfo) -> bool:
     return info.elementwise and info.trivial
 
 
-def _cache(sch: ms.Schedule, block: ms.BlockRV, buffer: str, loop: ms.LoopRV) -> None:
-    sch.compute_at(sch.cache_read(block, buffer, scope="local"), loop)
-
-
 def _tile(
     sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, levels: str, innermost: int, innermost_reduction: int
-) -> list[list[ms.LoopRV]]:
+) -> Tiles:
     """Split and reorder; the loops of each level."""
-    tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
+    tiles: Tiles = [[] for _ in levels]
     for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
         places = [n for n, level in enumerate(levels) if (level == "R") == it.reduces]
         if len(places) == 1:
@@ -124,18 +161,3 @@ def _tile(
             tiles[place].append(part)
     sch.reorder(*(loop for level in tiles for loop in level))
     return tiles
-
-
-def _fuse(
-    sch: ms.Schedule,
-    block: ms.BlockRV,
-    info: ms.BlockInfo,
-    tiles: list[list[ms.LoopRV]],
-    levels: str,
-    fusion: str,
-) -> None:
-    number = int(fusion.rsplit(" ", 1)[-1])
-    level = [n for n, kind in enumerate(levels) if kind == "S"][number - 1]
-    consumer = _consumer(sch, info)
-    moved = sch.get_block(consumer) if consumer is not None else sch.cache_write(block, scope="local")
-    sch.reverse_compute_at(moved, tiles[level][-1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from metasched.rules.facts import SmallNests, Tiled
 
 import metasched as ms
@@ -37,9 +39,16 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, ti
         return ms.skip("its outermost loop is not data-parallel")
     if info.instances is not None and info.instances < tiny:
         return ms.skip(f"it is so small ({info.instances} instances) that starting threads would take longer")
+    reason = sch.refusal(partial(_share, block=block, depth=depth))
+    if reason is not None:
+        return ms.skip(reason)
     if _threads(sch, block, small):
-        sch.parallel(sch.fuse(*sch.get_loops(block)[:depth]))
+        _share(sch, block, depth)
     return None
+
+
+def _share(sch: ms.Schedule, block: ms.BlockRV, depth: int) -> None:
+    sch.parallel(sch.fuse(*sch.get_loops(block)[:depth]))
 
 
 def _nest(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from metasched.rules.facts import Factored
 
 import metasched as ms
@@ -30,7 +32,10 @@ def rfactor(sch: ms.Schedule, block: ms.BlockRV, *, max_spatial: int = 512) -> m
         return ms.skip("its extents depend on tile sizes")
     if spatial > reduced or spatial > max_spatial:
         return ms.skip(f"its result ({spatial} elements) is large enough for its reduction ({reduced})")
-    how = sch.choose("rfactor", [NONE, INNER, OUTER])
+    refusals = {how: sch.refusal(partial(_factor, block=block, info=info, how=how)) for how in (INNER, OUTER)}
+    if all(refusals.values()):
+        return ms.skip(refusals[INNER] or "")
+    how = sch.choose("rfactor", [NONE, *(how for how, refusal in refusals.items() if refusal is None)])
     if how != NONE:
         _factor(sch, block, info, how)
     return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from metasched.rules.facts import Factored, Vectorized
 
 import metasched as ms
@@ -35,8 +38,7 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         return ms.skip("its innermost loop runs along the reduction")
     if info.spatial and driven[-1].name != info.spatial[-1].name:
         return ms.skip("its innermost loop does not run along the last dimension")
-    _vectorize(sch, block, lanes)
-    return None
+    return _checked(sch, partial(_vectorize, block=block, lanes=lanes))
 
 
 def _partial_results(
@@ -48,10 +50,22 @@ def _partial_results(
     at = info.loops.index(loop)
     if info.held[at] > 1:
         return ms.skip("other blocks are in the loop over its partial results")
-    if at < len(info.loops) - 1:
-        first, *rest = sch.get_loops(block)[at:]
-        sch.reorder(*rest, first)
-    _vectorize(sch, block, lanes)
+
+    def steps(on: ms.Schedule) -> None:
+        if at < len(info.loops) - 1:
+            first, *rest = on.get_loops(block)[at:]
+            on.reorder(*rest, first)
+        _vectorize(on, block, lanes)
+
+    return _checked(sch, steps)
+
+
+def _checked(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip | None:
+    """Take steps that are legal; else the reason why they are not."""
+    reason = sch.refusal(steps)
+    if reason is not None:
+        return ms.skip(reason)
+    steps(sch)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from metasched.errors import NondeterministicModule, ScheduleError
+from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError
 from metasched.lang import print_decision
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.schedule.distributions.base import Distribution
@@ -245,3 +245,18 @@ class Symbolic:
 
     def decide(self, site: Site) -> Decision | Free:
         return self.structural.decide(site) if site.dist.structural else FREE
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """For steps that are only tried: numbers stay open, and a structure has to be given with the step.
+
+    Raises MetaschedError for a structural variable, as each of its options is another question.
+    """
+
+    def decide(self, site: Site) -> Decision | Free:
+        if site.dist.structural:
+            raise MetaschedError(
+                f'"{site.address}" is a choice of structure; steps that are only tried give `decision`'
+            )
+        return FREE

@@ -6,7 +6,7 @@ the same whether it was just made or read from a file. Who decides the random va
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
@@ -24,7 +24,7 @@ from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
-from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site, Tentative
+from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site, Tentative, Unasked
 from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.primitive import Declaration, Param, registry
@@ -167,6 +167,23 @@ class Schedule:
         other._path, other._addresses = self._path, set(self._addresses)
         other._facts = {name: dict(facts) for name, facts in self._facts.items()}
         return other
+
+    def trial(self) -> Schedule:
+        """A copy to try steps on, with tile sizes left open: whether a step is legal for some sizes."""
+        return self.fork(Unasked())
+
+    def refusal(self, steps: Callable[[Schedule], object]) -> str | None:
+        """Why `steps` would not be legal now; None when they would be, for some tile sizes at least.
+
+        They run on a copy, and this schedule stays as it is: `sch.refusal(lambda s: s.compute_inline(block))` asks what
+        the primitive itself checks. A random number in them is left open. Raises MetaschedError for a choice of
+        structure in them.
+        """
+        try:
+            steps(self.trial())
+        except ScheduleError as error:
+            return error.reason
+        return None
 
     # --- scopes and addresses
 
