@@ -108,6 +108,7 @@ class _Worker:
         command = [sys.executable, str(Path(__file__).parent), "--worker", str(self.job), "--first", str(first)]
         command += ["--budget", str(left), "--seed", str(self.args.seed), "--journal", str(self.journal)]
         self.output.write_text("", encoding="utf-8")
+        self.journal.write_text(str(first), encoding="utf-8")  # It may die before its first case.
         self.read = 0
         with self.output.open("a") as out:
             self.process = subprocess.Popen(command, stdout=out)
