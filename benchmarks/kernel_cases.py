@@ -85,7 +85,7 @@ CASES = (
     _conv("conv2d 56x56 64->64 1x1", 56, 64, 64, 1, "pointwise"),
     _conv("conv2d 7x7 512->512 3x3", 7, 512, 512, 3, "deep"),
     _twelve("C2D", "conv2d 224x224 3->64 7x7 stride 2", "few_channels", goal=0.9),
-    _twelve("DEP", "depthwise 112x112x32 3x3", "rows", Bound.NONE),
+    _twelve("DEP", "depthwise 112x112x32 3x3", "columns", Bound.NONE),
     _twelve("GRP", "grouped conv2d 56x56 64->128 3x3 stride 2", "groups"),
     _twelve("DIL", "dilated conv2d 224x224 3->64 7x7 stride 2", "few_channels"),
     _twelve("T2D", "transposed conv2d 4x4 512->256 4x4 stride 2", "parity"),
