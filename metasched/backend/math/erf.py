@@ -1,7 +1,7 @@
-"""erf: a polynomial times x below one; above, one less erfc.
+"""erf, for positive x, from erfc(x) = e^-q(x).
 
-In single precision erfc(x) = e^-q(x) with a polynomial for q; in double precision it is e^(-x^2) times a polynomial in
-(x - 3) / (x + 3).
+In single precision there is one formula, erf(x) = -expm1(-q(x)), with a polynomial for q(x) / x. In double precision
+it is a polynomial times x below one, and above, one less e^(-x^2) times a polynomial in (x - 3) / (x + 3).
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from metasched.backend.math.exp import SINGLE, reduced
 from metasched.backend.math.lanes import Formula, Lanes
 from metasched.backend.math.registry import math_function
 
-# For small x: erf(x) / x - 1, in x^2
+# -log(erfc(x)) / x - 1, from 0 to 3.95
 _SINGLE = (
-    0.1283791667892225,
-    -0.37612635193967825,
-    0.11283718049593898,
-    -0.02686066479113085,
-    0.005204226693752301,
-    -0.0008179632180888265,
-    8.529401322836862e-05,
+    0.12837917165682056,
+    0.6366193807473276,
+    0.10277783975775266,
+    -0.019153094457627542,
+    -0.0001603441516066661,
+    0.0016669788828953566,
+    -0.0006328116921991936,
+    0.00011763454114495033,
+    -9.255543045526861e-06,
 )
+# For small x: erf(x) / x - 1, in x^2
 _DOUBLE = (
     0.1283791670955126,
     -0.37612638903183754,
@@ -35,18 +38,6 @@ _DOUBLE = (
     -1.216456005728345e-09,
     8.709045129053106e-11,
     -4.230945824295338e-12,
-)
-# For large x: -log(erfc(x))
-_TAIL_SINGLE = (
-    -0.00031853966241225597,
-    1.1302310552231873,
-    0.6318239181057594,
-    0.1100871664955004,
-    -0.026427637153529877,
-    0.004762625832512992,
-    -0.0005975857702302331,
-    4.616385862524457e-05,
-    -1.6430636556906173e-06,
 )
 # For large x: erfc(x) e^(x^2)
 _TAIL_DOUBLE = (
@@ -67,21 +58,23 @@ _TAIL_DOUBLE = (
     1.2788558712579627e-06,
 )
 # Where the formulas meet, and where the result rounds to one.
-_SEAM = {False: 0.9, True: 1.0}
-_LIMIT = {False: 4.0, True: 6.0}
+_SEAM = 1.0
+_ONE = {False: 3.95, True: 6.0}
 
 
-@math_function(f32=1.4, f64=1.1)
+@math_function(f32=2.1, f64=1.1)
 def erf(f: Formula, x: Lanes) -> Lanes:
     size = f.abs(x)
-    clamped = f.select(size > _LIMIT[f.is_double], _LIMIT[f.is_double], size)
-    near = size * f.polynomial(x * x, _DOUBLE if f.is_double else _SINGLE) + size
-    if f.is_double:
-        s = (clamped - 3.0) / (clamped + 3.0)
-        left = f.call("exp", -(clamped * clamped)) * f.polynomial(s, _TAIL_DOUBLE)
-    else:
-        left = _exp_of_moderate(f, -_in_halves(f, clamped, _TAIL_SINGLE))
-    return f.copysign(f.select(size < _SEAM[f.is_double], near, 1.0 - left), x)
+    clamped = f.select(size > _ONE[f.is_double], _ONE[f.is_double], size)
+    return f.copysign(_double(f, size, clamped) if f.is_double else _single(f, clamped), x)
+
+
+def _single(f: Formula, x: Lanes) -> Lanes:
+    n, r = reduced(f, -(x * _in_halves(f, x, _SINGLE) + x))
+    # With e^r - 1, not e^r: for small x nothing is lost, n being zero.
+    less = r * r * f.polynomial(r, SINGLE) + r
+    power = f.power_of_two(n)
+    return (1.0 - power) - power * less
 
 
 def _in_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
@@ -90,7 +83,8 @@ def _in_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
     return f.polynomial(square, coefficients[::2]) + x * f.polynomial(square, coefficients[1::2])
 
 
-def _exp_of_moderate(f: Formula, x: Lanes) -> Lanes:
-    """e^x where neither the result nor 2^n is beyond the normal numbers."""
-    n, r = reduced(f, x)
-    return (r * r * f.polynomial(r, SINGLE) + r + 1.0) * f.power_of_two(n)
+def _double(f: Formula, x: Lanes, clamped: Lanes) -> Lanes:
+    near = x * f.polynomial(x * x, _DOUBLE) + x
+    s = (clamped - 3.0) / (clamped + 3.0)
+    left = f.call("exp", -(clamped * clamped)) * f.polynomial(s, _TAIL_DOUBLE)
+    return f.select(x < _SEAM, near, 1.0 - left)
