@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from metasched.backend.emit.halves import Halves
+from metasched.backend.emit.native import NOTHING, Native
 from metasched.backend.emit.text import FunctionText
 from metasched.backend.emit.types import Value, constant, splat_text, suffix, type_text
 from metasched.errors import BuildError
@@ -33,10 +34,11 @@ class Arithmetic:
     f16 and bf16 are computed in f32, and the result of each operation is rounded to them.
     """
 
-    def __init__(self, text: FunctionText, declarations: dict[str, str], *, native_f16: bool = False) -> None:
+    def __init__(self, text: FunctionText, declarations: dict[str, str], native: Native = NOTHING) -> None:
         self._text = text
         self._declarations = declarations
-        self._halves = Halves(text, native_f16=native_f16)
+        self._native = native
+        self._halves = Halves(text, native_f16=native.converts_f16)
         self._flags = _STRICT
 
     def opaque(self, value: Value) -> Value:
@@ -250,7 +252,7 @@ class Arithmetic:
         if name not in registry():
             raise BuildError(f"function `{name}`", "the native backend does not know this function")
         x = args[0]
-        symbol = define(name, x.dtype, x.width, self._declarations)
+        symbol = define(name, x.dtype, x.width, self._native, self._declarations)
         operands = ", ".join(arg.typed for arg in args)
         return Value(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
 

@@ -11,16 +11,8 @@ from metasched.backend.emit.text import FunctionText
 from metasched.backend.emit.types import Value, constant, type_text
 from metasched.ir.dtypes import DType
 
-# Each of these sets has instructions that convert f16; LLVM takes f16c for absent without avx.
-_CONVERTING = (frozenset({"f16c", "avx"}), frozenset({"avx512fp16", "avx"}), frozenset({"fullfp16"}))
-
 _SIGN = 1 << 31
 _INFINITY = 0x7F800000
-
-
-def converts_f16(features: frozenset[str]) -> bool:
-    """Whether a target with these features has instructions that convert f16."""
-    return any(needed <= features for needed in _CONVERTING)
 
 
 class Halves:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from metasched.backend import lir
 from metasched.backend.emit import runtime
 from metasched.backend.emit.arith import Arithmetic
-from metasched.backend.emit.halves import converts_f16
 from metasched.backend.emit.linear import Indices
+from metasched.backend.emit.native import Native
 from metasched.backend.emit.scope import PADDING, Scope, Storage
 from metasched.backend.emit.statements import Statements
 from metasched.backend.emit.tensor import require_features
@@ -72,7 +72,7 @@ class _ModuleEmitter:
         require_features(kernel, target)
         self._kernel = kernel
         self._threads = target.threads
-        self._native_f16 = converts_f16(target.features)
+        self._native = Native.of(target)
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = list(runtime.METADATA)
         self._functions: list[str] = []
@@ -105,7 +105,7 @@ class _ModuleEmitter:
     def _scope(self) -> Scope:
         text = FunctionText(self._metadata)
         arrays = {a.name: Storage(a, _pointer(a)) for a in self._kernel.arrays}
-        arithmetic = Arithmetic(text, self._declarations, native_f16=self._native_f16)
+        arithmetic = Arithmetic(text, self._declarations, self._native)
         scope = Scope(text, arithmetic, self._indices, arrays)
         for scalar in self._kernel.scalars:
             scope.variables[scalar.name] = (self._scalar(scope, scalar), 0)

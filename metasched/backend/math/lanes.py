@@ -1,6 +1,7 @@
 """What math functions are written in: lanes with Python's operators, each of which emits an LLVM instruction.
 
-The same formula serves scalars and vectors of any width, on any target: nothing here is particular to one. A multiply
+The same formula serves scalars and vectors of any width, on any target; where one has an instruction for what takes
+others several steps, the result is the same. A multiply
 and an add may be fused where the target can (`contract`); nothing else is reordered.
 """
 
@@ -10,6 +11,7 @@ import math
 import struct
 from collections.abc import Sequence
 
+from metasched.backend.emit.native import Native
 from metasched.backend.emit.types import Value, constant, suffix, type_text
 from metasched.ir.dtypes import DType
 
@@ -90,9 +92,10 @@ class Lanes:
 class Formula:
     """The body of one math function, for one float type and one number of lanes (0 for a scalar)."""
 
-    def __init__(self, dtype: DType, width: int, declarations: dict[str, str]) -> None:
+    def __init__(self, dtype: DType, width: int, native: Native, declarations: dict[str, str]) -> None:
         self.dtype = dtype
         self.width = width
+        self.native = native
         self.declarations = declarations
         self.lines: list[str] = []
         self._known: dict[str, str] = {}
@@ -200,7 +203,7 @@ class Formula:
         """Another math function of this package."""
         from metasched.backend.math.registry import define
 
-        symbol = define(name, self.dtype, self.width, self.declarations)
+        symbol = define(name, self.dtype, self.width, self.native, self.declarations)
         values = ", ".join(x.value.typed for x in operands)
         return self.instruction(f"call {type_text(self.dtype, self.width)} {symbol}({values})", self.dtype)
 
@@ -221,7 +224,7 @@ class Formula:
         """The same body for steps in double precision."""
         if self.is_double:
             return self
-        wide = Formula(DType.F64, self.width, self.declarations)
+        wide = Formula(DType.F64, self.width, self.native, self.declarations)
         wide.lines, wide._known = self.lines, self._known
         return wide
 
@@ -279,9 +282,20 @@ class Formula:
         return self.from_bits((n + self.bias) << self.mantissa)
 
     def scale(self, x: Lanes, n: Lanes) -> Lanes:
-        """`x * 2^n` in two steps, so that overflow and denormals come out right; |n| below twice the largest."""
+        """`x * 2^n`, where overflow and denormals come out right; |n| below twice the largest."""
+        if self.width and self.native.scales:
+            return self._scaled(x, n)
         half = n >> 1
         return x * self.power_of_two(half) * self.power_of_two(n - half)
+
+    def _scaled(self, x: Lanes, n: Lanes) -> Lanes:
+        lanes = suffix(self.dtype, self.width)
+        symbol = f"@llvm.ldexp.{lanes}.v{self.width}i32"
+        type_, power = type_text(self.dtype, self.width), n.value
+        self.declarations[symbol] = f"declare {type_} {symbol}({type_}, {type_text(DType.I32, self.width)})"
+        if self.is_double:
+            power = self.instruction(f"trunc {power.typed} to {type_text(DType.I32, self.width)}", DType.I32).value
+        return self.instruction(f"call {type_} {symbol}({x.value.typed}, {power.typed})", self.dtype)
 
     def beyond(self, cond: Lanes, usual: Lanes, x: Lanes, name: str) -> Lanes:
         """`usual`, but in lanes where `cond` holds the C library's function of `x`; a branch, as they are rare."""

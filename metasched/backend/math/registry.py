@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
+from metasched.backend.emit.native import Native
 from metasched.backend.emit.types import Value, suffix, type_text
 from metasched.backend.math.lanes import Formula, Lanes
 from metasched.ir.dtypes import DType
@@ -57,7 +58,7 @@ def registry() -> Mapping[str, MathFunction]:
     return MappingProxyType(found)
 
 
-def define(name: str, dtype: DType, width: int, declarations: dict[str, str]) -> str:
+def define(name: str, dtype: DType, width: int, native: Native, declarations: dict[str, str]) -> str:
     """The symbol of a math function for `width` lanes (0: a scalar); its definition is added to `declarations`."""
     function = registry()[name]
     symbol = f"@math.{name}.{suffix(dtype, width)}"
@@ -65,7 +66,7 @@ def define(name: str, dtype: DType, width: int, declarations: dict[str, str]) ->
         return symbol
     type_ = type_text(dtype, width)
     names = [f"%x{n}" for n in range(function.arity)]
-    formula = Formula(dtype, width, declarations)
+    formula = Formula(dtype, width, native, declarations)
     result = function.formula(formula, *(Lanes(formula, Value(x, dtype, width)) for x in names))
     body = "\n".join(formula.lines)
     parameters = ", ".join(f"{type_} {x}" for x in names)
