@@ -104,8 +104,8 @@ class Kernel:
     def warnings(self) -> tuple[str, ...]:
         """What the machine could not do as the schedule would have it, a sentence each; empty if all is well.
 
-        Accumulators that were too many for the vector registers, and innermost loops that spill vectors. Looking for
-        the latter takes about as long as making the machine code, the first time.
+        Accumulators that were too many for the vector registers or whose tile is not unrolled, and innermost loops that
+        spill vectors. Looking for the latter takes about as long as making the machine code, the first time.
         """
         from metasched.backend.spills import spill_warnings
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.nest import (
@@ -41,6 +42,7 @@ from metasched.backend.lower.strips import substitute_loops
 from metasched.backend.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
+from metasched.ir.notes import Note
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,23 @@ class _Accumulator:
         return self.tiles is None or starts_at_zero(start)
 
 
+@dataclass(frozen=True)
+class _Rolled:
+    """Loops that keep a tile of accumulators out of registers, and how many statements unrolling makes of it."""
+
+    registers: int
+    loops: tuple[str, ...]
+    copies: int
+
+    def __str__(self) -> str:
+        names = " and ".join(f"`{var}`" for var in self.loops)
+        return (
+            f"they would take {self.registers} vector registers, and {names} "
+            f"{'is' if len(self.loops) == 1 else 'are'} not unrolled. "
+            f'Unroll the tile: annotate(block, "{Note.UNROLL_LIMIT}", {self.copies})'
+        )
+
+
 class Promotion:
     """One run of the pass: what is known of storage and registers, and the accumulators made so far."""
 
@@ -72,15 +91,20 @@ class Promotion:
         self._made: dict[str, Storage] = {}
         # By block: what its accumulators take and what there is, where that is too little.
         self._declined: dict[str, tuple[int, int]] = {}
+        self._rolled: dict[str, _Rolled] = {}
         self._promoted: set[str] = set()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence for each block whose accumulators stay in memory because they are too many."""
-        return tuple(
-            f"the accumulators of `{block}` stay in memory: they take {needed} vector registers, and {left} are left. "
-            f"Make its innermost tile smaller"
+        """A sentence for each block whose accumulators stay in memory: they are too many, or their tile is a loop."""
+        too_many = {
+            block: f"they take {needed} vector registers, and {left} are left. Make its innermost tile smaller"
             for block, (needed, left) in self._declined.items()
+        }
+        rolled = {block: str(tile) for block, tile in self._rolled.items()}
+        return tuple(
+            f"the accumulators of `{block}` stay in memory: {why}"
+            for block, why in (rolled | too_many).items()
             if block not in self._promoted
         )
 
@@ -132,6 +156,7 @@ class Promotion:
         laid_out = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
         found = [each for each in laid_out if each is not None]
         if len(found) != len(laid_out):
+            self._note_rolled(loop, path, inner, update)
             return None
         needed, left = sum(count for _, count in found), self._budget.left((*path, loop))
         if needed > left:
@@ -140,6 +165,22 @@ class Promotion:
         self._budget.take((*path, loop), needed)
         made = self._new(update, update.indices, found[0][0], None)
         return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
+
+    def _note_rolled(self, loop: Loop, path: Path, inner: Path, update: Assign) -> None:
+        """Keep in mind a tile that would be in registers if its loops were unrolled."""
+        indexing = frozenset[str]().union(*(free_vars(i) for indices in update.written.values() for i in indices))
+        rolled = [x for x in inner if x.var in indexing and not x.unroll]
+        if not rolled or any(x.kind is LoopKind.PARALLEL for x in rolled):
+            return
+        straight = {x.var: replace(x, unroll=True) for x in inner}
+        inside = {x.var: x for x in path if x.is_vector} | straight
+        found = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
+        needed = sum(count for _, count in (each for each in found if each is not None))
+        if None in found or needed > self._budget.left((*path, loop)):
+            return
+        repeated = inner[inner.index(rolled[0]) :]
+        tile = _Rolled(needed, tuple(x.var for x in rolled), prod(x.steps for x in repeated))
+        self._rolled.setdefault(update.block, tile)
 
     def _targets(self, update: Assign) -> list[tuple[Storage, tuple[Expr, ...]]]:
         """What an update writes, as accumulators would be."""

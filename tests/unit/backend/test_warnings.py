@@ -97,6 +97,46 @@ def test_accumulators_that_fit_further_in_are_no_matter() -> None:
     assert promoted.warnings == ()
 
 
+def test_a_tile_that_is_a_loop() -> None:
+    sch = Schedule(parse_program(DENSE))
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, [None, 4])
+    j0, j1 = sch.split(j, [None, 32])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.vectorize(j1, lanes=16)
+    what = "the accumulators of `C` stay in memory: they would take 8 vector registers, and "
+    hint = 'Unroll the tile: annotate(block, "unroll_limit", 8)'
+    assert lower(sch.func, WIDE).warnings == (f"{what}`i_1` and `j_1` are not unrolled. {hint}",)
+    sch.unroll(i1)
+    assert lower(sch.func, WIDE).warnings == (f"{what}`j_1` is not unrolled. {hint.replace('8', '2')}",)
+    sch.annotate(block, "unroll_limit", 2)
+    assert lower(sch.func, WIDE).warnings == ()
+
+
+def test_lanes_of_rows_that_are_a_loop() -> None:
+    sch = Schedule(parse_program(DENSE))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, 4])
+    k0, k1 = sch.split(k, [None, 16])
+    sch.reorder(i0, j, k0, i1, k1)
+    sch.vectorize(k1, lanes=16)
+    (said,) = lower(sch.func, WIDE).warnings
+    assert said.startswith(
+        "the accumulators of `C` stay in memory: they would take 4 vector registers, and `i_1` is not"
+    )
+    sch.unroll(i1)
+    assert lower(sch.func, WIDE).warnings == ()
+
+
+def test_rows_that_no_registers_would_hold_are_no_tile() -> None:
+    sch = Schedule(parse_program(DENSE, M=4096))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    sch.reorder(i, k, j)
+    sch.vectorize(j, lanes=16)
+    assert lower(sch.func, WIDE).warnings == ()
+
+
 def test_spills_are_counted_in_innermost_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spills, "commented_assembly", lambda code: ASM)
     (said,) = spills.spill_warnings(ObjectCode(WIDE, b"", ""))
