@@ -20,6 +20,7 @@ from __future__ import annotations
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.build import build
+from metasched.backend.lower.declined import Declined
 from metasched.backend.lower.flatten import arrays, flatten
 from metasched.backend.lower.guards import place_guards
 from metasched.backend.lower.initialise import place_inits
@@ -52,11 +53,11 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     budget = Budget(machine)
     func, nest = apply_layouts(func, nest)
     nest, storages = place_storage(func, nest, machine, budget)
-    nest, lanes = Lanes(machine, budget, names).run(nest)
+    declined = Declined()
+    nest, lanes = Lanes(machine, budget, names, declined).run(nest)
     storages |= lanes
     nest = specialise(nest)
-    promotion = Promotion(storages, machine, budget, names)
-    nest, accumulators = promotion.run(nest)
+    nest, accumulators = Promotion(storages, machine, budget, names, declined).run(nest)
     storages |= accumulators
     check_copies(nest)
     kernel = lir.Kernel(
@@ -65,7 +66,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
         func.scalars,
         arrays(storages),
         flatten(place_guards(nest), storages),
-        promotion.warnings,
+        declined.warnings,
     )
     _check_workspace(kernel)
     return kernel

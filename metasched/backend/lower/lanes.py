@@ -20,6 +20,7 @@ from dataclasses import replace
 from math import prod
 
 from metasched.backend.lir import ArrayKind
+from metasched.backend.lower.declined import Declined
 from metasched.backend.lower.nest import (
     Assign,
     Loop,
@@ -47,10 +48,11 @@ from metasched.schedule.rewrite.parts import identity
 class Lanes:
     """One run of the pass: registers that are left, and the arrays of lanes made so far."""
 
-    def __init__(self, machine: Machine, budget: Budget, names: Names) -> None:
+    def __init__(self, machine: Machine, budget: Budget, names: Names, declined: Declined) -> None:
         self._machine = machine
         self._budget = budget
         self._names = names
+        self._declined = declined
         self._made: dict[str, Storage] = {}
 
     def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
@@ -80,7 +82,7 @@ class Lanes:
         vector, dtype = inner[-1], update.value.dtype
         indexing = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         tile = [loop for loop in inner if loop.var in indexing]
-        name = self._array(update.array, dtype, tile, inner, path)
+        name = self._array(update.block, update.array, dtype, tile, (path, inner))
         place = tuple(Var(loop.var) for loop in tile)
         lane: Expr = Var(vector.var)
         if vector.extent > vector.lanes:
@@ -102,7 +104,7 @@ class Lanes:
         )
         lanes = replace(update, array=name, indices=(*place, lane), streams=False)
         if update.positions is not None:
-            at = self._array(update.positions.array, update.positions.narrow, tile, inner, path)
+            at = self._array(update.block, update.positions.array, update.positions.narrow, tile, (path, inner))
             of_start, of_lanes, of_fold = _positions(update.positions, at, (*place, Var(vector.var)))
             start, fold = replace(start, positions=of_start), replace(fold, positions=of_fold)
             lanes = replace(lanes, positions=replace(of_lanes, indices=lanes.indices))
@@ -115,17 +117,26 @@ class Lanes:
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
 
-    def _array(self, array: str, dtype: DType, tile: list[Loop], inner: Path, path: Path) -> str:
-        """An array of lanes for every element of the tile: in registers where each has its own and they fit."""
+    def _array(self, block: str, array: str, dtype: DType, tile: list[Loop], paths: tuple[Path, Path]) -> str:
+        """An array of lanes for every element of the tile: in registers where each has its own and they fit.
+
+        `paths` are the loops around the lanes' whole life and those inside it.
+        """
+        path, inner = paths
         lanes = inner[-1].lanes
         shape = (*(loop.extent for loop in tile), lanes)
         name = self._names.fresh(f"{array}.lanes")
         place = (*path, inner[0])
-        needed = registers_needed(prod(shape), lanes, dtype, self._machine)
-        if all(loop.unroll for loop in tile) and needed <= self._budget.left(place):
+        needed, left = registers_needed(prod(shape), lanes, dtype, self._machine), self._budget.left(place)
+        rolled = [loop for loop in tile if not loop.unroll]
+        if not rolled and needed <= left:
             self._budget.take(place, needed)
             kind = ArrayKind.REGISTER
         else:
+            if not rolled:
+                self._declined.too_many(block, needed, left)
+            elif needed <= left:
+                self._declined.rolled(block, needed, rolled, inner)
             in_thread = any(loop.kind is LoopKind.PARALLEL for loop in path)
             kind = ArrayKind.THREAD if in_thread else ArrayKind.SHARED
         self._made[name] = Storage(name, dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))

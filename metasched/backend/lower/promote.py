@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from metasched.backend.lir import ArrayKind
+from metasched.backend.lower.declined import Declined
 from metasched.backend.lower.nest import (
     Assign,
     Loop,
@@ -42,7 +42,6 @@ from metasched.backend.lower.strips import substitute_loops
 from metasched.backend.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
-from metasched.ir.notes import Note
 
 
 @dataclass(frozen=True)
@@ -62,51 +61,19 @@ class _Accumulator:
         return self.tiles is None or starts_at_zero(start)
 
 
-@dataclass(frozen=True)
-class _Rolled:
-    """Loops that keep a tile of accumulators out of registers, and how many statements unrolling makes of it."""
-
-    registers: int
-    loops: tuple[str, ...]
-    copies: int
-
-    def __str__(self) -> str:
-        names = " and ".join(f"`{var}`" for var in self.loops)
-        return (
-            f"they would take {self.registers} vector registers, and {names} "
-            f"{'is' if len(self.loops) == 1 else 'are'} not unrolled. "
-            f'Unroll the tile: annotate(block, "{Note.UNROLL_LIMIT}", {self.copies})'
-        )
-
-
 class Promotion:
     """One run of the pass: what is known of storage and registers, and the accumulators made so far."""
 
-    def __init__(self, storages: Mapping[str, Storage], machine: Machine, budget: Budget, names: Names) -> None:
+    def __init__(
+        self, storages: Mapping[str, Storage], machine: Machine, budget: Budget, names: Names, declined: Declined
+    ) -> None:
         self._storages = storages
         self._machine = machine
         self._budget = budget
         self._names = names
         self._tiles = Budget(TileRegisters())
         self._made: dict[str, Storage] = {}
-        # By block: what its accumulators take and what there is, where that is too little.
-        self._declined: dict[str, tuple[int, int]] = {}
-        self._rolled: dict[str, _Rolled] = {}
-        self._promoted: set[str] = set()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A sentence for each block whose accumulators stay in memory: they are too many, or their tile is a loop."""
-        too_many = {
-            block: f"they take {needed} vector registers, and {left} are left. Make its innermost tile smaller"
-            for block, (needed, left) in self._declined.items()
-        }
-        rolled = {block: str(tile) for block, tile in self._rolled.items()}
-        return tuple(
-            f"the accumulators of `{block}` stay in memory: {why}"
-            for block, why in (rolled | too_many).items()
-            if block not in self._promoted
-        )
+        self._declined = declined
 
     def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
         """`stmt` with accumulators in registers, and their storage by name."""
@@ -160,7 +127,7 @@ class Promotion:
             return None
         needed, left = sum(count for _, count in found), self._budget.left((*path, loop))
         if needed > left:
-            self._declined.setdefault(update.block, (needed, left))
+            self._declined.too_many(update.block, needed, left)
             return None
         self._budget.take((*path, loop), needed)
         made = self._new(update, update.indices, found[0][0], None)
@@ -178,9 +145,7 @@ class Promotion:
         needed = sum(count for _, count in (each for each in found if each is not None))
         if None in found or needed > self._budget.left((*path, loop)):
             return
-        repeated = inner[inner.index(rolled[0]) :]
-        tile = _Rolled(needed, tuple(x.var for x in rolled), prod(x.steps for x in repeated))
-        self._rolled.setdefault(update.block, tile)
+        self._declined.rolled(update.block, needed, rolled, inner)
 
     def _targets(self, update: Assign) -> list[tuple[Storage, tuple[Expr, ...]]]:
         """What an update writes, as accumulators would be."""
@@ -197,7 +162,7 @@ class Promotion:
 
     def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
         name = self._names.fresh(f"{update.array}.acc")
-        self._promoted.add(update.block)
+        self._declined.promoted(update.block)
         self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
         return _Accumulator(name, indices, tiles)
 

@@ -114,11 +114,12 @@ def test_a_tile_that_is_a_loop() -> None:
     assert lower(sch.func, WIDE).warnings == ()
 
 
-def test_lanes_of_rows_that_are_a_loop() -> None:
+@pytest.mark.parametrize("terms", [16, 40])
+def test_lanes_of_rows_that_are_a_loop(terms: int) -> None:
     sch = Schedule(parse_program(DENSE))
     i, j, k = sch.get_loops(sch.get_block("C"))
     i0, i1 = sch.split(i, [None, 4])
-    k0, k1 = sch.split(k, [None, 16])
+    k0, k1 = sch.split(k, [None, terms])
     sch.reorder(i0, j, k0, i1, k1)
     sch.vectorize(k1, lanes=16)
     (said,) = lower(sch.func, WIDE).warnings
@@ -127,6 +128,18 @@ def test_lanes_of_rows_that_are_a_loop() -> None:
     )
     sch.unroll(i1)
     assert lower(sch.func, WIDE).warnings == ()
+
+
+def test_lanes_of_too_many_rows() -> None:
+    sch = Schedule(parse_program(DENSE))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    k0, k1 = sch.split(k, [None, 40])
+    sch.reorder(j, k0, i, k1)
+    sch.vectorize(k1, lanes=16)
+    assert lower(sch.func, WIDE).warnings == ()
+    sch.unroll(i)
+    (said,) = lower(sch.func, WIDE).warnings
+    assert said.startswith("the accumulators of `C` stay in memory: they take 64 vector registers, and 28 are left")
 
 
 def test_rows_that_no_registers_would_hold_are_no_tile() -> None:
