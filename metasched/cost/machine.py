@@ -51,7 +51,7 @@ class Core:
     branch_overhead: float = 1.5
     transfer: float = 2.0
     window: float = 200.0
-    parallel_launch: float = 5000.0
+    parallel_launch: float = 8000.0
     task_overhead: float = 100.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024

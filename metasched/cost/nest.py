@@ -34,10 +34,9 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
+from metasched.ir.notes import Note
 from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.tensor import in_vector_form
-
-UNROLL_LIMIT = "unroll_limit"
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Statement:
     """A block with its loops, outermost first. The store is the first access.
 
     `limit` is the unroll limit (a slot) for the run of loops right above the block: its own, which holds for every
-    loop, or the innermost loop's.
+    loop, or the innermost loop's. `streams` (a slot) is not zero where the store goes past the caches.
     """
 
     name: str
@@ -103,6 +102,7 @@ class Statement:
     shared_loops: int
     limit: int | None
     own_limit: bool
+    streams: int | None = None
 
     @property
     def store(self) -> Access:
@@ -199,8 +199,8 @@ def _loads(value: Expr) -> Iterator[Load]:
     return (node for node in value.walk() if isinstance(node, Load))
 
 
-def _limit(annotations: tuple[Annotation, ...], table: Table) -> int | None:
-    found = [a.value for a in annotations if a.key == UNROLL_LIMIT and isinstance(a.value, Expr)]
+def _note(annotations: tuple[Annotation, ...], key: Note, table: Table) -> int | None:
+    found = [a.value for a in annotations if a.key == key and isinstance(a.value, Expr)]
     return table.slot(found[-1]) if found else None
 
 
@@ -215,7 +215,7 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
     limited = False
     out = []
     for loop in site.loops:
-        limited = limited or _limit(loop.annotations, table) is not None
+        limited = limited or _note(loop.annotations, Note.UNROLL_LIMIT, table) is not None
         out.append(
             LoopInfo(
                 loop.var,
@@ -254,8 +254,8 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
                 alloc=depths.get(name),
                 alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
             )
-    own = _limit(block.annotations, table)
-    nearest = [limit for loop in site.loops if (limit := _limit(loop.annotations, table)) is not None]
+    own = _note(block.annotations, Note.UNROLL_LIMIT, table)
+    nearest = [limit for loop in site.loops if (limit := _note(loop.annotations, Note.UNROLL_LIMIT, table)) is not None]
     guards, opaque = _guards(tuple(substitute(g, values) for g in block.guards), loop_of, table)
     return Statement(
         block.name,
@@ -263,13 +263,14 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
         tuple(accesses.values()),
         guards,
         opaque,
-        count(block.store.value, block.reducer),
+        count(block.store.value, block.reducer, {it.name: it.extent for it in block.iters}),
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
         updates_only=block.reducer is not None and block.init is None,
         shared_loops=0,
         limit=own if own is not None else nearest[-1] if nearest else None,
         own_limit=own is not None,
+        streams=_note(block.annotations, Note.NON_TEMPORAL, table),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from metasched.ir.affine import prove
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Load, Reducer, Select, Unary
 
 # Vector instructions of an inlined polynomial, roughly; a function not listed counts as SPECIAL_DEFAULT.
@@ -32,8 +34,12 @@ class Operations:
         return self.arithmetic + self.divisions + self.special
 
 
-def count(value: Expr, reducer: Reducer | None) -> Operations:
-    """The operations of `value`, and of reducing it; index arithmetic does not count."""
+def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> Operations:
+    """The operations of `value`, and of reducing it; index arithmetic does not count.
+
+    `ranges` are the extents of the iteration variables. A selection by an index is one choice, as its condition is the
+    same for many instances, and none where the condition always holds or never does.
+    """
     arithmetic = divisions = special = choices = casts = 0
     cost = 0.0
     stack = [value]
@@ -50,6 +56,11 @@ def count(value: Expr, reducer: Reducer | None) -> Operations:
             divisions += 1
         elif isinstance(node, Binary | Unary):
             arithmetic += 1
+        elif isinstance(node, Select) and not any(isinstance(n, Load) for n in node.cond.walk()):
+            taken = _taken(node, ranges)
+            choices += len(taken) - 1
+            stack.extend(taken)
+            continue
         elif isinstance(node, Select):
             choices += 1
         elif isinstance(node, Cast):
@@ -64,3 +75,11 @@ def count(value: Expr, reducer: Reducer | None) -> Operations:
         arithmetic += 1
         instructions += 0 if fused else 1
     return Operations(arithmetic, divisions, special, choices, casts, float(max(instructions, 1.0)))
+
+
+def _taken(select: Select, ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    """The sides that a selection by an index may take."""
+    holds = prove(select.cond, ranges)
+    if holds is None:
+        return (select.then, select.otherwise)
+    return (select.then if holds else select.otherwise,)

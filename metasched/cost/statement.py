@@ -21,6 +21,8 @@ Columns = dict[str, Array]
 Size = Callable[[int], Array]
 
 CACHES = ("l1", "l2", "l3")
+# Guards for which lowering makes cases, four in all (`metasched.backend.lower.specialise`).
+SPECIALISED = 2.0
 
 
 def capacities(machine: Machine) -> tuple[float, float, float]:
@@ -54,13 +56,14 @@ class Vector:
 class Tile:
     """What runs inside one iteration of the innermost reduction loop that iterates (`level` loops stand still).
 
-    `runs` is that loop's extent. operations, accumulators, loads, broadcasts: in vectors. held: 1 where accumulators
-    stay in registers over that loop.
+    `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations,
+    accumulators, loads, broadcasts: in vectors. held: 1 where accumulators stay in registers over that loop.
     """
 
     level: Levels
     place: Levels
     runs: Array
+    together: Array
     operations: Array
     accumulators: Array
     loads: Array
@@ -102,7 +105,7 @@ class View:
             self._fit(capacity, uses)
             for capacity, uses in zip(capacities(machine), (crowded, crowded, self.between_uses), strict=True)
         ]
-        self.traffic = [self._traffic(level) for level in self.fits]
+        self.traffic = [self._traffic(level, cache == "l3") for cache, level in zip(CACHES, self.fits, strict=True)]
         self.tile = self._tile()
 
     def full(self, value: float) -> Array:
@@ -201,12 +204,14 @@ class View:
         return total * LINE
 
     def _crowded_set(self) -> Array:
-        """As the working set, each access counted with the part of a cache that its lines cannot use."""
-        total = np.zeros((self.depth + 1, self.rows), np.float32)
+        """As the working set, but at least what the worst access takes with the part of a cache that its lines cannot
+        use. Accesses mostly crowd different sets, so that these parts do not add up.
+        """
+        worst = self.working_set
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
             if not access.is_register:
-                total += mark.lines / usable_sets(mark, access.element_bytes)
-        return total * LINE
+                worst = np.maximum(worst, mark.lines / usable_sets(mark, access.element_bytes) * LINE)
+        return worst
 
     def _between_uses(self, working_set: Array) -> Array:
         """(levels, rows) bytes touched by one iteration of the first loop at or below a level that iterates."""
@@ -219,16 +224,23 @@ class View:
         """The outermost level whose first loop finds, at every iteration, what the one before left in the cache."""
         return positions((uses > capacity).sum(axis=0))
 
-    def _traffic(self, level: Levels) -> list[Array]:
+    def _traffic(self, level: Levels, from_memory: bool) -> list[Array]:
         """Bytes brought into a cache for each access, whose lines come once for every run of what is inside `level`.
 
-        What is stored moves twice.
+        What is stored moves twice, and past the caches once. What the last cache holds all of is there from the run
+        before: kernels run again and again.
         """
         runs = at_level(self.outer, level) * LINE
+        if from_memory:
+            runs = np.where(self.working_set[0] > self.machine.l3 * CORE.usable, runs, 0.0)
+        streams = self.full(0.0) if self.statement.streams is None else self.sizes[self.statement.streams] > 0
         out: list[Array] = []
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
-            factor = 0.0 if access.is_register else (2.0 if access.is_store else 1.0)
-            out.append(at_level(mark.lines, level) * runs * factor)
+            moved = at_level(mark.lines, level) * runs * (0.0 if access.is_register else 1.0)
+            if access.is_store:
+                past = mark.lines[0] * LINE * float(from_memory)
+                moved = np.where(streams, past, 2.0 * moved)
+            out.append(moved)
         return out
 
     # --- registers
@@ -246,11 +258,16 @@ class View:
 
     def _tile(self) -> Tile:
         level, runs = np.zeros(self.rows, np.int64), np.ones(self.rows, np.float32)
+        together, running = runs.copy(), runs.copy()
         for loop, info in enumerate(self.statement.loops):
+            iterates = self.extents[loop] > 1
             if info.reduces:
-                iterates = self.extents[loop] > 1
+                running = running * self.extents[loop]
                 np.copyto(level, loop + 1, where=iterates)
                 np.copyto(runs, self.extents[loop], where=iterates)
+                np.copyto(together, running, where=iterates)
+            else:
+                running = np.where(iterates, 1.0, running)
         place = positions(level)
         operations = at_level(self.strips_inside, place)
         loads, broadcasts = self.full(0.0), self.full(0.0)
@@ -267,7 +284,7 @@ class View:
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)
-        return Tile(level, place, runs, operations, accumulators, loads, broadcasts, held)
+        return Tile(level, place, runs, together, operations, accumulators, loads, broadcasts, held)
 
 
 # --- feature groups
@@ -303,6 +320,29 @@ def guards(view: View) -> Columns:
                 unrolled |= moves & (view.unrolled[loop] > 0)
         inner = inner + live * unrolled
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
+
+
+def alive(view: View) -> Array:
+    """The share of instances that guards let run, where what is left out is the end of what a guard's index reaches."""
+    share = view.full(1.0)
+    for guard in view.statement.guards:
+        limit = -view.sizes[guard.value.constant]
+        reached = view.ranges.reach(guard.value)[0] + 1.0
+        share = share * np.where(limit > 0, np.minimum(limit / reached, 1.0), 1.0)
+    return share
+
+
+def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
+    """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
+
+    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED` guards; a mask is left in the
+    partial ones, the smaller part.
+    """
+    vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
+    if not view.statement.reduces:
+        return vector, branches
+    left = np.maximum(vector + branches - SPECIALISED, 0.0)
+    return np.minimum(vector, left), np.minimum(branches, left)
 
 
 def vectors(view: View) -> Columns:
@@ -383,10 +423,11 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         loose = loose + np.where(view.steps[n] > 1, view.vector.lanes, 1.0)
     loads = np.where(held, tile.loads / tile.operations, loose)
     stores = np.where(held, 0.0, np.where(view.steps[0] > 1, view.vector.lanes, 1.0))
-    # Accumulators are loaded and stored once for every run of the innermost reduction loop.
-    transfers = tile.held * (tile.accumulators * CORE.transfer / (tile.operations * tile.runs))
-    masked = np.maximum(view.vector.masked, conditions["vector_guards"]) * CORE.mask_overhead
-    branches = conditions["unrolled_guards"] * CORE.branch_overhead
+    # Accumulators are loaded and stored once for every run of the innermost reduction loops.
+    transfers = tile.held * (tile.accumulators * CORE.transfer / (tile.operations * tile.together))
+    vector_guards, unrolled_guards = conditions_left(view, conditions)
+    masked = np.maximum(view.vector.masked, vector_guards) * CORE.mask_overhead
+    branches = unrolled_guards * CORE.branch_overhead
     return {
         "operations": view.full(statement.operations.instructions / CORE.operations),
         "ports": np.maximum(loads / CORE.loads, stores / CORE.stores),
@@ -400,14 +441,18 @@ def _chain(view: View) -> Array:
 
     Accumulators of a tile are independent chains, and so are the tiles that the core can see at once.
     """
-    tile = view.tile
-    if not view.statement.reduces:
+    tile, statement = view.tile, view.statement
+    if not statement.reduces:
         return view.full(0.0)
     step = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
-    instructions = view.statement.operations.instructions + len(view.statement.accesses) - 1.0
-    in_flight = CORE.window / (tile.runs * tile.operations * instructions)
-    outside = view.instances / (tile.runs * tile.operations)
-    waiting: Array = step / (tile.accumulators * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
+    instructions = statement.operations.instructions + len(statement.accesses) - 1.0
+    runs, chains = tile.runs, tile.accumulators
+    if statement.vector is not None and statement.loops[statement.vector].reduces:
+        # Each register of a vector has sums of its own.
+        runs, chains = view.vector.strips, chains * view.vector.strips / view.vector.steps
+    in_flight = CORE.window / (runs * tile.operations * instructions)
+    outside = view.instances / (runs * tile.operations)
+    waiting: Array = step / (chains * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
     return waiting
 
 
@@ -426,7 +471,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         for by_access, level in zip(view.traffic, view.fits, strict=True)
     ]
     share = 1.0 / speedup
-    work = view.instances * share
+    work = view.instances * alive(view) * share
     core = work * (bound + each["overhead"])
     l2 = moved[0] / CORE.l2_bytes * share
     l3 = moved[1] / CORE.l3_bytes * share

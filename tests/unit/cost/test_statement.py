@@ -10,7 +10,24 @@ import pytest
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.operations import count
 from metasched.ir.dtypes import DType
-from metasched.ir.nodes import Binary, BinOp, Call, Const, Expr, For, Func, Load, Node, Reducer, Scope, Var, lift
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Call,
+    Const,
+    Expr,
+    For,
+    Func,
+    Load,
+    Node,
+    Reducer,
+    Scope,
+    Select,
+    Var,
+    lift,
+)
+from metasched.lang import parse_program
+from metasched.schedule.schedule import Schedule
 
 from .conftest import COLUMNS, Machine, dense_relu
 
@@ -93,9 +110,76 @@ def test_a_guard_over_unrolled_loops_stays_a_condition_there() -> None:
     ],
 )
 def test_operations(e: Expr, reducer: Reducer | None, flops: int, instructions: float) -> None:
-    found = count(e, reducer)
+    found = count(e, reducer, {})
     assert (found.flops, found.instructions) == (flops, instructions)
 
 
 def test_index_arithmetic_is_no_work() -> None:
-    assert count(Load("A", (Var("i") * 4 + 1,), DType.F32), None).flops == 0
+    assert count(Load("A", (Var("i") * 4 + 1,), DType.F32), None, {}).flops == 0
+
+
+def test_a_selection_by_an_index_is_a_choice_where_it_is_open() -> None:
+    i, n = Var("i"), Const(8)
+    inside = Binary(BinOp.AND, Binary(BinOp.GE, i - 1, Const(0)), Binary(BinOp.LT, i - 1, n))
+    padded = Select(inside, A, lift(0.0, A))
+    assert count(padded, None, {"i": Const(10)}).choices == 1
+    always = Select(Binary(BinOp.LT, i, n), A * B, A / B)
+    assert count(always, None, {"i": n}) == count(A * B, None, {})
+    never = Select(Binary(BinOp.LT, n, i), A * B, A / B)
+    assert count(never, None, {"i": n}) == count(A / B, None, {})
+
+
+def test_cases_of_a_tile_leave_no_condition_in_a_reduction() -> None:
+    whole, parts = dense_relu(512, 512, 512), dense_relu(500, 510, 512)
+    row = [4, 8, 4, 32, 4, 64]
+    assert value(parts, row, "s0.unrolled_guards") == pytest.approx(1)
+    assert value(parts, row, "s0.overhead_cycles") < 1.1 * value(whole, row, "s0.overhead_cycles")
+
+
+def test_what_guards_leave_out_costs_no_cycles() -> None:
+    """A tile of 4 * 128 rows for 128: three of its four quarters are left out."""
+    cut, whole = dense_relu(128, 512, 512), dense_relu(512, 512, 512)
+    row = [64, 8, 4, 32, 4, 64]
+    assert value(cut, row, "s0.iterations") == pytest.approx(value(whole, row, "s0.iterations"))
+    assert value(cut, row, "s0.operation_cycles") == pytest.approx(
+        value(whole, row, "s0.operation_cycles") / 4, rel=1e-3
+    )
+
+
+def memory_cycles(text: str, *notes: str, l3: int = 32 << 20) -> float:
+    program = parse_program(text)
+    schedule = Schedule(program)
+    block = schedule.get_block(schedule.block_names()[-1])
+    schedule.vectorize(schedule.get_loops(block)[-1], lanes=16)
+    for note in notes:
+        schedule.annotate(block, note, True)
+    features = FeatureProgram(schedule.func, (), Machine(l3=l3))(np.empty((1, 0), np.int64))[0]
+    return float(np.exp2(features[NAMES.index("all.memory_cycles")]) - 1)
+
+
+COPY = "program f[N={}](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] + 1\n"
+
+
+def test_what_the_last_cache_holds_is_there_already() -> None:
+    assert memory_cycles(COPY.format(1 << 20)) == 0
+    assert memory_cycles(COPY.format(1 << 24)) > 0
+    assert memory_cycles(COPY.format(1 << 20), l3=1 << 20) > 0
+
+
+def test_a_store_past_the_caches_moves_once() -> None:
+    large = COPY.format(1 << 24)
+    assert memory_cycles(large, "non_temporal") == pytest.approx(memory_cycles(large) * 2 / 3, rel=1e-3)
+    small = COPY.format(1 << 16)
+    assert memory_cycles(small, "non_temporal") > memory_cycles(small)
+
+
+def test_lanes_of_a_reduction_are_chains_of_their_own() -> None:
+    def latency(lanes: int) -> float:
+        schedule = Schedule(
+            parse_program("program f[N=64, K=4096](A: f32[N, K]) -> B: f32[N]:\n    B[i] = sum[k](A[i, k])\n")
+        )
+        schedule.vectorize(schedule.get_loops(schedule.get_block("B"))[-1], lanes=lanes)
+        features = FeatureProgram(schedule.func, (), Machine())(np.empty((1, 0), np.int64))[0]
+        return float(np.exp2(features[NAMES.index("s0.latency_cycles")]) - 1)
+
+    assert latency(16) == pytest.approx(4 * latency(64), rel=1e-3)
