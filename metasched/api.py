@@ -22,9 +22,10 @@ from metasched.schedule.handlers import Policy
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.phases import Phases
+from metasched.search.guess import Guess
+from metasched.search.guess import guess as best_guess
 from metasched.search.progress import ProgressCallback
-from metasched.search.strategies import StrategyName, make_strategy, opener
+from metasched.search.strategies import StrategyName, opener
 from metasched.search.tune import Job, Tools, everything
 from metasched.search.tune import tune as run_tuning
 from metasched.space.conditions import Conditioned, Given, Module, SpaceLike, space_of
@@ -199,7 +200,7 @@ def compile(  # noqa: A001
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess.
 
     A trace of another shape is carried over by `policy=Policy.REPAIR`; `kernel.report` then has what was mended, as a
-    tuple of `Repair`.
+    tuple of `Repair`. Of a guess it says where it comes from, as a `Guess`: `print(kernel.report)`.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program, target and version.
@@ -214,19 +215,16 @@ def compile(  # noqa: A001
     if db is not None:
         record = _best_record(program, db, where)
         return _kernel(program, Trace.parse(record.trace), where, record, Origin.MEASURED)
-    return _kernel(program, guess(program, rules=rules, target=where), where, None, Origin.GUESS)
+    guessed = best_guess(program, where, rules)
+    return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
 def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = None, seed: int = 0) -> Trace:
-    """The trace that the untrained cost model, a roofline estimate, likes best. Measures nothing."""
+    """The best guess, which measures nothing: an expert's trace, where the program is an operator of the library (under
+    any names) and no rules are given; else the trace that the untrained cost model, a roofline, likes best.
+    """
     _require("program", program, Program)
-    where = _target(target)
-    arms = SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=seed), where)
-    strategy = make_strategy(StrategyName.EVOLUTIONARY, arms.arms, seed, Phases())
-    found = strategy.propose(1)
-    if not found:
-        raise NoRecord(f"the space of {program.key} is empty")
-    return Trace.parse(arms.trace(found[0]))
+    return best_guess(program, _target(target), rules, seed).trace
 
 
 def _best_record(program: Program, db: str, target: Target) -> Record:
@@ -251,6 +249,7 @@ def _kernel(
 
 
 __all__ = [
+    "Guess",
     "Kernel",
     "Policy",
     "Program",

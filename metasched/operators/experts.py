@@ -46,6 +46,7 @@ def expert_names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in entries if name.endswith(_SUFFIX)))
 
 
+@cache
 def expert(name: str) -> Expert:
     """The expert trace `OPERATOR.VARIANT`.
 

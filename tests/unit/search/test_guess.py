@@ -1,0 +1,136 @@
+"""The best guess: an expert's trace where there is one for the program, the shape and the machine, else the model's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched import operators
+from metasched.backend.kernel import Origin
+from metasched.measure.check import mismatch, prepare
+from metasched.measure.inputs import given_inputs
+from metasched.search import guess as guessing
+from metasched.search.guess import Guess, guess
+
+FEATURES = frozenset(
+    {"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq", "fma", "avx512vnni", "amx-tile", "amx-int8"}
+)
+SERVER = ms.Target("sapphirerapids", FEATURES, 2, 32 << 10, 1 << 20, 32 << 20)
+BYTES = {"T": "u8", "U": "i8", "ACC": "i32"}
+
+
+def agrees(kernel: ms.Kernel) -> None:
+    func = kernel.program.func
+    cases = prepare(func, given_inputs(func, None, seed=0), seed=0)
+    for case in (cases.integers, cases.random):
+        result = kernel(*(a.item() if a.shape == () else a for a in case.inputs))
+        assert mismatch(np.asarray(result), case.expected[0], case.tolerance[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "params"),
+    [
+        ("matmul_nn", {"M": 61, "N": 77, "K": 53}),
+        ("matmul_nn", {"M": 8, "N": 32, "K": 16, "T": "i32"}),
+        ("conv2d_nhwc", {"H": 9, "W": 13, "CI": 7, "CO": 19, "S": 2}),
+        ("conv2d_nhwc", {"H": 6, "W": 5, "CI": 8, "CO": 12, "R": 1, "P": 0}),
+        ("conv1d_nlc", {"L": 31, "CI": 5, "CO": 17}),
+        ("depthwise_conv2d_nhwc", {"H": 9, "W": 11, "C": 13}),
+        ("softmax", {"M": 7, "N": 101}),
+        ("layer_norm", {"M": 5, "N": 67}),
+        ("norm", {"BATCH": 2, "M": 9, "N": 35}),
+        ("scale_shift_add_relu", {"M": 9, "N": 61}),
+    ],
+)
+def test_an_operator_takes_an_experts_trace(operator: str, params: dict[str, Any]) -> None:
+    kernel = ms.compile(operators.load(operator, **params))
+    assert kernel.origin is Origin.GUESS
+    assert isinstance(kernel.report, Guess)
+    assert kernel.report.expert is not None
+    assert kernel.report.expert.startswith(f"{operator}.")
+    assert kernel.trace == kernel.report.trace == ms.guess(kernel.program)
+    agrees(kernel)
+
+
+def test_under_any_names() -> None:
+    f = ms.kernel("Z[a, b] = sum[q](Y[q, b] * X[a, q])")
+    x, y = np.random.default_rng(0).integers(-4, 5, (2, 40, 40)).astype(np.float32)
+    kernel = f.kernel_for(y, x)
+    assert kernel.report.expert.startswith("matmul_nn.")
+    np.testing.assert_array_equal(f(y, x), x @ y)
+
+
+def test_another_program_gets_what_the_model_likes() -> None:
+    text = "program f[N=16](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[j, i] * A[i, j]\n"
+    program = ms.parse_program(text)
+    kernel = ms.compile(program)
+    assert kernel.report == Guess(kernel.trace)
+    assert str(kernel.report) == "a guess: by the cost model"
+    agrees(kernel)
+
+
+def test_rules_that_are_named_decide() -> None:
+    program = operators.load("matmul_nn", M=32, N=32, K=32)
+    assert guess(program, SERVER, "cpu").expert is None
+    assert "multi_level_tiling" in str(guess(program, SERVER, "cpu").trace)
+
+
+def taken(target: ms.Target, **params: Any) -> str | None:
+    return guess(operators.load("matmul_nn", M=256, N=256, K=256, **params), target).expert
+
+
+def test_instructions_that_do_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guessing, "tiles_are_given", lambda: True)
+    assert taken(SERVER, **BYTES) == "matmul_nn.amx_u8i8"
+
+
+def test_what_the_machine_or_the_system_lacks_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = operators.load("matmul_nn", M=256, N=256, K=256, **BYTES)
+    monkeypatch.setattr(guessing, "tiles_are_given", lambda: False)
+    found = guess(program, SERVER)
+    assert found.expert is not None
+    assert found.expert.startswith("matmul_nn.vnni")
+    assert dict(found.passed_over)["matmul_nn.amx_u8i8"] == "the system gives no tile registers"
+    monkeypatch.setattr(guessing, "tiles_are_given", lambda: True)
+    found = guess(program, SERVER.without({"amx-int8", "amx-tile"}))
+    assert found.expert is not None
+    assert found.expert.startswith("matmul_nn.vnni")
+    assert dict(found.passed_over)["matmul_nn.amx_u8i8"] == "target lacks amx-int8"
+    found = guess(program, SERVER.without({"amx-int8", "amx-tile", "avx512vnni"}))
+    assert found.expert is None
+    assert found.counts()["target lacks avx512vnni"] >= 1
+    assert "not matmul_nn.amx_u8i8: target lacks amx-int8" in str(found)
+
+
+def test_elements_of_another_size_are_another_matter() -> None:
+    found = guess(operators.load("matmul_nn", M=32, N=32, K=32, T="f64"), SERVER)
+    assert found.expert is None
+    assert dict(found.passed_over)["matmul_nn.small"] == "it was written for elements of f32, not f64"
+
+
+def test_what_nobody_asked_for_is_left_out() -> None:
+    """Traces may allow other results, or store past caches that hold it all."""
+    found = guess(operators.load("softmax", M=64, N=256), SERVER)
+    assert found.expert == "softmax.fast"
+    assert "fastmath" in str(operators.expert("softmax.fast").trace)
+    assert "fastmath" not in str(found.trace)
+    small, large = (guess(operators.load("scale_shift_add_relu", M=m, N=4096), SERVER) for m in (64, 4096))
+    assert "non_temporal" not in str(small.trace)
+    assert ("non_temporal" in str(large.trace)) == (large.expert == "scale_shift_add_relu.streamed")
+
+
+@pytest.mark.parametrize(("size", "threads"), [((127, 33, 50), False), ((512, 512, 512), True)])
+def test_threads_only_where_they_pay(size: tuple[int, int, int], threads: bool) -> None:
+    m, n, k = size
+    f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])", target=SERVER)
+    program = f.program(np.ones((m, k), np.float32), np.ones((k, n), np.float32))
+    assert ("parallel(" in str(guess(program, SERVER).trace)) == threads
+    assert "parallel(" not in str(guess(program, SERVER.with_threads(1)).trace)
+
+
+def test_it_is_the_same_every_time() -> None:
+    program = operators.load("matmul_nn", M=96, N=80, K=64)
+    assert guess(program, SERVER) == guess(program, SERVER)
