@@ -36,7 +36,12 @@ BYTES = """
 program bytes[N=7, M=37, K=9](A: u8[N, K], B: i8[K, M]) -> C: i32[N, M]:
     C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))
 """
-PROGRAMS = {"softmax": SOFTMAX, "matmul": MATMUL, "halves": HALVES, "bytes": BYTES}
+LARGEST = """
+program largest[N=7, M=75](A: f32[N, M], B: i8[N, M]) -> (V: f32[N], P: i64[N], W: i8[N], Q: i32[N]):
+    V[i], P[i] = argmax[j](A[i, j])
+    W[i], Q[i] = argmin[j](B[i, j])
+"""
+PROGRAMS = {"softmax": SOFTMAX, "matmul": MATMUL, "halves": HALVES, "bytes": BYTES, "largest": LARGEST}
 PROGRAM = pytest.mark.parametrize("name", PROGRAMS)
 # Helpers of compilers' runtime libraries, which are not there when code is loaded.
 RUNTIME_CALLS = re.compile(r"\b(bl|call\w*)\s+\S*__")
@@ -51,6 +56,8 @@ def scheduled(name: str) -> tuple[Program, Func]:
         info = sch.describe(sch.get_block(block))
         if not info.reduces:
             sch.vectorize(loops[-1], lanes=16)
+        elif info.positions:
+            sch.vectorize(loops[-1], lanes=32)
         elif len(loops) == 3:
             i, j, k = loops
             i0, i1 = sch.split(i, [None, 4])
