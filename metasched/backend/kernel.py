@@ -62,11 +62,11 @@ class Kernel:
         self.origin = origin
         self._inputs = tuple(p for p in compiled.parameters if not p.is_output)
         self._outputs = tuple(p for p in compiled.parameters if p.is_output)
-        self._result = self._outputs[0]
-        # Arrays in and one array out: the kernel's own entry can check these.
+        self._results = tuple((p.shape or (), p.dtype.numpy) for p in self._outputs)
+        self._single = len(self._outputs) == 1
+        # Arrays in and out: the kernel's own entry can check these.
         # What others are indexed by is looked at from Python.
-        usual = all(p.shape is not None and p.below is None for p in self._inputs)
-        self._plain = len(self._outputs) == 1 and usual
+        self._plain = all(p.shape is not None and p.below is None for p in self._inputs)
         self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
         self._sizes = tuple(
             0 if p.shape is None else p.dtype.bytes * int(np.prod(p.shape, dtype=np.int64)) for p in compiled.parameters
@@ -115,18 +115,24 @@ class Kernel:
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Run the kernel; raises KernelError for arguments that it cannot take."""
         if self._plain and len(inputs) == len(self._inputs):
-            result = self._allocate() if out is None else out
+            results = (self._allocate() if out is None else out,) if self._single else self._several(out)
             if self._compiled.binary.parallel:
                 self._compiled.prepare()
-            status = self._compiled.python_function(*inputs, result)
+            status = self._compiled.python_function(*inputs, *results)
             if status == Status.OK:
-                return result
+                return results[0] if self._single else results
             if status != Status.NOT_PLAIN:
                 raise_status(status, self.workspace_bytes)
         return self._checked(inputs, out)
 
     def _allocate(self) -> Array:
-        return aligned_empty(self._result.shape or (), self._dtypes[-1])
+        return aligned_empty(*self._results[0])
+
+    def _several(self, out: Any) -> tuple[Any, ...]:
+        """New arrays for several outputs, or those of an `out` argument."""
+        if out is None:
+            return tuple([aligned_empty(shape, dtype) for shape, dtype in self._results])
+        return tuple(self._given(out))
 
     def _checked(self, inputs: tuple[Any, ...], out: Any) -> Any:
         """The call with every argument looked at from Python, which can say what is wrong with it."""

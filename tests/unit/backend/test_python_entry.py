@@ -12,6 +12,7 @@ from metasched.backend.compiled import CompiledKernel, build
 from metasched.backend.emit.runtime import Status
 from metasched.backend.kernel import Kernel
 from metasched.backend.target import Target
+from metasched.errors import KernelError
 from metasched.lang import parse_program
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +36,24 @@ def test_plain_arrays_run_without_python_s_checks(compiled: CompiledKernel, monk
     np.testing.assert_array_equal(kernel(a, b), a + b)
     assert kernel(a, b, out=c) is c
     np.testing.assert_array_equal(c, a + b)
+
+
+def test_several_outputs_run_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "program best[M=3, N=5](X: f32[M, N]) -> (V: f32[M], P: i64[M]):\n    V[i], P[i] = argmax[j](X[i, j])\n"
+    kernel = Kernel(build(parse_program(text).func, Target.detect()))
+    x = np.arange(15, dtype=np.float32).reshape(3, 5) % 4
+    given = np.empty(3, np.float32), np.empty(3, np.int64)
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "_checked", None)
+        found = kernel(x)
+        assert all(a is b for a, b in zip(kernel(x, out=given), given, strict=True))
+    for values, positions in (found, given):
+        np.testing.assert_array_equal(values, x.max(axis=1))
+        np.testing.assert_array_equal(positions, x.argmax(axis=1))
+    with pytest.raises(KernelError, match=r"`out` is a ndarray; `best` has the outputs"):
+        kernel(x, out=given[0])
+    with pytest.raises(KernelError, match="overlaps the input `X`"):
+        kernel(x, out=(x.reshape(-1)[:3], given[1]))
 
 
 def strided(x: Array) -> Array:
