@@ -87,7 +87,8 @@ class Lanes:
         lane: Expr = Var(vector.var)
         if vector.extent > vector.lanes:
             lane = Binary(BinOp.MOD, lane, const(vector.lanes))
-        own = update.reduction - update.spatial
+        # Loops that are done when lanes are folded: those of the reduction, and any that the update does not use.
+        done = {loop.var for loop in inner} - {loop.var for loop in tile}
         start = replace(
             update,
             array=name,
@@ -100,7 +101,7 @@ class Lanes:
         fold = replace(
             update,
             value=Load(name, (*place, Var(vector.var)), dtype),
-            guards=tuple(g for g in update.guards if own.isdisjoint(free_vars(g))),
+            guards=tuple(g for g in update.guards if done.isdisjoint(free_vars(g))),
         )
         lanes = replace(update, array=name, indices=(*place, lane), streams=False)
         if update.positions is not None:

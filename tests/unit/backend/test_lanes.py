@@ -150,6 +150,17 @@ def test_terms_that_are_left_out() -> None:
     agrees(sch)
 
 
+def test_a_condition_on_a_loop_that_the_reduction_does_not_use() -> None:
+    sch = rows(N=40)
+    block = sch.get_block("s")
+    _, j = sch.get_loops(block)
+    j0, j1 = sch.split(j, [None, 16])
+    unit0, unit1 = sch.split(sch.add_unit_loop(j0), [None, 4])
+    sch.reorder(unit0, j0, unit1, j1)
+    sch.vectorize(j1, lanes=16)
+    agrees(sch)
+
+
 def test_fused_loops_of_a_reduction() -> None:
     sch = Schedule(
         parse_program("program f[M=3, N=7, K=5](X: f32[M, N, K]) -> Y: f32[M]:\n    s: Y[i] = sum[j, k](X[i, j, k])\n")
