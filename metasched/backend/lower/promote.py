@@ -101,8 +101,8 @@ class Promotion:
                     start = _take_start(before, update.block, made.may_start)
                     # Conditions inside the loop are guards of what is loaded before it and stored after it.
                     guarded = replace(update, guards=(*update.guards, *_conditions(stmt, update)))
-                    loads_before.append(self._load(inner[1:], guarded, made, start))
-                    stores_after.append(self._store(inner[1:], guarded, made))
+                    loads_before.append(self._load(inner, guarded, made, start))
+                    stores_after.append(self._store(inner, guarded, made))
                     stmt = with_body(stmt, _accumulate(stmt.body, update, made))
         body = many(self._visit(stmt.body, (*path, stmt), []))
         return [*loads_before, with_body(stmt, body), *stores_after]

@@ -161,6 +161,18 @@ def test_a_condition_on_a_loop_that_the_reduction_does_not_use() -> None:
     agrees(sch)
 
 
+@pytest.mark.parametrize("lanes", [None, 16])
+def test_a_condition_on_a_loop_around_the_reduction(lanes: int | None) -> None:
+    sch = rows(N=40)
+    block = sch.get_block("s")
+    _, j = sch.get_loops(block)
+    _, unit = sch.split(sch.add_unit_loop(j), [None, 4])
+    if lanes is not None:
+        sch.vectorize(j, lanes=lanes)
+    sch.decompose_reduction(block, unit)
+    agrees(sch)
+
+
 def test_fused_loops_of_a_reduction() -> None:
     sch = Schedule(
         parse_program("program f[M=3, N=7, K=5](X: f32[M, N, K]) -> Y: f32[M]:\n    s: Y[i] = sum[j, k](X[i, j, k])\n")
