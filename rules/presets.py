@@ -6,7 +6,9 @@ from metasched.rules.compute_location import compute_location
 from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.parallelize import parallelize
+from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
+from metasched.rules.stream import stream
 from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.unroll import unroll
 from metasched.rules.vectorize import vectorize
@@ -20,5 +22,7 @@ cpu = (
     tile_transposition,
     parallelize,
     vectorize,
+    reduction_lanes,
+    stream,
     unroll,
 )

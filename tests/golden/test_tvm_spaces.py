@@ -23,7 +23,7 @@ from metasched.space.registry import resolve
 
 FIXTURE = Path(__file__).parent / "tvm" / "sketches.txt"
 # What comes after the structure: these fuse or annotate loops of it, as TVM's postprocessors do.
-LAST = ("parallelize", "vectorize", "unroll")
+LAST = ("parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
 WRITE = "write"
 TILED = frozenset({"conv", "C"})
 

@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.space import registry
 
 TILES = ("multi_level_tiling", "compute_location", "tile_transposition")
-CPU = ("inline", "rfactor", *TILES, "parallelize", "vectorize", "unroll")
+CPU = ("inline", "rfactor", *TILES, "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
 
 
 def names(spec: registry.RuleSpec) -> tuple[str, ...]:
