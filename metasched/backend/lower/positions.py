@@ -13,7 +13,7 @@ from dataclasses import replace
 from metasched.backend.lower.nest import Assign, Positions, loads
 from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, free_vars, prove, simplify, substitute
 from metasched.ir.dtypes import INDEX, DType
-from metasched.ir.nodes import Cast, Const, Expr, no_position
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, no_position
 
 _SIGNED = (DType.I8, DType.I16, DType.I32, DType.I64)
 
@@ -28,7 +28,8 @@ def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, E
         return plain
     own = update.reduction - update.spatial
     index = position_index(value)
-    if index is None or not _rise(index, [var for var in ranges if var in own], ranges) or not _begins(update, ranges):
+    loops = [var for var in ranges if var in own]
+    if index is None or not _rise(index, loops, update, ranges) or not _begins(update, ranges):
         return replace(plain, init=no_position(value.dtype))
     first = as_int(substitute(index, dict.fromkeys(own, ZERO)))
     last = as_int(bounds(index, ranges).hi)
@@ -56,18 +57,40 @@ def recast(value: Expr, dtype: DType) -> Expr:
     return index if dtype is INDEX else Cast(index, dtype)
 
 
-def _rise(index: Expr, loops: list[str], ranges: Mapping[str, Expr]) -> bool:
+def _rise(index: Expr, loops: list[str], update: Assign, ranges: Mapping[str, Expr]) -> bool:
     """Whether a position depends on the loops alone, given outermost first, and rises as they run."""
-    span = 0
+    spans: dict[str, int] = {}
     try:
         for var in reversed(loops):
             step, extent = as_int(coefficient(index, var)), as_int(ranges[var])
-            if step is None or extent is None or step <= span:
+            if step is None or extent is None or step <= _reach(index, spans, update):
                 return False
-            span += step * (extent - 1)
+            spans[var] = step * (extent - 1)
     except NotAffine:
         return False
     return as_int(substitute(index, dict.fromkeys(loops, ZERO))) is not None
+
+
+def _reach(index: Expr, spans: Mapping[str, int], update: Assign) -> int:
+    """How far loops move a position: each by its span, or several by what a guard leaves of an imperfect tile."""
+    free = dict(spans)
+    reach = 0
+    for guard in update.guards:
+        names = free_vars(guard)
+        if names <= free.keys() and isinstance(guard, Binary) and guard.op is BinOp.LT:
+            room = simplify(Binary(BinOp.SUB, guard.b, guard.a))
+            most = as_int(substitute(room, dict.fromkeys(names, ZERO)))
+            scales = {_quotient(as_int(coefficient(index, var)), as_int(coefficient(room, var))) for var in names}
+            (scale, *others) = scales or {None}
+            if scale is not None and most is not None and not others:
+                reach += scale * (most - 1)
+                free = {var: span for var, span in free.items() if var not in names}
+    return reach + sum(free.values())
+
+
+def _quotient(step: int | None, fall: int | None) -> int | None:
+    """How much a position moves where the room of a guard shrinks by one."""
+    return None if step is None or fall is None or fall >= 0 or step % fall else step // -fall
 
 
 def _begins(update: Assign, ranges: Mapping[str, Expr]) -> bool:
