@@ -9,14 +9,15 @@ arguments. Output sizes follow from the parameters.
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import as_file, files
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
-from metasched.ir.source import Setting
-from metasched.lang import load_program
-from metasched.lang.report import did_you_mean
+from metasched.ir.source import ProgramDef, Setting
+from metasched.lang.elaborate import elaborate
+from metasched.lang.load import parse_definitions
+from metasched.lang.report import Report, did_you_mean
 
 _SUFFIX = ".ms"
 
@@ -47,5 +48,12 @@ def load(name: str, /, **params: Setting) -> Program:
         MetaschedError: when there is no such operator.
         LanguageError: when a parameter is unknown, or the sizes do not go together.
     """
-    with as_file(_file(name)) as path:
-        return load_program(path, **params)
+    file = _file(name)
+    return elaborate(_definition(name), params, Report(file.read_text(encoding="utf-8"), str(file)))
+
+
+@cache
+def _definition(name: str) -> ProgramDef:
+    """As written: reading it takes much longer than setting its parameters."""
+    (definition,) = parse_definitions(source(name), str(_file(name)))
+    return definition

@@ -41,6 +41,11 @@ class Fit:
     expert: Expert
     names: Names
 
+    @property
+    def written(self) -> Program:
+        """The operator at the shape that the trace was written for."""
+        return _header(self.expert.name)
+
     def trace_for(self, program: Program) -> Trace:
         """The expert's trace in the program's names. It is to be replayed with `Policy.REPAIR`."""
         data = self.expert.trace.data
@@ -97,12 +102,12 @@ def _usual(operator: str) -> Program:
 def _written(operator: str) -> Iterator[Program]:
     """The operator with its own parameters, then as its traces were written for it: some give it another structure."""
     yield _usual(operator)
-    yield from _headers(operator)
+    yield from (_header(name) for name in _traces(operator))
 
 
 @cache
-def _headers(operator: str) -> tuple[Program, ...]:
-    return tuple(expert(name).program() for name in _traces(operator))
+def _header(name: str) -> Program:
+    return expert(name).program()
 
 
 # --- structure

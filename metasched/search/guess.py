@@ -161,7 +161,7 @@ def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> li
 
 def _tensors(fit: Fit, program: Program) -> list[tuple[Buffer, Buffer]]:
     """The tensors that the trace was written for, each with the program's."""
-    written, given = fit.expert.program().func, program.func
+    written, given = fit.written.func, program.func
     return [(b, given.buffer(fit.names.tensors.get(b.name, b.name))) for b in written.buffers()]
 
 
