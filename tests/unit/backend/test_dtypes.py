@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.backend.emit.halves import converts_f16
+from metasched.backend.emit.native import Native
 from metasched.backend.reference_interpreter import interpret
 from metasched.backend.reference_numba import run_numba
 from metasched.backend.reference_state import new_state, outputs
@@ -223,7 +223,8 @@ def test_another_dtype_is_refused_with_what_to_do(dtype: DType) -> None:
     [({"f16c", "avx"}, True), ({"f16c"}, False), ({"avx512fp16"}, False), ({"fullfp16"}, True), (set(), False)],
 )
 def test_instructions_that_convert_f16_need_avx(features: set[str], expected: bool) -> None:
-    assert converts_f16(frozenset(features)) is expected
+    target = ms.Target("x", frozenset(features), threads=1, l1=32768, l2=1048576, l3=33554432)
+    assert Native.of(target).converts_f16 is expected
 
 
 def test_f16c_without_avx_is_compiled() -> None:
