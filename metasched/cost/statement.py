@@ -105,7 +105,12 @@ class View:
             self._fit(capacity, uses)
             for capacity, uses in zip(capacities(machine), (crowded, crowded, self.between_uses), strict=True)
         ]
-        self.traffic = [self._traffic(level, cache == "l3") for cache, level in zip(CACHES, self.fits, strict=True)]
+        levels = dict(zip(CACHES, self.fits, strict=True))
+        self.traffic = [
+            self._traffic(levels["l1"], machine.l1, 0.0),
+            self._traffic(levels["l2"], machine.l2, 0.0),
+            self._traffic(levels["l3"], machine.l3, 1.0),
+        ]
         self.tile = self._tile()
 
     def full(self, value: float) -> Array:
@@ -224,22 +229,19 @@ class View:
         """The outermost level whose first loop finds, at every iteration, what the one before left in the cache."""
         return positions((uses > capacity).sum(axis=0))
 
-    def _traffic(self, level: Levels, from_memory: bool) -> list[Array]:
+    def _traffic(self, level: Levels, size: int, past: float) -> list[Array]:
         """Bytes brought into a cache for each access, whose lines come once for every run of what is inside `level`.
 
-        What is stored moves twice, and past the caches once. What the last cache holds all of is there from the run
-        before: kernels run again and again.
+        What is stored moves twice; where it goes past the caches, it is `past` times what is moved. Kernels run again
+        and again: where a cache holds all that the statement touches, it is there from the run before.
         """
-        runs = at_level(self.outer, level) * LINE
-        if from_memory:
-            runs = np.where(self.working_set[0] > self.machine.l3 * CORE.usable, runs, 0.0)
+        runs = np.where(self.working_set[0] > size * CORE.usable, at_level(self.outer, level) * LINE, 0.0)
         streams = self.full(0.0) if self.statement.streams is None else self.sizes[self.statement.streams] > 0
         out: list[Array] = []
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
             moved = at_level(mark.lines, level) * runs * (0.0 if access.is_register else 1.0)
             if access.is_store:
-                past = mark.lines[0] * LINE * float(from_memory)
-                moved = np.where(streams, past, 2.0 * moved)
+                moved = np.where(streams, mark.lines[0] * LINE * past, 2.0 * moved)
             out.append(moved)
         return out
 
@@ -428,11 +430,12 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     vector_guards, unrolled_guards = conditions_left(view, conditions)
     masked = np.maximum(view.vector.masked, vector_guards) * CORE.mask_overhead
     branches = unrolled_guards * CORE.branch_overhead
+    at_once = np.maximum(view.copies, view.vector.strips / view.vector.steps)
     return {
         "operations": view.full(statement.operations.instructions / CORE.operations),
         "ports": np.maximum(loads / CORE.loads, stores / CORE.stores),
         "latency": _chain(view),
-        "overhead": transfers + masked + branches + CORE.loop_overhead / view.copies + _crowding(view),
+        "overhead": transfers + masked + branches + CORE.loop_overhead / at_once + _crowding(view),
     }
 
 
@@ -446,10 +449,11 @@ def _chain(view: View) -> Array:
         return view.full(0.0)
     step = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
     instructions = statement.operations.instructions + len(statement.accesses) - 1.0
-    runs, chains = tile.runs, tile.accumulators
+    runs, chains = tile.together, tile.accumulators
     if statement.vector is not None and statement.loops[statement.vector].reduces:
         # Each register of a vector has sums of its own.
-        runs, chains = view.vector.strips, chains * view.vector.strips / view.vector.steps
+        runs = runs * view.vector.strips / view.vector.extent
+        chains = chains * view.vector.strips / view.vector.steps
     in_flight = CORE.window / (runs * tile.operations * instructions)
     outside = view.instances / (runs * tile.operations)
     waiting: Array = step / (chains * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))

@@ -41,6 +41,8 @@ _UNASKED = frozenset({Note.FASTMATH, Note.FLUSH_DENORMALS})
 _TIE = 1.3
 # Threads have to gain this much by the estimate: whether others are idle, it does not know.
 _WORTH_THREADS = 0.8
+# Cycles beside which it makes no difference between traces what starting threads takes.
+_LARGE = 1e5
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,8 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
 def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> _Candidate:
     schedule = trace.apply_to(program, Policy.REPAIR)
     terms, cycles = _terms(schedule.func), _cycles(schedule.func, target)
-    return _Candidate(fit.expert.name, trace, schedule, terms, cycles, _distance(fit, program))
+    found = _Candidate(fit.expert.name, trace, schedule, terms, cycles, _distance(fit, program))
+    return found if cycles > _LARGE else _with_threads_where_they_pay(program, found, target)
 
 
 def _cycles(func: Func, target: Target) -> float:
@@ -216,10 +219,12 @@ def _with_threads_where_they_pay(program: Program, candidate: _Candidate, target
     instructions = tuple(i for i in candidate.written.instructions if i.op != "parallel")
     if len(instructions) == len(candidate.written.instructions):
         return candidate
-    data = replace(candidate.written.data, instructions=instructions)
-    schedule = replace(candidate.written, data=data).apply_to(program, Policy.REPAIR)
-    pays = candidate.cycles < _WORTH_THREADS * _cycles(schedule.func, target)
-    return candidate if pays else replace(candidate, schedule=schedule)
+    written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
+    schedule = written.apply_to(program, Policy.REPAIR)
+    cycles = _cycles(schedule.func, target)
+    if candidate.cycles < _WORTH_THREADS * cycles:
+        return candidate
+    return replace(candidate, written=written, schedule=schedule, cycles=cycles)
 
 
 def _obstacle(func: Func, target: Target) -> str | None:

@@ -160,7 +160,10 @@ def memory_cycles(text: str, *notes: str, l3: int = 32 << 20) -> float:
 COPY = "program f[N={}](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] + 1\n"
 
 
-def test_what_the_last_cache_holds_is_there_already() -> None:
+def test_what_a_cache_holds_is_there_already() -> None:
+    assert cycles(SUM.replace("K=4096", "K=64"), 16, "all.l2_cycles") == 0
+    assert cycles(SUM, 16, "all.l2_cycles") > 0
+    assert cycles(SUM.replace("K=4096", "K=1024"), 16, "all.l3_cycles") == 0
     assert memory_cycles(COPY.format(1 << 20)) == 0
     assert memory_cycles(COPY.format(1 << 24)) > 0
     assert memory_cycles(COPY.format(1 << 20), l3=1 << 20) > 0
@@ -173,13 +176,22 @@ def test_a_store_past_the_caches_moves_once() -> None:
     assert memory_cycles(small, "non_temporal") > memory_cycles(small)
 
 
-def test_lanes_of_a_reduction_are_chains_of_their_own() -> None:
-    def latency(lanes: int) -> float:
-        schedule = Schedule(
-            parse_program("program f[N=64, K=4096](A: f32[N, K]) -> B: f32[N]:\n    B[i] = sum[k](A[i, k])\n")
-        )
-        schedule.vectorize(schedule.get_loops(schedule.get_block("B"))[-1], lanes=lanes)
-        features = FeatureProgram(schedule.func, (), Machine())(np.empty((1, 0), np.int64))[0]
-        return float(np.exp2(features[NAMES.index("s0.latency_cycles")]) - 1)
+SUM = "program f[N=64, K=4096](A: f32[N, K]) -> B: f32[N]:\n    B[i] = sum[k](A[i, k])\n"
+WHOLE = "program f[N=64, K=4096](A: f32[N, K]) -> B: f32[1]:\n    B[o < 1] = sum[i, k](A[i, k])\n"
 
-    assert latency(16) == pytest.approx(4 * latency(64), rel=1e-3)
+
+def cycles(text: str, lanes: int, name: str) -> float:
+    schedule = Schedule(parse_program(text))
+    schedule.vectorize(schedule.get_loops(schedule.get_block("B"))[-1], lanes=lanes)
+    features = FeatureProgram(schedule.func, (), Machine())(np.empty((1, 0), np.int64))[0]
+    return float(np.exp2(features[NAMES.index(name)]) - 1)
+
+
+def test_lanes_of_a_reduction_are_chains_of_their_own() -> None:
+    assert cycles(SUM, 16, "s0.latency_cycles") == pytest.approx(4 * cycles(SUM, 64, "s0.latency_cycles"), rel=1e-3)
+    assert cycles(SUM, 64, "s0.overhead_cycles") < cycles(SUM, 16, "s0.overhead_cycles")
+
+
+def test_all_loops_of_a_reduction_wait_for_one_sum() -> None:
+    short = WHOLE.replace("K=4096", "K=64").replace("N=64", "N=4096")
+    assert cycles(short, 16, "s0.latency_cycles") == pytest.approx(cycles(WHOLE, 16, "s0.latency_cycles"), rel=1e-3)
