@@ -267,6 +267,8 @@ class Case:
 PER_PROGRAM = 8
 SOURCES = (made, made, made, made, from_library, from_library, classic)
 RULES = 0.25
+# The sizes from which rules think that threads, lanes of sums and stores past the caches pay.
+AS_IF_LARGE = {"small": 64, "tiny": 8, "shortest": 2, "cache": 64}
 
 
 @lru_cache(maxsize=2)
@@ -307,8 +309,10 @@ def _schedules(program: Program, schedule: Watched, rng: np.random.Generator) ->
 
 
 def _some_rules(rng: np.random.Generator) -> tuple[Rule, ...]:
-    rules = resolve(None)
-    return tuple(r for r in rules if rng.random() < 0.85)
+    """Some of the preset's rules, at times as they are for programs as small as these."""
+    rules = [r for r in resolve(None) if rng.random() < 0.85]
+    sizes: dict[str, int] = AS_IF_LARGE if rng.random() < 0.6 else {}
+    return tuple(r(**{k: v for k, v in sizes.items() if k in r.parameters}) for r in rules)
 
 
 def _by_rules(program: Program, rng: np.random.Generator) -> Iterator[Schedule]:
