@@ -2,6 +2,7 @@
 
 from metasched import operators as operators
 from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
+from metasched.api import Guess as Guess
 from metasched.api import compile as compile
 from metasched.api import condition as condition
 from metasched.api import guess as guess
