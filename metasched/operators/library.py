@@ -18,6 +18,7 @@ from metasched.ir.source import ProgramDef, Setting
 from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
 from metasched.lang.report import Report, did_you_mean
+from metasched.operators.groups import check_groups
 
 _SUFFIX = ".ms"
 
@@ -49,7 +50,9 @@ def load(name: str, /, **params: Setting) -> Program:
         LanguageError: when a parameter is unknown, or the sizes do not go together.
     """
     file = _file(name)
-    return elaborate(_definition(name), params, Report(file.read_text(encoding="utf-8"), str(file)))
+    definition, report = _definition(name), Report(file.read_text(encoding="utf-8"), str(file))
+    check_groups(definition, params, report)
+    return elaborate(definition, params, report)
 
 
 @cache

@@ -50,21 +50,32 @@ def depthwise_first(x: Array, k: Array, **params: Any) -> Array:
     return first(depthwise(np.moveaxis(x, 1, -1), np.moveaxis(k, 0, -1), **params))
 
 
-def conv_transpose(x: Array, k: Array, *, S: int, P: int, **_: Any) -> Array:
-    """Each input element adds a filter to the output."""
-    taps = k.shape[:-2]
-    y = np.zeros((x.shape[0], *((n - 1) * S + r for n, r in zip(x.shape[1:-1], taps, strict=True)), k.shape[-1]))
+def conv_transpose(x: Array, k: Array, *, S: int, P: int, D: int = 1, G: int = 1, OPAD: int = 0, **_: Any) -> Array:
+    """Each input element adds a filter to the output, its taps D apart; group by group."""
+    taps, group = k.shape[:-2], x.shape[-1] // G
+    filters = k.reshape(*k.shape[:-1], G, -1)
+    sizes = [(n - 1) * S + D * (r - 1) + 1 for n, r in zip(x.shape[1:-1], taps, strict=True)]
+    y = np.zeros((x.shape[0], *(n + OPAD for n in sizes), G, filters.shape[-1]))
     for at in np.ndindex(*x.shape[1:-1]):
-        window = tuple(slice(a * S, a * S + r) for a, r in zip(at, taps, strict=True))
-        y[:, *window] += np.einsum("nc,...co->n...o", x[:, *at], k)
-    return y[:, *(slice(P, n - P) for n in y.shape[1:-1])]
+        window = tuple(slice(a * S, a * S + D * (r - 1) + 1, D) for a, r in zip(at, taps, strict=True))
+        seen = x[:, *at].reshape(-1, G, group)
+        y[:, *window] += np.einsum("ngc,...cgo->n...go", seen, filters)
+    y = y[:, *(slice(P, n + OPAD - P) for n in sizes)]
+    return y.reshape(*y.shape[:-2], -1)
 
 
-def capsule(x: Array, k: Array, *, S: int, P: int, V: int, **_: Any) -> Array:
+def conv_transpose_first(x: Array, k: Array, *, G: int, **params: Any) -> Array:
+    """k [channel, output channel of the group, *taps]: group by group."""
+    groups = zip(np.split(np.moveaxis(x, 1, -1), G, axis=-1), np.split(k, G), strict=True)
+    done = [conv_transpose(some, np.moveaxis(filters, (0, 1), (-2, -1)), **params) for some, filters in groups]
+    return first(np.concatenate(done, axis=-1))
+
+
+def capsule(x: Array, k: Array, *, V: int, **params: Any) -> Array:
     """One convolution for each pair of a row of the input's matrices and a column of the filter's."""
     return np.stack(
         [
-            np.stack([sum(conv(x[:, :, :, u, j], k[:, :, j, v], S=S, P=P) for j in range(V)) for v in range(V)], axis=3)
+            np.stack([sum(conv(x[:, :, :, u, j], k[:, :, j, v], **params) for j in range(V)) for v in range(V)], axis=3)
             for u in range(V)
         ],
         axis=3,
@@ -73,6 +84,10 @@ def capsule(x: Array, k: Array, *, S: int, P: int, V: int, **_: Any) -> Array:
 
 def conv_bn_relu(x: Array, k: Array, bias: Array, scale: Array, offset: Array, **params: Any) -> Array:
     return np.maximum((conv(x, k, **params) + bias) * scale + offset, 0)
+
+
+def conv_bn_relu_first(x: Array, k: Array, *rest: Array, **params: Any) -> Array:
+    return first(conv_bn_relu(np.moveaxis(x, 1, -1), np.moveaxis(k, (0, 1), (-1, -2)), *rest, **params))
 
 
 # --- products ------------------------------------------------------------------------------------------------
@@ -129,18 +144,35 @@ def norm(x: Array, **_: Any) -> Array:
 # --- pooling, attention ----------------------------------------------------------------------------------------
 
 
-def _windows(x: Array, R: int, S: int, P: int, fill: float) -> Array:
-    """[batch, row, column, channel, R, R]"""
-    padded = np.pad(x, [(0, 0), (P, P), (P, P), (0, 0)], constant_values=fill)
-    return np.lib.stride_tricks.sliding_window_view(padded, (R, R), axis=(1, 2))[:, ::S, ::S]  # type: ignore[call-overload, no-any-return]
+def _windows(x: Array, R: int, S: int, P: int, fill: float, D: int = 1) -> Array:
+    """[batch, *space, channel, taps]"""
+    space = tuple(range(1, x.ndim - 1))
+    padded = np.pad(x, [(0, 0), *[(P, P)] * len(space), (0, 0)], constant_values=fill)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (D * (R - 1) + 1,) * len(space), axis=space)  # type: ignore[call-overload]
+    chosen = seen[:, *(slice(None, None, S),) * len(space), :, *(slice(None, None, D),) * len(space)]
+    return np.asarray(chosen.reshape(*chosen.shape[: x.ndim], -1))
 
 
-def max_pool(x: Array, *, R: int, S: int, P: int, **_: Any) -> Array:
-    return np.asarray(_windows(x, R, S, P, -np.inf).max((-1, -2)))
+def max_pool(x: Array, *, R: int, S: int, P: int, D: int, **_: Any) -> Array:
+    return np.asarray(_windows(x, R, S, P, -np.inf, D).max(-1))
 
 
-def avg_pool(x: Array, *, R: int, S: int, P: int, **_: Any) -> Array:
-    return np.asarray(_windows(x, R, S, P, 0).mean((-1, -2)))
+def avg_pool(x: Array, *, R: int, S: int, P: int, COUNT_PAD: int, **_: Any) -> Array:
+    return np.asarray(np.nanmean(_windows(x, R, S, P, 0 if COUNT_PAD else np.nan), axis=-1))
+
+
+def global_avg_pool(x: Array, **_: Any) -> Array:
+    return np.asarray(x.mean(tuple(range(1, x.ndim - 1))))
+
+
+def of_first(expected: Expected) -> Expected:
+    """What an operator of one image computes where its channels are first; results of two dimensions have no image."""
+
+    def run(x: Array, *rest: Any, **params: Any) -> Array:
+        y = expected(np.moveaxis(x, 1, -1), *rest, **params)
+        return first(y) if y.ndim > 2 else np.asarray(y)
+
+    return run
 
 
 def attention(q: Array, k: Array, v: Array, **_: Any) -> Array:
@@ -171,10 +203,11 @@ EXPECTED: dict[str, Expected] = {
     **{f"conv{n}": conv_first for n in ("1d_ncl", "2d_nchw", "3d_ncdhw")},
     "depthwise_conv2d_nhwc": depthwise,
     "depthwise_conv2d_nchw": depthwise_first,
-    "conv1d_transpose_nlc": conv_transpose,
-    "conv2d_transpose_nhwc": conv_transpose,
+    **{f"conv{n}": conv_transpose for n in ("1d_transpose_nlc", "2d_transpose_nhwc", "3d_transpose_ndhwc")},
+    **{f"conv{n}": conv_transpose_first for n in ("1d_transpose_ncl", "2d_transpose_nchw", "3d_transpose_ncdhw")},
     "capsule_conv2d_nhwc": capsule,
     "conv2d_bn_relu_nhwc": conv_bn_relu,
+    "conv2d_bn_relu_nchw": conv_bn_relu_first,
     **{f"{batch}matmul_{a}{b}": matmul(a, b) for batch in ("", "batch_") for a in "nt" for b in "nt"},
     "transpose_batch_matmul": transpose_batch_matmul,
     "dense_bias_relu": dense_relu,
@@ -184,10 +217,14 @@ EXPECTED: dict[str, Expected] = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "batch_norm_nhwc": batch_norm,
+    "batch_norm_nchw": of_first(batch_norm),
     "norm": norm,
-    "max_pool2d_nhwc": max_pool,
-    "avg_pool2d_nhwc": avg_pool,
-    "global_avg_pool2d_nhwc": lambda x, **_: x.mean((1, 2)),
+    **{f"max_pool{n}": max_pool for n in ("1d_nlc", "2d_nhwc", "3d_ndhwc")},
+    **{f"avg_pool{n}": avg_pool for n in ("1d_nlc", "2d_nhwc", "3d_ndhwc")},
+    **{f"global_avg_pool{n}": global_avg_pool for n in ("1d_nlc", "2d_nhwc", "3d_ndhwc")},
+    "max_pool2d_nchw": of_first(max_pool),
+    "avg_pool2d_nchw": of_first(avg_pool),
+    "global_avg_pool2d_nchw": of_first(global_avg_pool),
     "attention": attention,
     "batch_attention": attention,
     "bias_gelu": bias_gelu,
@@ -197,6 +234,7 @@ EXPECTED: dict[str, Expected] = {
     "nchw_to_nhwc": lambda x, **_: x.transpose(0, 2, 3, 1),
     "concat": lambda a, b, **_: np.concatenate([a, b], axis=1),
     "pad2d_nhwc": pad2d,
+    "pad2d_nchw": of_first(pad2d),
     "box_blur": lambda x, *, R, **_: np.lib.stride_tricks.sliding_window_view(x, (R, R)).mean((2, 3)),
     "cumsum": lambda x, **_: np.cumsum(x, axis=1),
     "embedding": lambda ids, w, **_: w[ids],

@@ -55,23 +55,41 @@ SHAPES: dict[str, list[Params]] = {
         at("H=7 W=13 C=5"),
         at("N=2 H=9 W=8 C=3 R=2 S=3 P=2 D=2"),
     ],
-    "conv1d_transpose_nlc": [
-        at("L=7 CI=3 CO=5"),
-        at("N=2 L=5 CI=2 CO=3 R=3 S=3 P=0"),
-        at("L=6 R=5 S=2 P=2 CI=1 CO=2"),
-    ],
-    "conv2d_transpose_nhwc": [
-        at("H=3 W=5 CI=4 CO=3"),
-        at("H=4 W=3 CI=2 CO=3 R=3 S=3 P=2"),
-        at("H=4 W=4 CI=2 CO=2 R=3 S=1 P=0"),
-    ],
+    **{
+        f"conv1d_transpose_{layout}": [
+            at("L=7 CI=3 CO=5"),
+            at("N=2 L=5 CI=4 CO=6 R=3 S=3 P=0 D=2 G=2 OPAD=1"),
+            at("L=6 R=5 S=2 P=2 CI=1 CO=2"),
+            at("L=7 R=2 S=2 P=3 CI=1 CO=2"),  # more padding than filter: borders of the input count for nothing
+        ]
+        for layout in ("nlc", "ncl")
+    },
+    **{
+        f"conv2d_transpose_{layout}": [
+            at("H=2 W=5 CI=4 CO=3"),
+            at("N=2 H=3 W=2 CI=6 CO=4 R=2 S=3 P=2 D=2 G=2 OPAD=2"),
+            at("H=4 W=4 CI=2 CO=2 R=3 S=1 P=0"),
+        ]
+        for layout in ("nhwc", "nchw")
+    },
+    **{
+        f"conv3d_transpose_{layout}": [
+            at("Z=2 H=1 W=3 CI=3 CO=2 R=3 OPAD=1"),
+            at("Z=3 H=2 W=1 CI=2 CO=2 R=2 S=1 P=0 D=2 G=2"),
+        ]
+        for layout in ("ndhwc", "ncdhw")
+    },
     "capsule_conv2d_nhwc": [
         at("H=5 W=7 CI=3 CO=2 V=2"),
-        at("H=4 W=4 CI=2 CO=3 V=3 S=1 R=2 P=0"),
+        at("H=4 W=5 CI=2 CO=4 V=2 S=1 R=2 P=1 D=3 G=2"),
     ],
     "conv2d_bn_relu_nhwc": [
         at("H=9 W=7 CI=3 CO=5 R=3 P=1"),
         at("H=7 W=7 CI=4 CO=4 R=3 S=1 P=2 D=2 G=2"),
+    ],
+    "conv2d_bn_relu_nchw": [
+        at("H=9 W=7 CI=3 CO=5 R=3 P=1"),
+        at("H=5 W=4 CI=2 CO=4 R=2 S=1 P=2 D=2 G=2"),
     ],
     **{f"matmul_{t}": [at("M=7 N=13 K=11"), at("M=1 N=16 K=3")] for t in ("nn", "nt", "tn", "tt")},
     **{f"batch_matmul_{t}": [at("BATCH=3 M=7 N=5 K=13")] for t in ("nn", "nt", "tn", "tt")},
@@ -83,10 +101,28 @@ SHAPES: dict[str, list[Params]] = {
     "layer_norm": [at("M=7 N=13")],
     "rms_norm": [at("M=7 N=13")],
     "batch_norm_nhwc": [at("N=3 H=5 W=7 C=5")],
+    "batch_norm_nchw": [at("N=3 H=5 W=7 C=5")],
     "norm": [at("BATCH=3 M=7 N=13")],
-    "max_pool2d_nhwc": [at("H=13 W=7 C=3"), at("N=2 H=8 W=9 C=2 R=2 S=1 P=0")],
-    "avg_pool2d_nhwc": [at("H=13 W=7 C=3"), at("H=9 W=8 C=2 R=3 S=2 P=1")],
+    "max_pool1d_nlc": [at("L=13 C=5"), at("N=2 L=9 C=1 S=1 P=2 D=3")],
+    **{
+        f"max_pool2d_{layout}": [at("H=13 W=7 C=3"), at("N=2 H=8 W=9 C=2 R=2 S=1 P=0"), at("H=9 W=7 C=3 P=2 D=2")]
+        for layout in ("nhwc", "nchw")
+    },
+    "max_pool3d_ndhwc": [at("Z=3 H=5 W=7 C=2"), at("N=2 Z=4 H=5 W=2 C=3 R=2 S=2 P=2 D=2")],
+    "avg_pool1d_nlc": [at("L=13 C=5"), at("N=2 L=9 C=1 R=3 S=1 P=2 COUNT_PAD=0")],
+    **{
+        f"avg_pool2d_{layout}": [
+            at("H=13 W=7 C=3"),
+            at("N=2 H=9 W=8 C=2 R=3 S=2 P=1"),
+            at("N=2 H=9 W=8 C=2 R=3 S=2 P=1 COUNT_PAD=0"),
+        ]
+        for layout in ("nhwc", "nchw")
+    },
+    "avg_pool3d_ndhwc": [at("Z=4 H=5 W=7 C=2 P=1"), at("Z=3 H=5 W=2 C=1 R=3 S=2 P=2 COUNT_PAD=0")],
+    "global_avg_pool1d_nlc": [at("N=2 L=7 C=13")],
     "global_avg_pool2d_nhwc": [at("N=2 H=7 W=5 C=13")],
+    "global_avg_pool2d_nchw": [at("N=2 H=7 W=5 C=13")],
+    "global_avg_pool3d_ndhwc": [at("N=2 Z=3 H=7 W=5 C=13")],
     "attention": [at("L=7 M=13 D=5 E=3")],
     "batch_attention": [at("BATCH=2 HEADS=3 L=5 M=7 D=4 E=3")],
     "bias_gelu": [at("M=7 N=13")],
@@ -96,6 +132,7 @@ SHAPES: dict[str, list[Params]] = {
     "nchw_to_nhwc": [at("N=2 C=3 H=7 W=5")],
     "concat": [at("ROWS=7 N=5 M=13")],
     "pad2d_nhwc": [at("H=7 W=5 C=3 TOP=0 BOTTOM=2 LEFT=3 RIGHT=1")],
+    "pad2d_nchw": [at("H=7 W=5 C=3 TOP=0 BOTTOM=2 LEFT=3 RIGHT=1")],
     "cumsum": [at("M=5 N=13")],
     "argmax": [at("M=5 N=13"), at("M=3 N=70")],
     "embedding": [at("N=7 ROWS=13 D=5"), at("N=1 ROWS=9 D=20")],
@@ -118,7 +155,20 @@ TYPES: list[tuple[str, Params]] = [
     ("attention", at("L=7 M=5 D=8 E=4 T=bf16 ACC=f32")),
     ("avg_pool2d_nhwc", at("H=8 W=6 C=3 T=bf16 ACC=f32")),
     ("max_pool2d_nhwc", at("H=8 W=6 C=3 T=f16")),
+    ("avg_pool2d_nchw", at("H=8 W=6 C=3 R=3 P=1 COUNT_PAD=0 T=f16 ACC=f32")),
+    ("avg_pool1d_nlc", at("L=9 C=3 R=3 P=1 COUNT_PAD=0 T=f64")),
+    ("global_avg_pool2d_nchw", at("H=5 W=6 C=3 T=bf16 ACC=f32")),
     ("max_pool2d_nhwc", at("H=8 W=6 C=3 T=i8")),
+    ("max_pool2d_nchw", at("H=8 W=6 C=3 T=i16 P=2 D=2")),
+    ("max_pool3d_ndhwc", at("Z=3 H=4 W=5 C=3 T=bf16")),
+    ("conv1d_transpose_ncl", at("L=5 CI=4 CO=6 T=u8 U=i8 ACC=i32 G=2 D=3")),
+    ("conv2d_transpose_nhwc", at("H=3 W=2 CI=4 CO=2 T=i8 ACC=i32 R=3 G=2 OPAD=1")),
+    ("conv2d_transpose_nchw", at("H=3 W=2 CI=4 CO=2 R=3 T=bf16 ACC=f32")),
+    ("conv3d_transpose_ndhwc", at("Z=2 H=2 W=3 CI=4 CO=2 R=2 T=i8 ACC=i32")),
+    ("capsule_conv2d_nhwc", at("H=3 W=4 CI=4 CO=2 V=2 R=2 T=i8 ACC=i32 G=2")),
+    ("batch_norm_nchw", at("N=2 H=5 W=3 C=4 T=bf16 ACC=f32")),
+    ("conv2d_bn_relu_nchw", at("H=7 W=5 CI=3 CO=4 R=3 P=1 T=f16 ACC=f32")),
+    ("pad2d_nchw", at("H=3 W=5 C=2 T=u8")),
     ("swiglu", at("M=7 N=13 T=bf16")),
     ("cumsum", at("M=5 N=13 T=i16 ACC=i64")),
     ("concat", at("ROWS=5 N=3 M=4 T=bool")),
@@ -213,9 +263,28 @@ def test_other_element_types_agree_with_numpy(name: str, params: Params) -> None
     agrees(ms.compile(program, trace=drawn(program))(*arguments), wanted)
 
 
-@pytest.mark.parametrize("name", [n for n in SHAPES if "G=" in operators.library.source(n) and n.startswith("conv")])
-@pytest.mark.parametrize("channels", [at("CI=6 CO=4 G=4"), at("CI=4 CO=6 G=4")], ids=["inputs", "outputs"])
-def test_groups_divide_the_channels(name: str, channels: Params) -> None:
+GROUPED = [name for name in SHAPES if " G=" in operators.library.source(name)]
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize(
+    ("channels", "message"),
+    [
+        (at("CI=6 CO=4 G=4"), r"4 groups \(G\) do not divide CI=6\n"),
+        (at("CI=4 CO=6 G=4"), r"4 groups \(G\) do not divide CO=6\n"),
+    ],
+    ids=["inputs", "outputs"],
+)
+def test_groups_divide_the_channels(name: str, channels: Params, message: str) -> None:
     """What is left over would be dropped."""
-    with pytest.raises(ms.LanguageError):
+    with pytest.raises(ms.LanguageError, match=message) as caught:
         operators.load(name, **channels)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.hint == "with these channels, G may be 1, 2; or change CI and CO to multiples of 4"
+    column = diagnostic.column - 1
+    assert operators.source(name).splitlines()[diagnostic.line - 1][column:].startswith("G=1,")
+
+
+def test_groups_that_are_no_number_are_said_by_the_language() -> None:
+    with pytest.raises(ms.LanguageError, match="`G`"):
+        operators.load("conv2d_nhwc", G="many")

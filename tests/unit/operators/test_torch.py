@@ -51,6 +51,18 @@ CASES: dict[str, tuple[dict[str, int], Callable[..., Tensor]]] = {
         {"H": 4, "W": 5, "CI": 3, "CO": 2, "R": 4, "S": 2, "P": 1},
         lambda x, k: last(nn.conv_transpose2d(first(x), k.permute(2, 3, 0, 1), stride=2, padding=1)),
     ),
+    "conv1d_transpose_ncl": (
+        {"N": 2, "L": 7, "CI": 4, "CO": 6, "R": 3, "S": 3, "P": 1, "D": 2, "G": 2, "OPAD": 2},
+        lambda x, k: nn.conv_transpose1d(x, k, stride=3, padding=1, output_padding=2, groups=2, dilation=2),
+    ),
+    "conv2d_transpose_nchw": (
+        {"N": 2, "H": 4, "W": 5, "CI": 4, "CO": 6, "R": 3, "S": 2, "P": 2, "D": 3, "G": 2, "OPAD": 1},
+        lambda x, k: nn.conv_transpose2d(x, k, stride=2, padding=2, output_padding=1, groups=2, dilation=3),
+    ),
+    "conv3d_transpose_ncdhw": (
+        {"Z": 2, "H": 4, "W": 3, "CI": 4, "CO": 2, "R": 2, "S": 1, "P": 1, "D": 2, "G": 2, "OPAD": 1},
+        lambda x, k: nn.conv_transpose3d(x, k, padding=1, output_padding=1, groups=2, dilation=2),
+    ),
     "bias_gelu": ({"M": 5, "N": 7}, lambda x, bias: nn.gelu(x + bias)),
     "dense_bias_gelu": ({"M": 5, "N": 7, "K": 6}, lambda a, b, bias: nn.gelu(a @ b + bias)),
     "log_softmax": ({"M": 5, "N": 7}, lambda x: nn.log_softmax(x, -1)),
@@ -59,10 +71,24 @@ CASES: dict[str, tuple[dict[str, int], Callable[..., Tensor]]] = {
         {"N": 3, "H": 5, "W": 4, "C": 6},
         lambda x, g, b, eps: last(nn.batch_norm(first(x), None, None, g, b, training=True, eps=eps)),
     ),
+    "batch_norm_nchw": (
+        {"N": 3, "H": 5, "W": 4, "C": 6},
+        lambda x, g, b, eps: nn.batch_norm(x, None, None, g, b, training=True, eps=eps),
+    ),
     "max_pool2d_nhwc": ({"H": 9, "W": 7, "C": 3}, lambda x: last(nn.max_pool2d(first(x), 3, 2, 1))),
+    "max_pool2d_nchw": ({"H": 9, "W": 7, "C": 3, "D": 2}, lambda x: nn.max_pool2d(x, 3, 2, 1, dilation=2)),
+    "max_pool3d_ndhwc": ({"Z": 3, "H": 9, "W": 7, "C": 3}, lambda x: last(nn.max_pool3d(first(x), 3, 2, 1))),
     "avg_pool2d_nhwc": (
         {"H": 9, "W": 7, "C": 3, "R": 3, "P": 1},
         lambda x: last(nn.avg_pool2d(first(x), 3, 2, 1)),
+    ),
+    "avg_pool2d_nchw": (
+        {"H": 9, "W": 7, "C": 3, "R": 3, "P": 1, "COUNT_PAD": 0},
+        lambda x: nn.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    ),
+    "avg_pool1d_nlc": (
+        {"L": 9, "C": 3, "R": 4, "S": 1, "P": 2, "COUNT_PAD": 0},
+        lambda x: last(nn.avg_pool1d(first(x), 4, 1, 2, count_include_pad=False)),
     ),
     "batch_attention": (
         {"BATCH": 2, "HEADS": 3, "L": 5, "M": 7, "D": 4, "E": 3},
