@@ -9,6 +9,9 @@ from metasched.rules.facts import Factored, Vectorized
 
 import metasched as ms
 
+# Functions that are many instructions.
+CHAINS = frozenset({"exp", "exp2", "expm1", "log", "log1p", "log2", "pow", "tanh", "sigmoid", "erf", "sin", "cos"})
+
 
 @ms.rule
 def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
@@ -16,10 +19,15 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
 
     Of partial results that lie side by side, the loop over them is put innermost first. The width is a random variable.
 
+    A block that calls a math function may also take twice the widest: what the function does to an element is a chain of
+    steps that wait for one another, and those of several vectors fill the gaps.
+
     Args:
         lanes: what the width may be.
     """
     info = sch.describe(block)
+    if not CHAINS.isdisjoint(info.calls):
+        lanes = (*lanes, 2 * max(lanes))
     if sch.facts(block, Vectorized) is not None:
         return ms.skip("it has a vector loop")
     if not info.loops:

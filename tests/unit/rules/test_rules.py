@@ -297,6 +297,16 @@ def test_vectors_run_along_the_last_dimension() -> None:
     correct(sch)
 
 
+def test_long_chains_of_arithmetic_may_take_wider_vectors() -> None:
+    sch, _ = apply(EXPENSIVE, "vectorize")
+    lines = str(sch.trace).splitlines()
+    (chain,) = (line for line in lines if '"vectorize(e)/lanes"' in line)
+    (plain,) = (line for line in lines if '"vectorize(f)/lanes"' in line)
+    assert "([8, 16, 32, 64])" in chain
+    assert "([8, 16, 32])" in plain
+    correct(sch)
+
+
 def test_vectors_are_decided_once() -> None:
     assert apply(STENCIL, "vectorize", "vectorize")[1][2].reason == "it has a vector loop"
     assert apply(STENCIL, "inline", "parallelize", "vectorize", seed=0)[1][-1].block == "sum3"
