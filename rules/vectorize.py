@@ -19,8 +19,8 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
 
     Of partial results that lie side by side, the loop over them is put innermost first. The width is a random variable.
 
-    A block that calls a math function may also take twice the widest: what the function does to an element is a chain of
-    steps that wait for one another, and those of several vectors fill the gaps.
+    A block that calls a math function may also take twice the widest: what the function does to an element is a chain
+    of steps that wait for one another, and those of several vectors fill the gaps.
 
     Args:
         lanes: what the width may be.
