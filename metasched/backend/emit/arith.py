@@ -84,6 +84,17 @@ class Arithmetic:
         """One lane as a scalar."""
         return Value(self._text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
 
+    def total(self, vector: Value) -> Value:
+        """The sum of all lanes of integers.
+
+        It is one operation, as LLVM 22 gets halves added to halves wrong: of products of bytes, or of their distances,
+        it makes `vpdpbusd` or `psadbw` and leaves some of the sum out.
+        """
+        symbol = f"@llvm.vector.reduce.add.{suffix(vector.dtype, vector.width)}"
+        scalar = type_text(vector.dtype, 0)
+        self._declarations[symbol] = f"declare {scalar} {symbol}({vector.type})"
+        return Value(self._text.pure(f"call {scalar} {symbol}({vector.typed})"), vector.dtype)
+
     # --- operations ---
 
     def binary(self, op: BinOp, a: Value, b: Value) -> Value:

@@ -233,6 +233,8 @@ class Statements(Expressions):
     def _folded(self, op: BinOp, lanes: Value) -> Value:
         if lanes.width == 1:
             return self.arith.lane(lanes, 0)
+        if op is BinOp.ADD and lanes.dtype.is_integer:
+            return self.arith.total(lanes)
         half = lanes.width // 2
         folded = self.arith.binary(op, self.arith.lanes(lanes, 0, half), self.arith.lanes(lanes, half, half))
         out = self._folded(op, folded)

@@ -37,7 +37,7 @@ def rows(reduce: str = "sum", **sizes: object) -> Schedule:
     return Schedule(parse_program(ROWS.format(reduce=reduce), **sizes))  # type: ignore[arg-type]
 
 
-def agrees(sch: Schedule, low: int = -8, high: int = 8) -> None:
+def agrees(sch: Schedule, low: int = -8, high: int = 8, target: Target = HERE) -> None:
     """On whole numbers, whose sums are exact in any order."""
     validate(sch.func)
     rng = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def agrees(sch: Schedule, low: int = -8, high: int = 8) -> None:
         args.append(rng.integers(least, high, shape).astype(buffer.dtype.numpy))
     expected = reference(sch.program)(*args)
     result = np.full_like(expected, 77)
-    build(sch.func, HERE)(*args, result)
+    build(sch.func, target)(*args, result)
     np.testing.assert_array_equal(result, expected)
 
 
@@ -263,3 +263,20 @@ def test_accesses_are_in_bounds_and_registers_are_known(extent: int, lanes: int)
     sch.vectorize(sch.get_loops(sch.get_block("s"))[-1], lanes=lanes)
     x = np.arange(5 * extent, dtype=np.float32).reshape(5, extent) % 7
     np.testing.assert_array_equal(run_lir(lower(sch.func, HERE), [x]).data["Y"], x.sum(axis=1))
+
+
+BYTES = """
+program bytes[M=3, K=8, T=u8, U=i8](A: T[K], B: U[M, K]) -> C: i32[M]:
+    dot: C[j] = sum[k]({term})
+"""
+DOT, DISTANCE = "i32(A[k]) * i32(B[j, k])", "max(i32(A[k]) - i32(B[j, k]), i32(B[j, k]) - i32(A[k]))"
+
+
+@pytest.mark.parametrize(("term", "types"), [(DOT, "u8 i8"), (DOT, "i8 u8"), (DISTANCE, "u8 u8")])
+@pytest.mark.parametrize(("extent", "lanes"), [(8, 8), (8, 64), (16, 16), (64, 64)])
+def test_sums_of_bytes_are_whole(term: str, types: str, extent: int, lanes: int) -> None:
+    left, right = types.split()
+    sch = Schedule(parse_program(BYTES.format(term=term), K=extent, T=left, U=right))  # type: ignore[arg-type]
+    sch.vectorize(sch.get_loops(sch.get_block("dot"))[1], lanes=lanes)
+    agrees(sch, high=100)
+    agrees(sch, high=100, target=HERE.without(f for f in HERE.features if f.startswith("avx")))
