@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from itertools import count
@@ -126,3 +129,14 @@ def test_a_failure_is_made_small() -> None:
 
 def test_another_failure_is_not_taken_for_it() -> None:
     assert shrink(_failure(), lambda source, trace: ("other", ""), seconds=5) == _failure()
+
+
+def test_a_worker_that_dies_before_its_first_case_says_which(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("fuzz_main", Path(__file__).parent / "fuzz" / "__main__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    fuzz = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fuzz)
+    worker = fuzz._Worker(argparse.Namespace(seed="no number"), 0, 7, time.monotonic() + 60, tmp_path)
+    assert worker.process.wait(60) != 0
+    assert worker.died_at() == 7
