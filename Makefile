@@ -47,7 +47,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 bench: $(STAMP)
 	@for name in $$($(BIN)/python -m benchmarks --names); do $(BIN)/python -m benchmarks $$name --json || exit 1; done
