@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from metasched.backend.lower.implied import without_implied
 from metasched.backend.lower.nest import Assign, Loop, Many, Nest, loads, many
-from metasched.backend.lower.positions import positions_of
+from metasched.backend.lower.positions import compared_where_shared, positions_of
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, prove, simplify, substitute
@@ -52,7 +52,7 @@ def build(func: Func) -> Nest:
         func = in_vector_form(func)
     except Mismatch as error:
         raise BuildError("tensorized nest changed", str(error)) from None
-    return _stmt(func.body, _Context({}, {}))
+    return compared_where_shared(_stmt(func.body, _Context({}, {})))
 
 
 def _stmt(stmt: Stmt, context: _Context) -> Nest:

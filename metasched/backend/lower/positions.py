@@ -3,6 +3,7 @@
 Of two equal values the first position wins, whatever the schedule. Where the loops visit the positions of an element in
 rising order, what was found earlier is the first, and positions need not be compared. It takes one more thing: that the
 position starts from the first one rather than from none. If all values are what values start from, the first wins.
+Nor may another statement update the element in between, as the other part of a partitioned loop does.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metasched.backend.lower.nest import Assign, Positions, loads
+from metasched.backend.lower.nest import Assign, Nest, Path, Positions, assigns, loads, map_assigns
 from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, free_vars, prove, simplify, substitute
 from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, no_position
@@ -37,6 +38,31 @@ def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, E
     assert last is not None
     narrow = _narrowest(update.value.dtype, value.dtype, last)
     return replace(plain, init=Const(first, value.dtype), rising=True, narrow=narrow)
+
+
+def compared_where_shared(stmt: Nest) -> Nest:
+    """`stmt` where positions are compared if another statement finds some of the same element in the same loops."""
+    shared = {a.block for path, a in assigns(stmt) if not _alone(path, a)}
+    if not shared:
+        return stmt
+
+    def compared(a: Assign) -> Assign:
+        if a.block not in shared or a.positions is None:
+            return a
+        kind = a.positions.value.dtype
+        return replace(a, positions=replace(a.positions, init=no_position(kind), rising=False, narrow=kind))
+
+    return map_assigns(stmt, compared)
+
+
+def _alone(path: Path, update: Assign) -> bool:
+    """Whether nothing else writes positions that rise while the loops of their reduction run."""
+    if update.positions is None or not update.positions.rising:
+        return True
+    own = update.reduction - update.spatial
+    inside = next((loop for loop in path if loop.var in own), None)
+    array = update.positions.array
+    return inside is None or all(a is update or array not in a.written for _, a in assigns(inside))
 
 
 def position_index(value: Expr) -> Expr | None:

@@ -207,6 +207,15 @@ def test_positions_that_rise_are_not_compared(order: str, rising: bool, rows: in
     np.testing.assert_array_equal(found["P"], x.reshape(6, -1).argmax(axis=1))
 
 
+@pytest.mark.parametrize("cut", [1, 2])
+def test_parts_of_a_loop_that_take_turns(cut: int) -> None:
+    """Each part's positions rise, but in between the other part finds higher ones."""
+    sch = rows(N=64)
+    loops = tiled(sch, 1, 16, order="iIJj")
+    sch.loop_partition(loops["j"], [cut])
+    agrees(sch, seeds=6)
+
+
 def test_terms_that_are_left_out() -> None:
     """An element without a term has no position, and none before another's first."""
     text = """
