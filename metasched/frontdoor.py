@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from metasched import api
+from metasched.backend.arguments import in_order
 from metasched.backend.kernel import Kernel
 from metasched.backend.target import Target
 from metasched.errors import KernelError, NoRecord
@@ -30,6 +31,7 @@ from metasched.space.registry import RuleSpec
 CACHE = "METASCHED_CACHE"
 _FILE = "kernels.db"
 _ARRAY = np.ndarray
+_OPTIONS = ("out", "trials", "seed", "data", "progress")
 _DTYPES = {dtype.numpy: dtype for dtype in DType}
 
 
@@ -102,8 +104,13 @@ class KernelFunction:
         """Their names, in calling order."""
         return self._shorthand.arguments
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        """The result, a new array, or `out` written. Raises KernelError for arguments that do not go together."""
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """The result, a new array, or `out` written. Arguments are given in their order, or by name.
+
+        Raises KernelError for arguments that do not go together.
+        """
+        if named:
+            inputs = self._in_order(inputs, named)
         only = self._only
         if only is None:
             return self._looked_up(inputs, out)
@@ -116,11 +123,12 @@ class KernelFunction:
         found = self._kernels.get(_key(inputs))
         return (self.kernel_for(*inputs) if found is None else found)(*inputs, out=out)
 
-    def kernel_for(self, *inputs: Any) -> Kernel:
+    def kernel_for(self, /, *inputs: Any, **named: Any) -> Kernel:
         """The kernel for arguments such as these, which are not run on: it has the trace, and a form for Numba.
 
         It is the best one measured, of this process's `tune` or of the database, else the best guess.
         """
+        inputs = self._in_order(inputs, named)
         key = _key(inputs)
         found = self._kernels.get(key)
         if found is None:
@@ -131,8 +139,9 @@ class KernelFunction:
                     found = self._keep(key, self._compiled(self.program(*inputs)))
         return found
 
-    def program(self, *inputs: Any) -> Program:
+    def program(self, /, *inputs: Any, **named: Any) -> Program:
         """The program for arguments such as these. Raises KernelError or LanguageError where there is none."""
+        inputs = self._in_order(inputs, named)
         names = self._shorthand.arguments
         if len(inputs) != len(names):
             listed = ", ".join(f"`{name}`" for name in names)
@@ -143,11 +152,13 @@ class KernelFunction:
 
     def tune(
         self,
+        /,
         *inputs: Any,
         trials: int = 64,
         seed: int = 0,
         data: Inputs | None = None,
         progress: ProgressCallback | None = None,
+        **named: Any,
     ) -> Kernel:
         """Search for a fast schedule for arguments such as these, and use it from now on, here and in later processes.
 
@@ -157,9 +168,11 @@ class KernelFunction:
             seed: with the recorded times, decides every candidate.
             data: what to measure on, by argument, as `inputs` of `ms.tune`; by default random numbers.
             progress: called after each measurement.
+            named: arguments given by name; those that are called as one of the above are given by their place.
 
         Raises as `ms.tune` does.
         """
+        inputs = self._in_order(inputs, named)
         program = self.program(*inputs)
         tuned = api.tune(
             program,
@@ -181,6 +194,9 @@ class KernelFunction:
         return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}>"
 
     # --- helpers
+
+    def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        return in_order("the kernel", self.arguments, inputs, named, _OPTIONS) if named else inputs
 
     def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
         """Use a kernel from now on; the lock is held.

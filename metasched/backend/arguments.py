@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from metasched.backend.compiled import Parameter, data_pointer
 from metasched.errors import KernelError
+from metasched.lang.report import did_you_mean, listing
 
 
 def check_count(kernel: str, parameters: Sequence[Parameter], given: int) -> None:
     if given != len(parameters):
         expected = ", ".join(map(str, parameters))
         raise KernelError(f"`{kernel}` takes {_count(len(parameters))} ({expected}), not {given}")
+
+
+def in_order(
+    kernel: str, names: Sequence[str], inputs: tuple[Any, ...], named: Mapping[str, Any], options: Sequence[str] = ()
+) -> tuple[Any, ...]:
+    """The arguments in calling order, of which some may be given by name. Their number is checked by who takes them.
+
+    `options` are what the function takes by name besides, for a hint. Raises KernelError for a name that is none of
+    `names`, and for an argument that is given twice or not at all.
+    """
+    unknown = [name for name in named if name not in names]
+    if unknown:
+        hint = did_you_mean(unknown[0], (*names, *options)) or f"its arguments are {listing(names)}"
+        raise KernelError(f"{kernel} has no argument `{unknown[0]}`\n  hint: {hint}")
+    twice = [name for name in names[: len(inputs)] if name in named]
+    if twice:
+        raise KernelError(f"{kernel} is given `{twice[0]}` twice: by its place, and by name")
+    missing = [name for name in names[len(inputs) :] if name not in named]
+    if missing:
+        raise KernelError(f"{kernel} is called without {listing(missing)}; its arguments are {listing(names)}")
+    return (*inputs, *(named[name] for name in names[len(inputs) :]))
 
 
 def _count(n: int) -> str:

@@ -112,8 +112,10 @@ class Kernel:
         binary = self._compiled.binary
         return (*binary.warnings, *spill_warnings(binary.code))
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        """Run the kernel; raises KernelError for arguments that it cannot take."""
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Run the kernel on arrays in their order, or by name; raises KernelError for what it cannot take."""
+        if named:
+            inputs = arguments.in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if self._plain and len(inputs) == len(self._inputs):
             results = (self._allocate() if out is None else out,) if self._single else self._several(out)
             if self._compiled.binary.parallel:

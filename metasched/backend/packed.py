@@ -120,8 +120,10 @@ class PackedKernel:
         inputs = [p for p in main.compiled.parameters if not p.is_output]
         self._inputs = tuple(inputs[: len(inputs) - len(arrays)])
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        """Run it; raises KernelError for arguments that it cannot take."""
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Run it on the other arguments in their order, or by name; raises KernelError for what it cannot take."""
+        if named:
+            inputs = arguments.in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
         return self._main(*inputs, *self._arrays, out=out)

@@ -161,6 +161,33 @@ def test_arguments_that_do_not_go_together(inputs: tuple[Any, ...], message: str
         ms.kernel(MATMUL)(*inputs)
 
 
+def test_arguments_by_name() -> None:
+    f = ms.kernel(MATMUL)
+    a, b = arrays((5, 7), (7, 3))
+    for result in (f(a, B=b), f(B=b, A=a), f(A=a, B=b, out=np.zeros((5, 3), np.float32))):
+        np.testing.assert_array_equal(result, a @ b)
+    assert f.kernel_for(B=b, A=a) is f.kernel_for(a, b)
+    assert str(f.program(a, B=b)) == str(f.program(a, b))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("A", "X"), r"the kernel has no argument `X`\n  hint: its arguments are `A` and `B`"),
+        (("A", "B", "trails"), r"no argument `trails`\n  hint: did you mean `trials`\?"),
+        (("B",), "the kernel is called without `A`; its arguments are `A` and `B`"),
+    ],
+)
+def test_names_that_are_wrong(names: tuple[str, ...], message: str) -> None:
+    f = ms.kernel(MATMUL)
+    (a,) = arrays((4, 4))
+    for method in (f, f.tune, f.program, f.kernel_for):
+        with pytest.raises(ms.KernelError, match=message):
+            method(**dict.fromkeys(names, a))
+    with pytest.raises(ms.KernelError, match="the kernel is given `A` twice: by its place, and by name"):
+        f(a, A=a)
+
+
 def test_an_index_that_nobody_sums_over() -> None:
     hint = "not 2\n  hint: `k` is a number, as no stage has it as an index; to sum over it, write `sum[k](...)`"
     with pytest.raises(ms.KernelError, match=re.escape(hint)):

@@ -79,6 +79,17 @@ def test_call(kernel: Kernel, x: np.ndarray) -> None:
     assert (y.shape, y.dtype, s.shape) == ((N, M), np.float32, (N,))
 
 
+def test_arguments_by_name(kernel: Kernel, x: np.ndarray) -> None:
+    y, _ = kernel(2.0, x, negate=True, count=3)
+    np.testing.assert_array_equal(y, -(2 * x + 3))
+    with pytest.raises(KernelError, match=r"`axpy` has no argument `negated`\n  hint: did you mean `negate`\?"):
+        kernel(2.0, x, 3, negated=True)
+    with pytest.raises(KernelError, match="`axpy` is called without `count`; its arguments are `alpha`, `X`, `count`"):
+        kernel(2.0, x, negate=True)
+    with pytest.raises(KernelError, match="`axpy` is given `X` twice"):
+        kernel(2.0, x, 3, True, X=x)
+
+
 def test_numpy_scalars_are_taken(kernel: Kernel, x: np.ndarray) -> None:
     y, _ = kernel(np.float64(2), x, np.int8(3), np.bool_(False))
     np.testing.assert_array_equal(y, 2 * x + 3)

@@ -86,6 +86,9 @@ def test_weights_that_are_not_given_stay_arguments() -> None:
     kernel, (x, b, bias) = expert("dense_bias_relu.weights")
     packed = kernel.pack(B=b)
     assert packed(x, bias).tobytes() == kernel(x, b, bias).tobytes()
+    assert packed(bias=bias, A=x).tobytes() == packed(x, bias).tobytes()
+    with pytest.raises(KernelError, match="`dense_bias_relu` has no argument `B`"):
+        packed(x, bias=bias, B=b)
     with pytest.raises(KernelError, match=r"takes 2 arguments \(A: f32\[64, 80\], bias: f32\[96\]\), not 1"):
         packed(x)
     with pytest.raises(KernelError, match=r"`A` has shape \(80, 64\)"):
