@@ -12,7 +12,7 @@ from importlib.resources import files
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang.report import did_you_mean
-from metasched.operators.library import load
+from metasched.operators.library import load, require
 from metasched.schedule.trace import Trace
 
 _SUFFIX = ".trace"
@@ -55,7 +55,8 @@ def expert(name: str) -> Expert:
         LanguageError: when its file is wrong.
     """
     if name not in expert_names():
-        hint = did_you_mean(name, expert_names()) or f"there are {', '.join(expert_names())}"
+        own = [known for known in expert_names() if known.partition(".")[0] == name]
+        hint = (not own and did_you_mean(name, expert_names())) or f"there are {', '.join(own or expert_names())}"
         raise MetaschedError(f"there is no expert trace `{name}`\n  hint: {hint}")
     text = files(__package__).joinpath("traces", name + _SUFFIX).read_text(encoding="utf-8")
     return Expert(name, _comment(text), Trace.parse(text))
@@ -67,8 +68,10 @@ def expert_traces(operator: str) -> dict[str, Trace]:
         trace = expert_traces("matmul_nn")["blocked"]
         schedule = trace.apply_to(load("matmul_nn", M=1024, N=1024, K=1024), Policy.REPAIR)
 
-    Each was written for one shape, which its first line names, and replays on others with `Policy.REPAIR`.
+    Each was written for one shape, which its first line names, and replays on others with `Policy.REPAIR`. Operators
+    that nobody wrote one for have none. Raises MetaschedError for one that the library lacks.
     """
+    require(operator)
     found = (expert(name) for name in expert_names() if name.partition(".")[0] == operator)
     return {one.variant: one.trace for one in found}
 

@@ -35,10 +35,15 @@ def source(name: str) -> str:
     return _file(name).read_text(encoding="utf-8")
 
 
-def _file(name: str) -> Traversable:
+def require(name: str) -> None:
+    """Raise MetaschedError for an operator that is not there."""
     if name not in names():
         hint = did_you_mean(name, names()) or f"the operators are {', '.join(names())}"
         raise MetaschedError(f"there is no operator `{name}`\n  hint: {hint}")
+
+
+def _file(name: str) -> Traversable:
+    require(name)
     return files(__package__).joinpath(name + _SUFFIX)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -99,14 +99,14 @@ class Trace:
     def with_decisions(self, decisions: Mapping[str, object]) -> Trace:
         """The same instructions with other decisions, by address, as in Python (`[None, 8]`); None leaves one open.
 
-        Raises KeyError for an address that no line has.
+        Raises ScheduleError for an address that no line has.
         """
         known = [i.address for i in self.instructions if i.address is not None]
         unknown = sorted(decisions.keys() - set(known))
         if unknown:
             near = get_close_matches(unknown[0], known, n=3)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise KeyError(f"the trace has no random variable at {unknown[0]!r}{hint}")
+            hint = f"did you mean {_quoted(near, ' or ')}?" if near else f"it has {_quoted(known, ', ') or 'none'}"
+            raise ScheduleError("trace", f'it has no random variable at "{unknown[0]}"', hint=hint)
         changed = tuple(
             replace(i, decision=_decided(i, decisions[i.address]))
             if i.address is not None and i.address in decisions
@@ -261,6 +261,10 @@ def _decided(instruction: Instruction, value: Any) -> Decision | None:
     if isinstance(value, str) and instruction.op == "sample_compute_location":
         return Ref(value)
     return value  # type: ignore[no-any-return]
+
+
+def _quoted(addresses: Iterable[str], between: str) -> str:
+    return between.join(f'"{address}"' for address in addresses)
 
 
 def _labels(value: Value) -> set[str]:

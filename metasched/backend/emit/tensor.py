@@ -153,4 +153,8 @@ def require_features(kernel: lir.Kernel, target: Target) -> None:
     for name in dict.fromkeys(node.name for node in kernel.walk() if isinstance(node, lir.Intrinsic)):
         missing = sorted(intrinsics()[name].features - target.features)
         if missing:
-            raise BuildError(f"target lacks {missing[0]}", f"`{name}` needs {', '.join(missing)}")
+            raise BuildError(
+                f"target lacks {missing[0]}",
+                f"`{name}` needs {', '.join(missing)}, and the target is {target.name}\n"
+                f"  hint: leave `tensorize` with `{name}` out of the schedule, or start from another trace",
+            )

@@ -1,7 +1,7 @@
 """A compiled kernel that runs with NumPy alone: this file loads the machine code that it carries, and calls it.
 
 It needs Linux on x86-64 and the instruction sets that the code was compiled for. A call takes C-contiguous arrays of
-the shapes and dtypes in `PARAMETERS`, and returns a new array, or a tuple of them.
+the shapes and dtypes in `PARAMETERS`, and returns a new array, or a tuple of them. For bfloat16 it needs ml_dtypes.
 """
 
 from __future__ import annotations
@@ -130,7 +130,10 @@ def _require(machine: str, features: Sequence[str]) -> None:
 def _dtype(name: str) -> np.dtype[Any]:
     if name != "bfloat16":
         return np.dtype(name)
-    import ml_dtypes
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ImportError("arrays of bfloat16 are those of ml_dtypes: pip install ml_dtypes") from None
 
     half: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return half

@@ -100,6 +100,13 @@ def test_a_cpu_without_the_instruction_sets_is_told(kernel: Kernel, tmp_path: Pa
     assert "this CPU lacks time_travel, which this kernel was compiled for" in done.stderr
 
 
+def test_bf16_without_its_package_says_which(tmp_path: Path) -> None:
+    program = parse_program("program half[N=8](A: bf16[N]) -> B: bf16[N]:\n    B[i] = A[i] * 2\n")
+    Kernel(build(program.func, Target.detect(threads=1))).export(tmp_path / "k.py")
+    done = run("import sys; sys.modules['ml_dtypes'] = None; import k", tmp_path)
+    assert "ImportError: arrays of bfloat16 are those of ml_dtypes: pip install ml_dtypes" in done.stderr
+
+
 def test_a_path_of_another_kind_is_refused(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(KernelError, match=r"exported as a Python file, and `kernel\.so` is not named `\.py`"):
         kernel.export(tmp_path / "kernel.so")

@@ -44,7 +44,7 @@ def test_prints_and_parses_back(name: str) -> None:
 
 def test_traces_of_an_operator_are_by_variant() -> None:
     assert operators.expert("matmul_nn.blocked").trace == operators.expert_traces("matmul_nn")["blocked"]
-    assert operators.expert_traces("there is none") == {}
+    assert operators.expert_traces("transpose") == {}
 
 
 def test_a_trace_that_is_not_there_is_named() -> None:
@@ -52,3 +52,7 @@ def test_a_trace_that_is_not_there_is_named() -> None:
         ms.MetaschedError, match=r"no expert trace `matmul_nn.bloked`\n.*did you mean `matmul_nn.blocked`"
     ):
         operators.expert("matmul_nn.bloked")
+    with pytest.raises(ms.MetaschedError, match=r"no expert trace `argmax`\n  hint: there are argmax.lanes$"):
+        operators.expert("argmax")
+    with pytest.raises(ms.MetaschedError, match=r"no operator `matmul`\n  hint: did you mean `matmul_\w+`"):
+        operators.expert_traces("matmul")
