@@ -8,7 +8,8 @@ The bound of an expression, `B`, with `|dx| <= eps * B(x)`:
 
 * constants and inputs: `|x|` (0 when not finite); integers made floats: `|x|`;
 * `a + b`, `a - b`: `B(a) + B(b)`; `a * b`: `B(a) * B(b)`; `a / b`: `B(a)/|b| + |a| B(b)/b^2`;
-* `max`, `min`: the larger bound; sums and products over an axis: the sum, the product of the terms' bounds;
+* `max`, `min`: the larger bound; sums over an axis: the sum of the terms' bounds; products of `n` terms: `n` times the
+  product of them;
 * `f(x)`: `|f(x)| + |f'(x)| B(x)`, the second being the condition of `f` at `x`;
 * `a if c else b`: that of the side taken, plus the bounds of floats compared in `c`: right where both sides meet, as in
   `x if x > 0 else 0`. At a jump (`floor`, `1 if x > y else 0`) rounding may change the side taken, and no bound helps.
@@ -37,6 +38,7 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
+    IterKind,
     Load,
     Node,
     Reducer,
@@ -146,8 +148,18 @@ def _bound_block(block: Block) -> Block:
         reducer, init = Reducer.MAX, _ZERO if init is not None else None
     elif init is not None:
         init = bound(init)
+        if reducer is Reducer.PROD:
+            # Each factor's error is multiplied by the others.
+            init = init * _terms(block)
     store = Store(bound_name(block.store.buffer), block.store.indices, bound(block.store.value))
     return replace(block, name=bound_name(block.name), store=store, reducer=reducer, init=init, index=None)
+
+
+def _terms(block: Block) -> Expr:
+    """How many terms the block reduces."""
+    extents = [it.extent for it in block.iters if it.kind is IterKind.REDUCE]
+    assert all(isinstance(extent, Const) for extent in extents)
+    return Const(math.prod((float(e.value) for e in extents if isinstance(e, Const)), start=1.0), DType.F64)
 
 
 def _abs(e: Expr) -> Expr:

@@ -125,7 +125,8 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     start = next(n for n, x in enumerate(above) if x.var == loop.var)
     used = _spatial_loops(update)
     copied = [x for x in above[start:] if x.var in used]
-    left_out = frozenset(x.var for x in above) - used
+    # A guard about loops outside holds here as it does there.
+    left_out = frozenset(x.var for x in above[start:]) - used
     renamed: dict[str, Expr] = {x.var: Var(ctx.fresh(f"{x.var}_init")) for x in copied}
     name = ctx.fresh(f"{update.name}.init")
     pairs = [(it, b) for it, b in zip(update.iters, update.bindings, strict=True) if it.kind is IterKind.SPATIAL]

@@ -98,15 +98,15 @@ def _reduction_over(ctx: Context, loop: For) -> Block:
 def _require_whole(ctx: Context, block: Block, loop: For) -> None:
     """Raise where a partial result would be left out altogether: whoever reads all of them would not know."""
     above = query.loops_above(ctx.func, block.name)
-    names = {x.var for x in above}
     error = ScheduleError(
         OP,
         f"iterations of loop `{loop.var}` are left out by a guard of `{block.name}`",
         (block.name, loop.var),
         "rfactor before fusing the parts of an imperfect tile",
     )
+    others = frozenset(_reduction_loops(block)) - {loop.var}
     for guard in block.guards:
-        if free_vars(guard) & names == {loop.var}:
+        if loop.var in free_vars(guard) and others.isdisjoint(free_vars(guard)):
             ctx.require_everywhere(guard, above, error)
 
 

@@ -85,5 +85,8 @@ def _span(found: Region | None, it: IterVar, loops: frozenset[str]) -> Span:
     if free_vars(lo) & loops:
         return Span(lo, extent, inside=False)
     first = simplify(Binary(BinOp.MAX, lo, ZERO))
+    if first != ZERO:
+        # What never runs may ask for what is not there: any value will do, but it is to be one of the domain.
+        first = simplify(Binary(BinOp.MIN, first, it.extent - 1))
     last = simplify(Binary(BinOp.MIN, lo + extent, it.extent))
     return Span(first, simplify(Binary(BinOp.MAX, last - first, const(1))), inside=True)

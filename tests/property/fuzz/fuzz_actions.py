@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from metasched.errors import ScheduleError
 from metasched.ir.affine import as_int
 from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.schedule import Schedule
@@ -29,6 +30,8 @@ class Spot:
     rng: np.random.Generator
 
     def pick(self, options: Sequence[T]) -> T:
+        if not options:
+            raise ScheduleError("fuzz", "there is nothing to choose from")
         return options[int(self.rng.integers(len(options)))]
 
     def chance(self, probability: float) -> bool:
@@ -57,6 +60,8 @@ class Spot:
     @cached_property
     def loops(self) -> list[LoopRV]:
         loops: list[LoopRV] = self.sch.get_loops(self.block)
+        if not loops:
+            raise ScheduleError("fuzz", "the block is in no loop")
         return loops
 
     @property

@@ -4,6 +4,7 @@ import pytest
 from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
 from structural import at_values, body, refused, same, split, start
 
+from metasched.schedule.primitives.add_unit_loop import add_unit_loop
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.fuse import fuse
@@ -135,6 +136,15 @@ def test_an_axis_out_of_range() -> None:
 def test_a_loop_of_which_a_guard_leaves_iterations_out() -> None:
     ctx = start(DENSE_RELU)
     fused = fuse(ctx, *split(ctx, "k", 2))
+    with refused(f"iterations of loop `{fused}` are left out by a guard of `dense`"):
+        rfactor(ctx, fused)
+
+
+def test_a_loop_whose_guard_is_about_a_unit_loop_too() -> None:
+    ctx = start(DENSE_RELU)
+    unit_0, unit_1 = split(ctx, add_unit_loop(ctx, "k"), 2)
+    reorder(ctx, unit_1, "k", unit_0)
+    fused = fuse(ctx, "k", unit_0)
     with refused(f"iterations of loop `{fused}` are left out by a guard of `dense`"):
         rfactor(ctx, fused)
 
