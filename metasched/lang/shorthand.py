@@ -208,7 +208,8 @@ class _Inference:
         self._types = types
         self._shapes: dict[str, tuple[int, ...]] = {n: t.shape for n, t in types.items() if isinstance(t, TensorType)}
         self._dtypes: dict[str, DType] = {n: t.dtype for n, t in types.items() if isinstance(t, TensorType)}
-        self._scalars = {n: t.dtype for n, t in types.items() if isinstance(t, ScalarType) and t.fixed}
+        # Scalars are not stored, so none has a type of storage.
+        self._scalars = {n: t.dtype.compute for n, t in types.items() if isinstance(t, ScalarType) and t.fixed}
         self._params: dict[tuple[str, int], str] = {}
         self._sizes: dict[str, list[str | int]] = {}
 
@@ -299,7 +300,8 @@ class _Inference:
         values = self._values(stage, self._scalars)
         for name in _scalar_names(stage, self._types):
             if name not in self._scalars:
-                self._scalars[name] = _wanted(stage.value, name, None, values.dtype) or self._types[name].dtype
+                wanted = _wanted(stage.value, name, None, values.dtype) or self._types[name].dtype
+                self._scalars[name] = wanted.compute
         dtype = self._values(stage, self._scalars).dtype(stage.value)
         if dtype is None:
             raise KernelError(

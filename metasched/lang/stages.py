@@ -28,7 +28,7 @@ from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
 from metasched.ir.source_printer import print_source, print_stage
 from metasched.lang.bounds import Facts
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
-from metasched.lang.report import Report
+from metasched.lang.report import Report, listing
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values, integer_range
 
 
@@ -38,6 +38,7 @@ class StageBuilder:
     def __init__(self, stage: Stage, program: ProgramScope, report: Report) -> None:
         self._stage = stage
         self._sizes = program.sizes
+        self._types = program.types
         self._buffers = program.buffers
         self._report = report
         self._disagreement = False
@@ -154,6 +155,9 @@ class StageBuilder:
         axes = ", ".join(axis.name for axis in value.axes)
         message = f"`{name}` over {dtype} would round to {dtype} at every step"
         hint = f"reduce in f32, `{name}[{axes}](f32({operand}))`, and round in a stage after it: `{dtype}(...)`"
+        types = [name for name, given in self._types.items() if given is dtype]
+        if types:
+            hint += f"; or give another type for one of {listing(types)}, such as `{types[-1]}=f32`"
         self._report.error(value.at, message, hint)
 
     def _two_stages(self, nested: Reduce) -> str:

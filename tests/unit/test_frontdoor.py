@@ -75,6 +75,17 @@ def test_numbers() -> None:
     assert f.program(0.5, x, 3).scalars[0].dtype.numpy == np.float32
 
 
+def test_numbers_are_not_stored_so_none_is_a_half() -> None:
+    (x,) = arrays((8,), dtype=np.float16)
+    f = ms.kernel("Y[i] = f16(alpha * f32(X[i]))")
+    for alpha in (2, 2.0, np.float16(2), np.float32(2)):
+        np.testing.assert_array_equal(f(alpha, x), 2 * x)
+    with pytest.raises(
+        ms.LanguageError, match=r"`X\[i\]` is f16 where f32 is needed\n(.*\n)+  hint: .*`f32\(X\[i\]\)`"
+    ):
+        ms.kernel("Y[i] = alpha * X[i]")(2.0, x)
+
+
 def test_two_results() -> None:
     f = ms.kernel("v[i], p[i] = argmax[k](X[i, k])")
     (x,) = arrays((5, 9))

@@ -33,6 +33,7 @@ def test_a_type_that_does_not_fit_is_an_error_in_the_operators_file() -> None:
     status, _, err = run("show", "op:softmax", "-D", "T=bf16")
     assert status == 2
     assert "softmax.ms:6:19: `sum` over bf16 would round to bf16 at every step" in err
+    assert "or give another type for one of `T` and `ACC`, such as `ACC=f32`" in err
 
 
 def test_operators_in_python() -> None:
