@@ -121,6 +121,7 @@ def read_shorthand(text: str) -> Shorthand:
         at = next(_origin(origins, node.at.line, node.at.column) for node in (*definition.lets, *definition.buffers))
         hint = "write a whole program, with `program NAME(...) -> ...:`, and ms.parse_program"
         raise LanguageError((Diagnostic(*at, "a kernel's text has stages only", hint),), text, _FILE)
+    _check_used(text, origins, definition.stages)
     computed = {buffer for stage in definition.stages for buffer in stage.targets}
     names: dict[str, None] = {}
     tensors: set[str] = set()
@@ -133,6 +134,21 @@ def read_shorthand(text: str) -> Shorthand:
             elif isinstance(node, Name) and node.name not in axes | computed:
                 names[node.name] = None
     return Shorthand(text, definition.stages, tuple(names), frozenset(tensors))
+
+
+def _check_used(text: str, origins: _Origins, stages: tuple[Stage, ...]) -> None:
+    """Raise LanguageError for stages before the last that nothing reads: a program could make them outputs."""
+    read = {node.buffer for stage in stages for node in stage.walk() if isinstance(node, Read)}
+    hint = "a kernel's result is its last stage; for several, write a program, `program NAME(...) -> (S: ..., T: ...):`"
+    unused = tuple(
+        Diagnostic(
+            *_origin(origins, stage.at.line, stage.at.column), f"`{stage.buffer}` is computed and never used", hint
+        )
+        for n, stage in enumerate(stages[:-1])
+        if read.union(*(later.targets for later in stages[n + 1 :])).isdisjoint(stage.targets)
+    )
+    if unused:
+        raise LanguageError(unused, text, _FILE)
 
 
 def _mentions(e: SourceNode) -> Iterator[SourceNode]:

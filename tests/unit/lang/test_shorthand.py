@@ -127,6 +127,11 @@ def test_mistakes_are_placed_in_the_text_that_was_given(text: str, place: tuple[
     assert (first.line, first.column) == place
 
 
+def test_a_stage_that_is_not_used_is_told_how_to_have_several_results() -> None:
+    with pytest.raises(LanguageError, match=r"a kernel's result is its last stage; for several, write a program"):
+        read_shorthand("S[i] = sum[k](X[i, k]); M[i] = max[k](X[i, k])")
+
+
 def test_only_texts_are_read() -> None:
     with pytest.raises(LanguageError, match="a kernel is a text, not a int"):
         read_shorthand(3)  # type: ignore[arg-type]
