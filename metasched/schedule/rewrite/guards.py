@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, region, simplify
+from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, linear, region, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar
 from metasched.schedule.rewrite.nest import iter_value, simplify_sides
 from metasched.schedule.rewrite.parts import spatial
@@ -97,11 +97,17 @@ def _over_iters(rest: Expr, terms: Terms, bindings: Mapping[str, tuple[Expr, Ter
 
 def _ratio(own: Terms, terms: Terms) -> Expr | None:
     """`f` such that `terms[a] == f * own[a]` for every atom."""
-    ratios = {simplify(terms[atom] // c) for atom, c in own.items()}
+    ratios = {_quotient(terms[atom], c) for atom, c in own.items()}
     if len(ratios) != 1:
         return None
     (factor,) = ratios
     return factor if all(simplify(factor * c) == terms[atom] for atom, c in own.items()) else None
+
+
+def _quotient(e: Expr, divisor: Expr) -> Expr:
+    """`e // divisor`, where a constant divisor may be negative."""
+    value = as_int(divisor)
+    return simplify(e // divisor) if value is None or value > 0 else simplify((ZERO - e) // const(-value))
 
 
 def _digits(block: Block, guard: Expr, loops: frozenset[str]) -> list[Binary]:
