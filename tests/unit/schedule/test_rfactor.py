@@ -143,8 +143,8 @@ def test_a_loop_of_which_a_guard_leaves_iterations_out() -> None:
 def test_a_loop_whose_guard_is_about_a_unit_loop_too() -> None:
     ctx = start(DENSE_RELU)
     unit_0, unit_1 = split(ctx, add_unit_loop(ctx, "k"), 2)
-    reorder(ctx, unit_1, "k", unit_0)
-    fused = fuse(ctx, "k", unit_0)
+    reorder(ctx, unit_0, "k", unit_1)
+    fused = fuse(ctx, "k", unit_1)
     with refused(f"iterations of loop `{fused}` are left out by a guard of `dense`"):
         rfactor(ctx, fused)
 
