@@ -163,7 +163,14 @@ def _leaves_out(block: Block, guard: Expr) -> bool:
     """Whether a guard is over several iteration variables, so that some combinations of them are not in the domain."""
     used = free_vars(guard)
     reduced, spatial = _driving(block)
-    return not any(used <= free_vars(b) for b in block.bindings) or bool(used & reduced and used & spatial)
+    if not any(used <= free_vars(b) for b in block.bindings) or (used & reduced and used & spatial):
+        return True
+    return bool(used & reduced) and _has_unit(block)
+
+
+def _has_unit(block: Block) -> bool:
+    """Whether an iteration variable is always 0, and so not to be seen in a guard that is over it, too."""
+    return any(as_int(it.extent) == 1 and as_int(b) == 0 for it, b in zip(block.iters, block.bindings, strict=True))
 
 
 def _relates(block: Block, guard: Expr, above: tuple[For, ...]) -> bool:

@@ -11,6 +11,7 @@ from metasched.ir.nodes import Block, Const, Expr, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.parts import (
     common_loops,
     is_output,
@@ -36,7 +37,8 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
 
     Requires:
         The buffer has one writer, which is not a reduction, and no other reader; both run over the same domain.
-        Whatever else the consumer reads is complete before the writer's loops.
+        Whatever else the consumer reads is complete before the writer's loops. The writer computes nothing again in
+        loops that it shares with the consumer, as it may after compute_at.
 
     Rewrite:
         add:  C[i, j] = A[i, j] + 1                  add: D[i, j] = max(A[i, j] + 1, 0)
@@ -50,6 +52,7 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     values = _iter_values(consumer, producer)
     _require_same_domain(ctx, consumer, producer, values)
     _require_ready(ctx, consumer, producer)
+    _require_computed_once(ctx, consumer, producer)
     buffer = producer.store.buffer
     value = substitute(replace_loads(consumer.store.value, buffer, lambda _: _PLACE), values)
     value = substitute(value, {_PLACE.name: producer.store.value})
@@ -92,6 +95,23 @@ def _producer(ctx: Context, consumer: Block) -> Block:
     require_one_result(OP, producer)
     require_not_reduction(OP, producer, f"`{consumer.name}` must wait for the whole reduction; use reverse_compute_at")
     return producer
+
+
+def _require_computed_once(ctx: Context, consumer: Block, producer: Block) -> None:
+    """Raise where the consumer's result would be computed again with what it reads."""
+    shared = common_loops(query.loops_above(ctx.func, producer.name), query.loops_above(ctx.func, consumer.name))
+    if not shared:
+        return
+    try:
+        completed_spans(ctx, OP, producer, shared)
+    except ScheduleError:
+        raise ScheduleError(
+            OP,
+            f"iterations of loop `{shared[-1].var}` may compute elements of `{producer.store.buffer}` again, and would "
+            f"compute those of `{consumer.store.buffer}` again, too",
+            (consumer.name, producer.name),
+            f"inline `{consumer.name}` before compute_at",
+        ) from None
 
 
 def _reads_of(block: Block, buffer: str) -> list[Load]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars
-from metasched.ir.nodes import LoopKind
+from metasched.ir.affine import free_vars, substitute
+from metasched.ir.nodes import Block, Expr, For, LoopKind
 from metasched.ir.notes import Note
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
@@ -46,7 +46,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     if not query.reduces_in_lanes(decided):
         require_data_parallel(ctx, OP, target)
     for block in query.blocks_under(target):
-        if not any(loop in free_vars(binding) for binding in block.bindings):
+        if not any(loop in free_vars(e) for e in _told_apart(block, decided)):
             raise ScheduleError(
                 OP,
                 f"block `{block.name}` does not depend on loop `{loop}`",
@@ -71,3 +71,11 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     ctx.require(lanes >= 1, error)
     ctx.require(lanes <= MAX_LANES, error)
     ctx.func = query.replace_stmt(ctx.func, target, decided)
+
+
+def _told_apart(block: Block, loop: For) -> tuple[Expr, ...]:
+    """What lanes have to differ in: the place that they write, or, where they are folded, what they compute."""
+    if query.reduces_in_lanes(loop):
+        return block.bindings
+    values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
+    return tuple(substitute(e, values) for e in block.store.indices)

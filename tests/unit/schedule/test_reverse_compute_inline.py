@@ -3,7 +3,9 @@ from __future__ import annotations
 from programs import DENSE_RELU, RELU_PAD_MATMUL, STENCIL
 from structural import body, refused, same, split, start
 
+from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 
@@ -127,4 +129,20 @@ program p[N=4](A: f32[N]) -> C: f32[N]:
     ctx = start(text)
     reverse_compute_at(ctx, "b", "i")
     with refused("block `a`, which `c` reads, is not complete before `b`"):
+        reverse_compute_inline(ctx, "c")
+
+
+def test_what_is_computed_again_where_the_tile_is_imperfect() -> None:
+    text = """
+program p[N=3](A: f32[N]) -> C: f32[N]:
+    a: X[i] = A[i] + 1
+    c: C[i] = X[i] * 2
+"""
+    ctx = start(text)
+    split(ctx, "i_c", 2)
+    reorder(ctx, "i_c_1", "i_c_0")
+    compute_at(ctx, "a", "i_c_1")
+    with refused(
+        "iterations of loop `i_c_1` may compute elements of `X` again, and would compute those of `C` again, too"
+    ):
         reverse_compute_inline(ctx, "c")

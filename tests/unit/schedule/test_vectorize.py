@@ -93,6 +93,16 @@ def test_a_block_that_does_not_depend_on_it() -> None:
     checked(sch)
 
 
+def test_lanes_that_all_write_one_element() -> None:
+    sch = schedule("program whole[N=1](A: i32[N]) -> S: i32[1]:\n    dot: S[o < 1] = sum[k](A[k])")
+    dot = sch.get_block("dot")
+    sch.transform_block_layout(dot, "o, k -> o % 2, k, o // 2")
+    _, last = sch.split(sch.get_loops(dot)[0], [None, 2])
+    with fails("vectorize: block `dot` does not depend on loop `o_0_1`", "vectorize a loop around fewer blocks"):
+        sch.vectorize(last, lanes=2)
+    checked(sch)
+
+
 def test_two_in_one_nest() -> None:
     sch = schedule(DENSE_RELU)
     i, j, _ = loops_of(sch, "dense")
