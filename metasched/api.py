@@ -18,7 +18,7 @@ from metasched.ir.program import Program
 from metasched.lang import load_program, parse_program
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import LocalRunner, RunnerSettings
-from metasched.schedule.handlers import Policy
+from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
@@ -120,6 +120,8 @@ def tune(
     NoRecord when no candidate was valid; its message counts the reasons.
     """
     _require("program", program, Program)
+    if not isinstance(trials, int):
+        raise MetaschedError(f"trials is {trials!r}; it is how many measurements to have, such as 64")
     if trials < 1:
         raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
     where = _target(target)
@@ -200,7 +202,7 @@ def compile(  # noqa: A001
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess.
 
     A trace of another shape is carried over by `policy=Policy.REPAIR`; `kernel.report` then has what was mended, as a
-    tuple of `Repair`. Of a guess it says where it comes from, as a `Guess`: `print(kernel.report)`.
+    tuple of `Repair`, or, of a guess, where it comes from, as a `Guess`; both print as a person reads them.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program, target and version.
@@ -244,7 +246,7 @@ def _kernel(
 ) -> Kernel:
     schedule = trace.apply_to(program, policy)
     compiled = build(schedule.func, target)
-    said = tuple(schedule.repairs) if origin is Origin.TRACE else report
+    said = Repairs(schedule.repairs) if origin is Origin.TRACE else report
     return Kernel(compiled, program=program, trace=schedule.trace, report=said, origin=origin)
 
 

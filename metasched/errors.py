@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """`3 loops`, or `1 loop`, for messages."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
 class MetaschedError(Exception):
     """Base of every error metasched raises on purpose."""
 

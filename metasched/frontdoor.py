@@ -20,7 +20,7 @@ from metasched import api
 from metasched.backend.arguments import in_order
 from metasched.backend.kernel import Kernel
 from metasched.backend.target import Target
-from metasched.errors import KernelError, NoRecord
+from metasched.errors import KernelError, NoRecord, counted
 from metasched.ir.dtypes import DType
 from metasched.ir.program import Program
 from metasched.lang.shorthand import ArgumentType, ScalarType, Shorthand, TensorType, read_shorthand
@@ -190,7 +190,7 @@ class KernelFunction:
     def __repr__(self) -> str:
         stages = "; ".join(line.strip() for line in self.text.strip().splitlines())
         count = len(self._kernels)
-        shapes = "no shapes yet" if not count else f"{count} combination{'s' * (count > 1)} of shapes"
+        shapes = "no shapes yet" if not count else f"{counted(count, 'combination')} of shapes"
         return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}>"
 
     # --- helpers

@@ -14,7 +14,7 @@ from metasched.cli.render import duration
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
-from metasched.schedule.handlers import Policy, Repair, repairs_report
+from metasched.schedule.handlers import Policy, Repairs
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -48,7 +48,7 @@ class Outcome:
     failure: str | None
     seconds: float | None
     samples: int
-    repairs: tuple[Repair, ...] | None = None  # None when none were to be made
+    repairs: Repairs | None = None  # None when none were to be made
 
     @property
     def gflops(self) -> float | None:
@@ -93,7 +93,7 @@ def _failure_text(measured: Measurement) -> str:
 def render(outcome: Outcome, checked: bool) -> str:
     lines = [outcome.trace.rstrip("\n"), ""]
     if outcome.repairs is not None:
-        lines += [repairs_report(outcome.repairs), ""]
+        lines += [str(outcome.repairs), ""]
     if outcome.failure:
         lines.append(f"{outcome.task}: FAILED: {outcome.failure}")
     elif checked:

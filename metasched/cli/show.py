@@ -15,7 +15,7 @@ from metasched.cli.kernels import add_repair, kernel_of, note_warnings, policy_o
 from metasched.errors import BuildError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
-from metasched.schedule.handlers import Policy, repairs_report
+from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Trace
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(args: Namespace, console: Console) -> int:
     policy = policy_of(args)
     program = program_of(args)
     if policy is Policy.REPAIR:
-        console.note(repairs_report(trace_in(args.trace).apply_to(program, policy).repairs))
+        console.note(str(Repairs(trace_in(args.trace).apply_to(program, policy).repairs)))
     if args.what == "problems":
         return _problems(program, args, console)
     what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")

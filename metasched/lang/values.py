@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from metasched.errors import counted
 from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.functions import FUNCTIONS
@@ -339,9 +340,9 @@ class Values:
             return None
         rank = len(info.shape)
         if len(e.indices) != rank:
-            message = f"`{print_source(e)}` has {_count(len(e.indices), 'index', 'indices')}"
+            message = f"`{print_source(e)}` has {counted(len(e.indices), 'index', 'indices')}"
             shape = ", ".join(str(n) for n in info.shape)
-            message += f", and `{e.buffer}` has {_count(rank, 'dimension', 'dimensions')}: [{shape}]"
+            message += f", and `{e.buffer}` has {counted(rank, 'dimension')}: [{shape}]"
             self._report.error(e.at, message)
             return None
         indices = [self._index(index, e, dim, info.shape[dim], facts) for dim, index in enumerate(e.indices)]
@@ -471,7 +472,3 @@ def _folded(e: Expr, facts: Facts) -> Expr:
 
 def _has_load(e: Expr) -> bool:
     return any(isinstance(node, Load) for node in e.walk())
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number} {singular if number == 1 else plural}"

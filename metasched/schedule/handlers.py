@@ -7,14 +7,14 @@ what each takes. They nest by holding one another; there is no stack and no glob
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError
+from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError, counted
 from metasched.lang import print_decision
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.schedule.distributions.base import Distribution
@@ -69,12 +69,13 @@ class Repair:
         return f'"{self.address}": {before} -> {after}' + (f"  ({self.reason})" if self.reason else "")
 
 
-def repairs_report(repairs: Sequence[Repair]) -> str:
-    """What a replay changed, a line each, for a person."""
-    if not repairs:
-        return "nothing had to be repaired"
-    count = f"{len(repairs)} decision{'' if len(repairs) == 1 else 's'}"
-    return "\n".join([f"repaired {count}:", *(f"    {repair}" for repair in repairs)])
+class Repairs(tuple[Repair, ...]):
+    """What a replay changed; as text a line each, for a person."""
+
+    def __str__(self) -> str:
+        if not self:
+            return "nothing had to be repaired"
+        return "\n".join([f"repaired {counted(len(self), 'decision')}:", *(f"    {repair}" for repair in self)])
 
 
 class Handler(Protocol):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from metasched.errors import ScheduleError
+from metasched.errors import ScheduleError, counted
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.highlight import in_html, show
@@ -343,9 +343,7 @@ class Schedule:
             names = list(result) if declaration.many_results else [result]
         table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
         labels = list(instruction.outputs) or self._labels(names, table)
-        _require_count(
-            declaration.name, f"{len(names)} result{'' if len(names) == 1 else 's'} here", len(names), labels
-        )
+        _require_count(declaration.name, f"{counted(len(names), 'result')} here", len(names), labels)
         handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is Kind.BLOCK else LoopRV
         for label, target in zip(labels, names, strict=True):
             table[label] = target

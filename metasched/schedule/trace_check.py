@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metasched.errors import MetaschedError, ScheduleError
+from metasched.errors import MetaschedError, ScheduleError, counted
 from metasched.ir.nodes import Var
 from metasched.ir.program import Program
 from metasched.ir.source_printer import print_params
@@ -37,7 +37,7 @@ class InvalidTrace(MetaschedError):
 
     def __init__(self, trace: TraceData, problems: tuple[TraceProblem, ...]) -> None:
         self.problems = problems
-        count = f"{len(problems)} mistake{'' if len(problems) == 1 else 's'}"
+        count = counted(len(problems), "mistake")
         lines = "\n".join(f"  {problem}" for problem in problems)
         super().__init__(f"the trace of {trace.program}{print_params(trace.params)} has {count}\n{lines}")
 

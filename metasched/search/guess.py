@@ -25,7 +25,7 @@ from metasched.ir.nodes import Buffer, Func
 from metasched.ir.notes import Note
 from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
-from metasched.schedule.handlers import Policy, Repair, repairs_report
+from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Trace
@@ -56,7 +56,7 @@ class Guess:
 
     trace: Trace
     expert: str | None = None
-    repairs: tuple[Repair, ...] = ()
+    repairs: Repairs = Repairs()
     passed_over: tuple[tuple[str, str], ...] = ()
 
     def counts(self) -> dict[str, int]:
@@ -67,7 +67,7 @@ class Guess:
         chosen = "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
         lines = [f"a guess: {chosen}"]
         if self.repairs:
-            lines.append(repairs_report(self.repairs))
+            lines.append(str(self.repairs))
         lines += [f"not {name}: {reason}" for name, reason in self.passed_over]
         return "\n".join(lines)
 
@@ -124,7 +124,7 @@ def _by_experts(program: Program, target: Target, reasons: dict[str, str]) -> Gu
         if obstacle is None:
             others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
             passed_over = _sorted({**others, **reasons})
-            return Guess(chosen.schedule.trace, candidate.name, tuple(chosen.schedule.repairs), passed_over)
+            return Guess(chosen.schedule.trace, candidate.name, Repairs(chosen.schedule.repairs), passed_over)
         reasons[candidate.name] = obstacle
     return None
 

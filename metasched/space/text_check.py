@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 
+from metasched.errors import counted
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, At, IfElse, Item, Keyword, Name, Operation, Read, SourceExpr, Starred, TextLit
 from metasched.ir.source_printer import print_source
@@ -248,7 +249,7 @@ class _Checker:
         if named is not None:
             self.report.error(named.at, f"`{call.func}` has no parameter `{named.name}`", hint)
         elif len(call.args) != arity and not _is_starred(call):
-            takes = f"{arity} argument{'' if arity == 1 else 's'}"
+            takes = counted(arity, "argument")
             self.report.error(call.at, f"`{call.func}` takes {takes}, not {len(call.args)}", hint)
 
     def _module(self, call: Apply, module: ModuleDef, place: _Place, targets: tuple[Target, ...]) -> None:
@@ -330,7 +331,7 @@ class _Checker:
             return
         if count > 1 and (len(targets) - 1 <= count if starred else len(targets) == count):
             return
-        results = f"{count} result{'' if count == 1 else 's'}"
+        results = counted(count, "result")
         left = ", ".join("*" * t.starred + t.name for t in targets)
         self.report.error(targets[0].at, f"{what} {results}, and on the left is `{left}`")
 

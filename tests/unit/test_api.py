@@ -8,6 +8,7 @@ import pytest
 
 import metasched as ms
 from metasched.backend.kernel import Origin
+from metasched.errors import MetaschedError
 
 TEXT = """
 program dense_relu[N=11, M=9, K=7](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -187,3 +188,16 @@ def test_a_repaired_kernel_says_what_was_mended(program: ms.Program) -> None:
     kernel = ms.compile(small, trace=ms.parse_trace(TRACE), policy=ms.Policy.REPAIR)
     assert [repair.address for repair in kernel.report] == ["i"]
     assert ms.compile(program, trace=ms.parse_trace(TRACE)).report == ()
+
+
+@pytest.mark.parametrize(("trials", "reason"), [(0, "at least one"), ("many", "it is how many")])
+def test_a_number_of_trials(program: ms.Program, trials: object, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(MetaschedError, match=f"trials is {trials!r}; {reason}"):
+        ms.tune(program, trials=trials, db=f"sqlite:///{tmp_path}/none.db")  # type: ignore[arg-type]
+
+
+def test_the_report_of_a_repaired_trace_is_for_a_person(program: ms.Program) -> None:
+    text = 'dense = get_block("dense")\n    i, j, k = get_loops(dense)\n    t, u ~ sample_tile(i) @ "i" := [_, 5000]'
+    header = str(ms.Schedule(program).trace).strip()
+    kernel = ms.compile(program, trace=ms.parse_trace(f"{header}\n    {text}"), policy=ms.Policy.REPAIR)
+    assert str(kernel.report).startswith('repaired 1 decision:\n    "i": [_, 5000] -> [_, ')

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metasched.errors import counted
 from metasched.ir.affine import const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
@@ -79,7 +80,9 @@ class PartitionedTile(Factors):
     def support(self) -> str:
         inner = self.parts - self.partition
         what = "the innermost" if inner == 1 else f"the product of the innermost {inner}"
-        return f"{self.width} inner factors of {print_expr(self.extent)}, {what} a multiple of {self.multiple}"
+        return (
+            f"{counted(self.width, 'inner factor')} of {print_expr(self.extent)}, {what} a multiple of {self.multiple}"
+        )
 
     # --- populations -----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from metasched.errors import counted
 from metasched.ir.affine import ONE, ZERO, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
@@ -56,8 +57,8 @@ class Tile(Factors):
         return tuple(out)
 
     def support(self) -> str:
-        kind = "dividing factors" if self.perfect else "factors"
-        return f"{self.width} inner {kind} of {print_expr(self.extent)}, the innermost at most {self.innermost}"
+        kind = "inner dividing factor" if self.perfect else "inner factor"
+        return f"{counted(self.width, kind)} of {print_expr(self.extent)}, the innermost at most {self.innermost}"
 
     # --- populations; columns are outermost first, and are filled innermost first -----------------------------
 

@@ -58,7 +58,7 @@ def test_showing_a_trace_of_another_shape() -> None:
     assert "func dense(A: f32[7, 16]" in out
     assert err == (
         'repaired 1 decision:\n    "rows": [_, 12] -> [_, 7]  '
-        "(the support here: 1 inner factors of 7, the innermost at most 64)\n"
+        "(the support here: 1 inner factor of 7, the innermost at most 64)\n"
     )
 
 

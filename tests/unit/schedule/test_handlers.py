@@ -89,7 +89,7 @@ def test_a_handler_that_decides_out_of_support() -> None:
 
     sch: Schedule = schedule(handler=Wrong())  # type: ignore[arg-type]
     i, *_ = loops_of(sch, "dense")
-    tiles = "1 inner factors of 11, the innermost at most 64"
+    tiles = "1 inner factor of 11, the innermost at most 64"
     message = f'sample_tile: the decision [_, 99] at "i" is not in the support ({tiles})'
     with fails(message):
         sch.sample_tile(i)

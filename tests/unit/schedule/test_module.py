@@ -128,7 +128,7 @@ def test_a_rerun_on_another_shape() -> None:
     small = program(DENSE_RELU, N=3)
     with fails(
         'sample_tile: the decision [_, 4] at "tile(dense)/halve(i)/size" is not in the support '
-        "(1 inner factors of 3, the innermost at most 64)"
+        "(1 inner factor of 3, the innermost at most 64)"
     ):
         rerun(dense, small, rows_trace())
     sch = rerun(dense, small, rows_trace(), Policy.REPAIR)

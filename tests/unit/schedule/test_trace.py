@@ -150,7 +150,7 @@ def test_strict_wants_every_decision() -> None:
         holes.apply_to(program())
 
 
-TILES = "1 inner factors of 11, the innermost at most 64"
+TILES = "1 inner factor of 11, the innermost at most 64"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.backend.reference import reference
 from metasched.lang.instructions import HOLE
 from metasched.operators.library import load
-from metasched.schedule.handlers import Repair, repairs_report
+from metasched.schedule.handlers import Repair, Repairs
 
 FROM = {
     "matmul_nn": {"M": 64, "N": 64, "K": 64},
@@ -72,9 +72,9 @@ def test_the_result_is_that_of_the_new_shape(operator: str) -> None:
 
 def test_the_report_names_what_and_why(golden: object) -> None:
     sch = traces("matmul_nn")[0].apply_to(load("matmul_nn", M=7, N=7, K=7), ms.Policy.REPAIR)
-    golden("schedule/repairs", repairs_report(sch.repairs))  # type: ignore[operator]
+    golden("schedule/repairs", str(Repairs(sch.repairs)))  # type: ignore[operator]
     assert all(repair.reason for repair in sch.repairs)
-    assert repairs_report([]) == "nothing had to be repaired"
+    assert str(Repairs()) == "nothing had to be repaired"
 
 
 def test_perfect_tiles_are_mended_to_divisors() -> None:

@@ -125,7 +125,7 @@ def test_nothing_near() -> None:
     assert info.value.hint == 'there are "inner", "outer", "which"'
 
 
-TILES = "1 inner factors of 11, the innermost at most 64"
+TILES = "1 inner factor of 11, the innermost at most 64"
 
 
 @pytest.mark.parametrize(

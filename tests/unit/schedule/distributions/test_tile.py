@@ -105,7 +105,7 @@ def test_it_has_no_options() -> None:
     ("dist", "words"),
     [
         (tile(12, 3), "2 inner factors of 12, the innermost at most 64"),
-        (tile(12, 2, 4, perfect=True), "1 inner dividing factors of 12, the innermost at most 4"),
+        (tile(12, 2, 4, perfect=True), "1 inner dividing factor of 12, the innermost at most 4"),
     ],
 )
 def test_the_support_in_words(dist: Tile, words: str) -> None:
