@@ -75,10 +75,12 @@ def _rows(operator: str, m: int, n: int, variant: str, bound: Bound, **options: 
 
 
 _VNNI: Mapping[str, Setting] = {"M": 1024, "N": 1024, "K": 1024, "T": "u8", "U": "i8", "ACC": "i32"}
+_F64: Mapping[str, Setting] = {"M": 1024, "N": 1024, "K": 1024, "T": "f64"}
 
 CASES = (
     _matmul("matmul 1024^3, 1 thread", 1024, "goto", threads=1, goal=0.95, goal_of_peak=0.88),
     _matmul("matmul 1024^3", 1024, "goto", goal=0.95, goal_of_peak=0.88),
+    KernelCase("matmul 1024^3, float64", "matmul_nn", "matmul_nn.goto_f64", _F64, bound=Bound.NONE, goal=0.95),
     _matmul("matmul 128^3", 128, "small", goal=0.9),
     _matmul("matmul 127^3", 127, "odd_columns", torch=False, against="matmul 128^3", goal=0.8),
     _conv("conv2d 14x14 256->256 3x3", 14, 256, 256, 3, "tile14"),

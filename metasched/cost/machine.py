@@ -29,11 +29,13 @@ class Machine(Protocol):
 
 @dataclass(frozen=True)
 class Core:
-    """Per cycle: vector operations, loads, stores, and bytes from each cache. Latencies and overheads in cycles.
+    """Per cycle: vector operations, loads, stores, and bytes from each cache, `handed_over_bytes` from that of another
+    core. Latencies and overheads in cycles.
 
     `transfer` is what an accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose
     lanes are not all at work, `branch_overhead` a condition in unrolled code; `window` is how many instructions the
-    core sees ahead. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from a cache.
+    core sees ahead. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from the last
+    cache or memory.
     """
 
     operations: float = 2.0
@@ -44,6 +46,7 @@ class Core:
     l2_bytes: float = 40.0
     l3_bytes: float = 12.0
     memory_bytes: float = 5.0
+    handed_over_bytes: float = 2.0
     scatter: float = 4.0
     stream_bytes: float = 512.0
     loop_overhead: float = 1.2

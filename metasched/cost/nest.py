@@ -61,8 +61,8 @@ class Access:
 
     `dims[n]` is the index of dimension `n` over the statement's loops, `shape[n]` the slot of its extent.
     `alloc` is the number of loops outside the buffer's allocation: storage is compacted to the region used under
-    them; None for inputs and outputs, which keep their shape. Dimensions are those in memory; `alignments` are
-    (dimension, slot of the factor, slot of the offset).
+    them; None for inputs and outputs, which keep their shape. `by_one` says that one thread writes it for all.
+    Dimensions are those in memory; `alignments` are (dimension, slot of the factor, slot of the offset).
     """
 
     buffer: str
@@ -72,6 +72,7 @@ class Access:
     is_store: bool
     is_register: bool
     alloc: int | None
+    by_one: bool
     alignments: tuple[tuple[int, int, int], ...] = ()
 
 
@@ -133,13 +134,20 @@ class _Site:
     loops: tuple[For, ...]
 
 
+@dataclass(frozen=True)
+class _Storage:
+    buffers: Mapping[str, Buffer]
+    depths: Mapping[str, int]
+    by_one: frozenset[str]
+
+
 def analyse(func: Func, table: Table) -> Nest:
     """The statements of `func`; its sizes go into `table`."""
     func = amortised(in_vector_form(func))
     sites = list(_sites(func.body, ()))
-    depths = _allocation_depths(func, sites)
     buffers = {buffer.name: buffer for buffer in func.buffers()}
-    statements = tuple(_statement(site, buffers, depths, table) for site in sites)
+    storage = _Storage(buffers, _allocation_depths(func, sites), _by_one(sites))
+    statements = tuple(_statement(site, storage, table) for site in sites)
     statements = tuple(replace(statement, shared_loops=_shared(n, sites)) for n, statement in enumerate(statements))
     return Nest(
         statements,
@@ -195,6 +203,12 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
     return depths
 
 
+def _by_one(sites: list[_Site]) -> frozenset[str]:
+    """Buffers that are written outside of parallel loops."""
+    serial = [site for site in sites if all(loop.kind is not LoopKind.PARALLEL for loop in site.loops)]
+    return frozenset(name for site in serial for name in query.written(site.block))
+
+
 def _loads(value: Expr) -> Iterator[Load]:
     return (node for node in value.walk() if isinstance(node, Load))
 
@@ -230,7 +244,7 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
     return tuple(out)
 
 
-def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, int], table: Table) -> Statement:
+def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
     block = site.block
     loop_of = {loop.var: depth for depth, loop in enumerate(site.loops)}
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
@@ -242,7 +256,7 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
         targets.append((block.index.buffer, block.index.indices))
     for name, indices in targets:
         if (name, indices) not in accesses:
-            buffer = buffers[name]
+            buffer = storage.buffers[name]
             located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
             accesses[name, indices] = Access(
                 name,
@@ -251,7 +265,8 @@ def _statement(site: _Site, buffers: Mapping[str, Buffer], depths: Mapping[str, 
                 buffer.dtype.bytes,
                 is_store=not accesses,
                 is_register=buffer.scope is Scope.REGISTER,
-                alloc=depths.get(name),
+                alloc=storage.depths.get(name),
+                by_one=name in storage.by_one,
                 alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
             )
     own = _note(block.annotations, Note.UNROLL_LIMIT, table)

@@ -307,7 +307,10 @@ def arithmetic(view: View) -> Columns:
 
 
 def guards(view: View) -> Columns:
-    """Guards that stay, those of them that mask vector lanes, and those that stay conditions in unrolled code."""
+    """Guards that stay, those of them that mask vector lanes, and those that stay conditions in unrolled code.
+
+    A guard over terms of a reduction alone is one condition for a whole tile of accumulators.
+    """
     statement = view.statement
     total, vector, inner = view.full(statement.opaque_guards), view.full(0.0), view.full(0.0)
     for guard in statement.guards:
@@ -320,7 +323,8 @@ def guards(view: View) -> Columns:
                 vector = vector + live * moves
             else:
                 unrolled |= moves & (view.unrolled[loop] > 0)
-        inner = inner + live * unrolled
+        over_terms = all(statement.loops[loop].reduces for loop in guard.value.loops)
+        inner = inner + live * unrolled / (view.tile.operations if over_terms else 1.0)
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
 
 
@@ -470,16 +474,17 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
     each = instance_cycles(view, conditions)
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
-    moved = [
+    near, *far = view.traffic
+    scattered = [
         _total([traffic * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
-        for by_access, level in zip(view.traffic, view.fits, strict=True)
+        for by_access, level in zip(far, view.fits[1:], strict=True)
     ]
     share = 1.0 / speedup
     work = view.instances * alive(view) * share
     core = work * (bound + each["overhead"])
-    l2 = moved[0] / CORE.l2_bytes * share
-    l3 = moved[1] / CORE.l3_bytes * share
-    memory = moved[2] / CORE.memory_bytes * np.maximum(share, 0.25)
+    l2 = _total(near) / CORE.l2_bytes * share
+    l3 = scattered[0] / CORE.l3_bytes * share
+    memory = scattered[1] / CORE.memory_bytes * np.maximum(share, 0.25)
     parts = core + l2 + l3 + memory
     worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
     return {
@@ -491,15 +496,35 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "l2_cycles": l2,
         "l3_cycles": l3,
         "memory_cycles": memory,
-        "cycles": worst + 0.3 * (parts - worst),
+        "cycles": worst + 0.3 * (parts - worst) + _handed_over(view, share) / CORE.handed_over_bytes,
     }
 
 
 def _scatter(view: View, access: int, level: Levels) -> Array:
-    """How much longer lines take to come that are not next to one another: prefetchers do not follow short runs."""
+    """How much longer lines take to come that are not next to one another: prefetchers do not follow short runs.
+
+    Those that the second cache holds come as fast without them.
+    """
     run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
     slower: Array = 1.0 + (CORE.scatter - 1.0) * (1.0 - np.minimum(run / CORE.stream_bytes, 1.0))
     return slower
+
+
+def _handed_over(view: View, share: Array) -> Array:
+    """Bytes that a thread reads of what another has written before: they come from the caches of other cores, whatever
+    its own holds. Where threads write and read a part each, it may be their own.
+    """
+    statement = view.statement
+    parallel = [loop for loop, info in enumerate(statement.loops) if info.kind is LoopKind.PARALLEL]
+    lines = view.full(0.0)
+    for n in view.reads() if parallel else ():
+        access = statement.accesses[n]
+        part = any(dim.uses(loop) for dim in access.dims for loop in parallel)
+        shared = access.alloc is not None and access.alloc <= parallel[0] and not access.is_register
+        if shared and (access.by_one or not part):
+            lines = lines + view.marks[n].lines[0] * (share if part else 1.0)
+    others: Array = lines * (LINE * (1.0 - 1.0 / max(view.machine.threads, 1)))
+    return others
 
 
 def _total(parts: Sequence[Array]) -> Array:

@@ -38,7 +38,7 @@ from metasched.space.registry import RuleSpec
 # What an expert may allow and nobody asked for here: results would not be those that IEEE arithmetic has.
 _UNASKED = frozenset({Note.FASTMATH, Note.FLUSH_DENORMALS})
 # Estimates so near to the best are not told apart: there, the trace that was written for the nearer shape is taken.
-_TIE = 1.3
+_TIE = 1.02
 # Threads have to gain this much by the estimate: whether others are idle, it does not know.
 _WORTH_THREADS = 0.8
 # Cycles beside which it makes no difference between traces what starting threads takes.

@@ -195,3 +195,65 @@ def test_lanes_of_a_reduction_are_chains_of_their_own() -> None:
 def test_all_loops_of_a_reduction_wait_for_one_sum() -> None:
     short = WHOLE.replace("K=4096", "K=64").replace("N=64", "N=4096")
     assert cycles(short, 16, "s0.latency_cycles") == pytest.approx(cycles(WHOLE, 16, "s0.latency_cycles"), rel=1e-3)
+
+
+def feature(schedule: Schedule, name: str, machine: Machine | None = None) -> float:
+    features = FeatureProgram(schedule.func, (), machine or Machine())(np.empty((1, 0), np.int64))[0]
+    return float(np.exp2(features[NAMES.index(name)]) - 1)
+
+
+def test_a_condition_on_terms_is_one_for_a_tile() -> None:
+    text = "program f[N=64, K={}](A: f32[K], B: f32[N, K]) -> C: f32[N]:\n    C[i] = sum[k](A[k] * B[i, k])\n"
+
+    def guards(terms: int, rows: int) -> float:
+        schedule = Schedule(parse_program(text.format(terms)))
+        i, k = schedule.get_loops(schedule.get_block("C"))
+        i0, i1 = schedule.split(i, [None, rows])
+        k0, k1 = schedule.split(k, [None, 2])
+        schedule.reorder(i0, k0, k1, i1)
+        schedule.unroll(k1)
+        schedule.unroll(i1)
+        return feature(schedule, "s0.unrolled_guards")
+
+    assert guards(128, 8) == 0
+    assert guards(127, 8) == pytest.approx(1 / 8)
+    assert guards(127, 4) == pytest.approx(1 / 4)
+
+
+def test_short_runs_are_slow_from_the_last_cache_only() -> None:
+    """A block of columns, read again for every part of a row: from a copy of its own it is one run."""
+    text = "program f[N=64, M={0}, K={1}](B: f32[K, M]) -> C: f32[N, M]:\n    C[i, j] = sum[k](B[k, j])\n"
+
+    def far(k: int, name: str, columns: int) -> float:
+        schedule = Schedule(parse_program(text.format(1024, k)))
+        i, j, terms = schedule.get_loops(schedule.get_block("C"))
+        j0, j1 = schedule.split(j, [None, columns])
+        schedule.reorder(j0, i, terms, j1)
+        schedule.vectorize(j1, lanes=16)
+        return feature(schedule, name)
+
+    # Either way a panel leaves the first cache between two rows: as many bytes come from the second.
+    assert far(4096, "all.l2_cycles", 16) == pytest.approx(far(4096, "all.l2_cycles", 64), rel=0.05)
+    assert far(16384, "all.l3_cycles", 16) > 1.3 * far(16384, "all.l3_cycles", 64)
+
+
+def test_what_one_thread_wrote_comes_slowly_to_others() -> None:
+    text = """
+program f[N=256, K=128](A: f32[N, K], B: f32[K, K]) -> C: f32[N, K]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+
+    def total(place: str, threads: int) -> float:
+        schedule = Schedule(parse_program(text))
+        block = schedule.get_block("C")
+        i, j, k = schedule.get_loops(block)
+        i0, i1 = schedule.split(i, [None, 8])
+        schedule.reorder(i0, k, i1, j)
+        copy = schedule.cache_read(block, "B")
+        if place == "own":
+            schedule.compute_at(copy, i0)
+        schedule.parallel(i0)
+        return feature(schedule, "s0.cycles", Machine(threads=threads)) * threads
+
+    assert total("own", 4) == pytest.approx(total("own", 1), rel=0.05)
+    assert total("one's", 4) > total("own", 4) + 4 * 128 * 128 * 4 * 0.7 / 2

@@ -106,9 +106,9 @@ def test_what_the_machine_or_the_system_lacks_is_not_taken(monkeypatch: pytest.M
 
 
 def test_elements_of_another_size_are_another_matter() -> None:
-    found = guess(operators.load("matmul_nn", M=32, N=32, K=32, T="f64"), SERVER)
+    found = guess(operators.load("matmul_nn", M=32, N=32, K=32, T="i16"), SERVER)
     assert found.expert is None
-    assert dict(found.passed_over)["matmul_nn.small"] == "it was written for elements of f32, not f64"
+    assert dict(found.passed_over)["matmul_nn.small"] == "it was written for elements of f32, not i16"
 
 
 def test_what_nobody_asked_for_is_left_out() -> None:
@@ -134,3 +134,12 @@ def test_threads_only_where_they_pay(size: tuple[int, int, int], threads: bool) 
 def test_it_is_the_same_every_time() -> None:
     program = operators.load("matmul_nn", M=96, N=80, K=64)
     assert guess(program, SERVER) == guess(program, SERVER)
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "variant"),
+    [(128, "f32", "small"), (127, "f32", "odd_columns"), (1024, "f32", "goto"), (1024, "f64", "goto_f64")],
+)
+def test_the_trace_for_a_size(size: int, dtype: str, variant: str) -> None:
+    program = operators.load("matmul_nn", M=size, N=size, K=size, T=dtype)
+    assert guess(program, SERVER).expert == f"matmul_nn.{variant}"
