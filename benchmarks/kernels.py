@@ -17,16 +17,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import metasched as ms
-from benchmarks.kernel_cases import CASES, Bound, KernelCase
-from benchmarks.peak import STREAMS, bandwidth, multiply_adds
+from benchmarks.kernel_cases import BY_NAME, CASES, Bound, KernelCase
+from benchmarks.peak import STREAMS, Limit, bandwidth, multiply_adds
 from benchmarks.registry import Options, Result
 from benchmarks.sides import ALONE, OURS, SideProcess, SideTime, alternate
 from metasched.ir.affine import as_int
@@ -37,12 +36,14 @@ _TOLERANCE = 1e-4  # of the largest element: sums are taken in different orders
 _NO_TORCH = "PyTorch left out: no Python that has it was named (--torch-python, METASCHED_TORCH_PYTHON)"
 _NO_TVM = "TVM left out: no Python that has it and no records were named (--tvm-python, --tvm-records)"
 _OURS_ALONE = f"{OURS} alone"
-_TORCH, _TVM = "PyTorch", "TVM"
+_TORCH, _TVM, _LIMIT = "PyTorch", "TVM", "limit"
+_LIMIT_SAMPLES = 5  # a block
+_QUICK = ("matmul 128^3", "matmul 127^3")
 
 
 def run(options: Options) -> Iterator[Result]:
     """A line for each case, after a line that says what was left out."""
-    cases = CASES[2:4] if options.quick else CASES
+    cases = tuple(BY_NAME[name] for name in _QUICK) if options.quick else CASES
     yield {"case": "notes", "cpu": ms.Target.detect().name, "notes": _notes(options)}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         command = [sys.executable, "-m", "benchmarks.kernel_side"]
@@ -82,26 +83,24 @@ def tvm_records(options: Options, suite: str | None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-@dataclass(frozen=True)
 class _Limits:
-    """What the machine does at most; each is measured when it is first asked for."""
+    """Loops that reach what the machine does at most; each is made when it is first asked for."""
 
-    options: Options
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._found: dict[tuple[Bound, int], Limit] = {}
 
-    @cached_property
-    def _found(self) -> dict[tuple[Bound, int], float]:
-        return {}
-
-    def at(self, bound: Bound, threads: int) -> float:
-        """GFLOP/s of multiply-adds, or GB/s of a stream."""
-        key = (bound, threads)
+    def of(self, case: KernelCase) -> Limit | None:
+        if case.bound is Bound.NONE:
+            return None
+        key = (case.bound, case.threads)
         if key not in self._found:
             target = ms.Target.detect()
-            if bound is Bound.ARITHMETIC:
-                self._found[key] = multiply_adds(32, threads, target, self.options)
+            if case.bound is Bound.ARITHMETIC:
+                self._found[key] = multiply_adds(32, case.threads, target, self._options)
             else:
-                stream = next(s for s in STREAMS if s.name == bound.value)
-                self._found[key] = bandwidth(stream, threads, target, self.options)
+                stream = next(s for s in STREAMS if s.name == case.bound.value)
+                self._found[key] = bandwidth(stream, case.threads, target, self._options)
         return self._found[key]
 
 
@@ -121,7 +120,10 @@ class _Comparison:
         sides = [side for side in self._sides if self._takes(side, case)]
         said, results = self._prepare(case, program, sides)
         _check(case, results)
-        times = alternate(_measures(case, sides), self._rounds)
+        measures, limit = _measures(case, sides), self._limits.of(case)
+        if limit is not None:
+            measures[_LIMIT] = partial(limit.samples, _LIMIT_SAMPLES)
+        times = alternate(measures, self._rounds)
         ours = times[OURS].median
         gflops = case.operations / ours / 1e9
         self._gflops[case.name] = gflops
@@ -132,7 +134,7 @@ class _Comparison:
             "goal": case.goal,
             **_tvm(case, times),
             "gflops": gflops,
-            **self._fraction(case, program, ours, gflops),
+            **({} if limit is None else _fraction(case, program, ours, limit.rate(times[_LIMIT].median))),
             "goal_of_peak": case.goal_of_peak,
             "expert": case.expert,
             "threads": case.threads,
@@ -177,15 +179,13 @@ class _Comparison:
         theirs = times[_TORCH].median
         return {"peer": _TORCH, "peer_ms": theirs * 1e3, "ratio": theirs / times[OURS].median}
 
-    def _fraction(self, case: KernelCase, program: ms.Program, seconds: float, gflops: float) -> Result:
-        """How near the limit: what limits, its measured rate, and our share of it."""
-        if case.bound is Bound.NONE:
-            return {}
-        limit = self._limits.at(case.bound, case.threads)
-        if case.bound is Bound.ARITHMETIC:
-            return {"peak_gflops": limit, "of_peak": gflops / limit}
-        rate = argument_bytes(program) / seconds / 1e9
-        return {"gb_per_s": rate, "peak": case.bound.value, "peak_gb_per_s": limit, "of_peak": rate / limit}
+
+def _fraction(case: KernelCase, program: ms.Program, seconds: float, limit: float) -> Result:
+    """How near the limit: what limits, its rate between blocks of ours, and our share of it."""
+    if case.bound is Bound.ARITHMETIC:
+        return {"peak_gflops": limit, "of_peak": case.operations / seconds / 1e9 / limit}
+    rate = argument_bytes(program) / seconds / 1e9
+    return {"gb_per_s": rate, "peak": case.bound.value, "peak_gb_per_s": limit, "of_peak": rate / limit}
 
 
 def _measures(case: KernelCase, sides: Sequence[SideProcess]) -> dict[str, Callable[[], list[float]]]:

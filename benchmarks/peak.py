@@ -55,42 +55,60 @@ def run(options: Options) -> Iterator[Result]:
         yield from _bandwidth(stream, target, threads, options)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A loop that does nothing but reach a limit: a call in every thread does `work` operations or bytes."""
+
+    work: float
+    threads: int
+    loop: Callable[[int], object]  # of the number of the thread
+
+    def samples(self, count: int) -> list[float]:
+        """Seconds of calls in every thread at once."""
+        return [_together(self.threads, self.loop) for _ in range(count)]
+
+    def rate(self, seconds: float) -> float:
+        """10^9 units a second: GFLOP/s, or GB/s."""
+        return self.work / seconds / 1e9
+
+    def measured(self, options: Options) -> float:
+        return self.rate(statistics.median(self.samples(3 if options.quick else _SAMPLES)))
+
+
 def _arithmetic(bits: int, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
     lanes = target.vector_bits // bits
     for n in threads:
-        gflops = multiply_adds(bits, n, target, options)
+        gflops = multiply_adds(bits, n, target, options).measured(options)
         yield {"case": f"multiply-add f{bits}, {_threads(n)}", "cpu": target.name, "lanes": lanes, "gflops": gflops}
 
 
-def multiply_adds(bits: int, threads: int, target: Target, options: Options) -> float:
-    """GFLOP/s of multiply-adds of `bits`-wide floats in registers, two operations each."""
+def multiply_adds(bits: int, threads: int, target: Target, options: Options) -> Limit:
+    """Multiply-adds of `bits`-wide floats in registers, two operations each."""
     lanes = target.vector_bits // bits
     function = _load(_multiply_adds(lanes, bits), target, (ctypes.c_int64,))
     count = 20_000 if options.quick else 4_000_000
-    seconds = _time(threads, lambda _: function(count), options)
-    return 2.0 * lanes * _ACCUMULATORS * count * threads / seconds / 1e9
+    return Limit(2.0 * lanes * _ACCUMULATORS * count * threads, threads, lambda _: function(count))
 
 
 def _bandwidth(stream: Stream, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
     for n in threads:
-        gb_per_s = bandwidth(stream, n, target, options)
+        gb_per_s = bandwidth(stream, n, target, options).measured(options)
         mib = _stream_bytes(options) // _MIB
         yield {"case": f"{stream.name}, {_threads(n)}", "cpu": target.name, "mib": mib, "gb_per_s": gb_per_s}
 
 
-def bandwidth(stream: Stream, threads: int, target: Target, options: Options) -> float:
-    """GB/s (10^9 bytes) of a pass over large arrays."""
+def bandwidth(stream: Stream, threads: int, target: Target, options: Options) -> Limit:
+    """A pass over large arrays, in bytes."""
     size = _stream_bytes(options)
     arrays = [np.ones(size // 4 + 64, np.float32) for _ in range(3)]
     starts = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
     function = _load(_stream(stream, target.vector_bits // 32), target, (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
     part = size // threads // 4096 * 4096
 
-    def work(thread: int) -> None:
+    def loop(thread: int, _keep: object = arrays) -> None:
         function(*(start + thread * part for start in starts), part // 4)
 
-    seconds = _time(threads, work, options)
-    return (stream.reads + stream.writes) * part * threads / seconds / 1e9
+    return Limit((stream.reads + stream.writes) * part * threads, threads, loop)
 
 
 def _stream_bytes(options: Options) -> int:
@@ -101,27 +119,25 @@ def _threads(n: int) -> str:
     return f"{n} thread{'' if n == 1 else 's'}"
 
 
-def _time(threads: int, work: Callable[[int], object], options: Options) -> float:
-    """Seconds of one call of `work` in every thread at once: the median of samples."""
-    samples = []
-    for _ in range(3 if options.quick else _SAMPLES):
-        barrier = threading.Barrier(threads + 1)
+def _together(threads: int, work: Callable[[int], object]) -> float:
+    """Seconds of one call of `work` in every thread at once."""
+    barrier = threading.Barrier(threads + 1)
 
-        def body(thread: int, barrier: threading.Barrier = barrier) -> None:
-            barrier.wait()
-            work(thread)
-            barrier.wait()
+    def body(thread: int) -> None:
+        barrier.wait()
+        work(thread)
+        barrier.wait()
 
-        pool = [threading.Thread(target=body, args=(n,)) for n in range(threads)]
-        for thread in pool:
-            thread.start()
-        barrier.wait()
-        start = time.perf_counter()
-        barrier.wait()
-        samples.append(time.perf_counter() - start)
-        for thread in pool:
-            thread.join()
-    return statistics.median(samples)
+    pool = [threading.Thread(target=body, args=(n,)) for n in range(threads)]
+    for thread in pool:
+        thread.start()
+    barrier.wait()
+    start = time.perf_counter()
+    barrier.wait()
+    seconds = time.perf_counter() - start
+    for thread in pool:
+        thread.join()
+    return seconds
 
 
 def _load(text: str, target: Target, arguments: tuple[type, ...]) -> Callable[..., float]:
