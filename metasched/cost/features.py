@@ -34,11 +34,12 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.footprint import Array
+from metasched.cost.groups import describe
 from metasched.cost.index import Table
 from metasched.cost.machine import CORE, Machine
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Nest, Statement, analyse
-from metasched.cost.statement import Columns, View, describe
+from metasched.cost.statement import Columns, View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 

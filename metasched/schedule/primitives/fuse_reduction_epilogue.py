@@ -152,8 +152,11 @@ def _values(ctx: Context, block: Block, last: Block) -> dict[str, Expr]:
         "an epilogue writes an element for each element of the result",
     )
     values: dict[str, Expr] = {}
-    for theirs, mine in zip(read.indices, block.store.indices, strict=True):
+    extents = {it.name: it.extent for it in last.iters}
+    shape = ctx.func.buffer(block.store.buffer).shape
+    for theirs, mine, size in zip(read.indices, block.store.indices, shape, strict=True):
         if isinstance(theirs, Var) and theirs.name not in values:
+            ctx.require(Binary(BinOp.EQ, extents[theirs.name], size), _reads_a_part(block, last))
             values[theirs.name] = mine
         elif theirs != ZERO or mine != ZERO:
             raise apart
@@ -162,6 +165,15 @@ def _values(ctx: Context, block: Block, last: Block) -> dict[str, Expr]:
             ctx.require(Binary(BinOp.EQ, it.extent, ONE), apart)
             values[it.name] = ZERO
     return values
+
+
+def _reads_a_part(block: Block, last: Block) -> ScheduleError:
+    return ScheduleError(
+        OP,
+        f"`{last.name}` reads a part of `{block.store.buffer}` only: it has no elements for the rest",
+        (block.name, last.name),
+        f"{OP} before pad_einsum",
+    )
 
 
 def _require_there(ctx: Context, block: Block, last: Block, init: Expr) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify, substitute
-from metasched.ir.nodes import Block, Buffer, Expr, For, IterKind, IterVar, Load, Stmt, Store, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, IterKind, IterVar, Load, Stmt, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName, Number
 from metasched.schedule.primitive import primitive
@@ -40,7 +40,8 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
 
     Requires:
         A reduction runs over the loop, with nothing but its reduction, and it has its `init`. No guard leaves out
-        iterations of the loop alone, as after fusing the parts of an imperfect tile.
+        iterations of the loop alone, as after fusing the parts of an imperfect tile, nor of another of its loops more
+        than the end.
 
     Rewrite:
         for k_0, k_1 in grid(4, 16):                 for k_0, k_1 in grid(4, 16):
@@ -96,18 +97,31 @@ def _reduction_over(ctx: Context, loop: For) -> Block:
 
 
 def _require_whole(ctx: Context, block: Block, loop: For) -> None:
-    """Raise where a partial result would be left out altogether: whoever reads all of them would not know."""
+    """Raise where a partial result would be left out altogether: whoever reads all of them would not know.
+
+    Of another loop, the end may be left out: partial results have no terms there.
+    """
     above = query.loops_above(ctx.func, block.name)
-    error = ScheduleError(
-        OP,
-        f"iterations of loop `{loop.var}` are left out by a guard of `{block.name}`",
-        (block.name, loop.var),
-        "rfactor before fusing the parts of an imperfect tile",
-    )
-    others = frozenset(_reduction_loops(block)) - {loop.var}
+    reducing = frozenset(_reduction_loops(block))
     for guard in block.guards:
-        if loop.var in free_vars(guard) and others.isdisjoint(free_vars(guard)):
+        used = free_vars(guard)
+        about = sorted(used & reducing)
+        alone = len(used) == 1 and len(about) == 1
+        if about == [loop.var] or (alone and _end(guard, about[0], above) is None):
+            error = ScheduleError(
+                OP,
+                f"iterations of loop `{about[0]}` are left out by a guard of `{block.name}`",
+                (block.name, about[0]),
+                "rfactor before fusing the parts of an imperfect tile",
+            )
             ctx.require_everywhere(guard, above, error)
+
+
+def _end(guard: Expr, loop: str, above: Iterable[For]) -> Expr | None:
+    """Where the iterations of a loop end that a guard over it alone lets run; None where it is more than that."""
+    if not isinstance(guard, Binary) or guard.op is not BinOp.LT or guard.a != Var(loop):
+        return None
+    return guard.b if free_vars(guard.b).isdisjoint(x.var for x in above) else None
 
 
 def _used(pairs: Iterable[tuple[str, Expr]]) -> frozenset[str]:
@@ -175,7 +189,7 @@ class _Factored:
         rest = [x for x in self.parts if x.var != self.loop.var]
         pairs: list[tuple[IterVar, Expr]] = [(factor, Var(self.loop.var)), *self._pairs(IterKind.SPATIAL)]
         pairs += [(it, self._binding(it)) for it in self.whole]
-        pairs += [(IterVar(self.iter_of[x.var], x.extent, IterKind.REDUCE), Var(x.var)) for x in rest]
+        pairs += [(IterVar(self.iter_of[x.var], self._reached(x), IterKind.REDUCE), Var(x.var)) for x in rest]
         renamed: dict[str, Expr] = {x: Var(name) for x, name in self.iter_of.items()}
         values = {it.name: simplify(substitute(self._binding(it), renamed)) for it in self.apart}
         assert block.reducer is not None
@@ -194,6 +208,14 @@ class _Factored:
             reducer=block.reducer if still else None,
             init=identity(block.reducer, self.partials[0].dtype) if still else None,
         )
+
+    def _reached(self, loop: For) -> Expr:
+        """How many iterations of a loop run: guards over it alone leave out the end, as of an imperfect tile's tile."""
+        reached = loop.extent
+        for guard in self.block.guards:
+            end = _end(guard, loop.var, self.above)
+            reached = reached if end is None else simplify(Binary(BinOp.MIN, reached, end))
+        return reached
 
     def final_nest(self, shared: tuple[For, ...]) -> Stmt:
         """The block itself over the partial results, in copies of the loops that it still needs below `shared`."""

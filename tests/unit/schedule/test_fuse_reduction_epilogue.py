@@ -23,6 +23,7 @@ from metasched.schedule.primitives.fuse_reduction_epilogue import fuse_reduction
 from metasched.schedule.primitives.pad_einsum import pad_einsum
 from metasched.schedule.primitives.reindex import reindex
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
+from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from metasched.schedule.primitives.rfactor import rfactor
 from metasched.schedule.schedule import Schedule
 
@@ -244,6 +245,16 @@ def test_elements_that_are_not_one_for_one(left: str, read: str) -> None:
     text = BIAS.replace("D[p, q] = C[p, q]", f"{left} = {read}").replace("N=6", "N=9")
     with refused("`bias` does not read one element of `C` for each of its own"):
         fused(text)
+
+
+def test_a_part_of_the_result() -> None:
+    """Sums of what was padded would be written where nothing is."""
+    ctx = start(BIAS)
+    _, _, unpad = pad_einsum(ctx, "dense", (const(4), const(4), const(4)))
+    compute_inline(ctx, "scaled")
+    reverse_compute_inline(ctx, "bias")
+    with refused(f"`{unpad}` reads a part of `C_pad` only: it has no elements for the rest"):
+        fuse_reduction_epilogue(ctx, "dense", unpad)
 
 
 def test_what_is_written_after_the_reduction() -> None:

@@ -4,6 +4,8 @@ import pytest
 from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
 from structural import at_values, body, refused, same, split, start
 
+from metasched.ir import query
+from metasched.ir.affine import const
 from metasched.schedule.primitives.add_unit_loop import add_unit_loop
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
@@ -12,6 +14,7 @@ from metasched.schedule.primitives.parallel import parallel
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.rfactor import rfactor
+from metasched.schedule.primitives.split import split as split_by
 
 
 def test_the_outer_part_of_an_imperfectly_split_reduction() -> None:
@@ -138,6 +141,25 @@ def test_a_loop_of_which_a_guard_leaves_iterations_out() -> None:
     fused = fuse(ctx, *split(ctx, "k", 2))
     with refused(f"iterations of loop `{fused}` are left out by a guard of `dense`"):
         rfactor(ctx, fused)
+
+
+def test_the_end_of_another_loop_is_left_out() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    k_0, k_1 = split(ctx, "k", 3)
+    fused = fuse(ctx, *split(ctx, k_1, 2))
+    rfactor(ctx, k_0)
+    same(before, ctx.func)
+    partial = query.find_block(ctx.func, "dense.rf")
+    assert {it.name: it.extent for it in partial.iters}[fused] == const(3)
+
+
+def test_more_than_the_end_of_another_loop_is_left_out() -> None:
+    ctx = start(DENSE_RELU)
+    k_0, k_1 = split(ctx, "k", 3)
+    fused = fuse(ctx, *split_by(ctx, k_1, (const(1), None, const(2))))
+    with refused(f"iterations of loop `{fused}` are left out by a guard of `dense`"):
+        rfactor(ctx, k_0)
 
 
 def test_a_loop_whose_guard_is_about_a_unit_loop_too() -> None:

@@ -1,0 +1,153 @@
+"""Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles.
+
+Every function takes the `View` of a statement and returns named arrays of one value per row, in a fixed order.
+Which of them are taken as log2(1 + x) is decided where they are gathered (`metasched.cost.features`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.cost.footprint import at_level
+from metasched.cost.machine import CORE
+from metasched.cost.roofline import code_bytes, cycles
+from metasched.cost.statement import CACHES, Columns, View, total
+from metasched.ir.nodes import LoopKind
+
+
+def arithmetic(view: View) -> Columns:
+    """Operations by kind, and iterations beyond the domain: recomputation and imperfect tiles."""
+    ops = view.statement.operations
+    return {
+        "flops": view.iterations * ops.flops,
+        "iterations": view.iterations,
+        "arithmetic": view.full(ops.arithmetic),
+        "divisions": view.full(ops.divisions),
+        "special": view.full(ops.special),
+        "choices": view.full(ops.choices + ops.casts),
+        "waste": view.iterations / view.domain - 1.0,
+    }
+
+
+def guards(view: View) -> Columns:
+    """Guards that stay, those of them that mask vector lanes, and those that stay conditions in unrolled code.
+
+    A guard over terms of a reduction alone is one condition for a whole tile of accumulators.
+    """
+    statement = view.statement
+    total, vector, inner = view.full(statement.opaque_guards), view.full(0.0), view.full(0.0)
+    for guard in statement.guards:
+        live = view.ranges.live(guard)
+        total = total + live
+        unrolled = np.zeros(view.rows, np.bool_)
+        for loop in guard.value.loops:
+            moves = view.ranges.moves(guard.value, loop)
+            if loop == statement.vector:
+                vector = vector + live * moves
+            else:
+                unrolled |= moves & (view.unrolled[loop] > 0)
+        over_terms = all(statement.loops[loop].reduces for loop in guard.value.loops)
+        inner = inner + live * unrolled / (view.tile.operations if over_terms else 1.0)
+    return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
+
+
+def vectors(view: View) -> Columns:
+    """Lanes, and how accesses move along the vectorised loop."""
+    contiguous, broadcast, strided = view.full(0.0), view.full(0.0), view.full(0.0)
+    for step in view.steps:
+        contiguous = contiguous + (step == 1)
+        broadcast = broadcast + (step == 0)
+        strided = strided + (step > 1)
+    return {
+        "lanes": view.vector.lanes,
+        "vector_extent": view.vector.extent,
+        "useful_lanes": view.vector.useful,
+        "masked": view.vector.masked,
+        "inside_vector": view.vector.inside,
+        "contiguous": contiguous,
+        "broadcast": broadcast,
+        "strided": strided,
+        "store_step": view.steps[0],
+    }
+
+
+def registers(view: View) -> Columns:
+    """Unrolling and the register tile."""
+    tile = view.tile
+    return {
+        "copies": view.copies,
+        "code_bytes": code_bytes(view),
+        "tile_operations": tile.operations,
+        "accumulators": tile.accumulators,
+        "register_pressure": tile.accumulators / (view.machine.registers - CORE.operand_registers),
+        "held": tile.held,
+        "loads_per_operation": tile.loads / tile.operations,
+        "broadcasts_per_operation": tile.broadcasts / tile.operations,
+    }
+
+
+def parallelism(view: View) -> Columns:
+    """Tasks, and how evenly the threads share them."""
+    threads = float(max(view.machine.threads, 1))
+    tasks = view.full(1.0)
+    parallel = False
+    for loop, info in enumerate(view.statement.loops):
+        if info.kind is LoopKind.PARALLEL:
+            parallel = True
+            tasks = tasks * view.extents[loop]
+    rounds = np.ceil(tasks / threads)
+    return {
+        "tasks": tasks,
+        "tasks_per_thread": tasks / threads,
+        "imbalance": rounds * threads / tasks,
+        "speedup": tasks / rounds if parallel else view.full(1.0),
+        "task_instances": view.instances / tasks,
+    }
+
+
+def reduction(view: View) -> Columns:
+    """Lengths of the reduction, whole and in the innermost reduction loop."""
+    total = view.full(1.0)
+    for loop, info in enumerate(view.statement.loops):
+        if info.reduces:
+            total = total * view.extents[loop]
+    return {"reduces": view.full(view.statement.reduces), "inner_reduction": view.tile.runs, "reduction": total}
+
+
+def locality(view: View) -> Columns:
+    """Arithmetic per byte moved into each cache, and how much work is done inside the level that fits it."""
+    flops = view.domain * max(view.statement.operations.flops, 1)
+    out: Columns = {}
+    for name, by_access, level in zip(CACHES, view.traffic, view.fits, strict=True):
+        moved = total(by_access)
+        out[f"{name}_intensity"] = flops / np.maximum(moved, 1.0)
+        out[f"{name}_inside"] = view.iterations / at_level(view.outer, level)
+    return out
+
+
+def shape(view: View) -> Columns:
+    """Where the statement stands in the program."""
+    innermost = view.extents[-1] if view.depth else view.full(1.0)
+    return {
+        "depth": view.full(view.depth),
+        "shared_loops": view.full(view.statement.shared_loops),
+        "innermost": innermost,
+        "store_in_registers": view.full(view.statement.store.is_register),
+        "stored_elements": view.marks[0].elements[0],
+    }
+
+
+def describe(view: View) -> Columns:
+    """All groups of a statement, in order."""
+    spread, conditions = parallelism(view), guards(view)
+    return {
+        **arithmetic(view),
+        **conditions,
+        **reduction(view),
+        **vectors(view),
+        **registers(view),
+        **spread,
+        **locality(view),
+        **shape(view),
+        **cycles(view, spread["speedup"], conditions),
+    }

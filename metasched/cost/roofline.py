@@ -1,0 +1,149 @@
+"""A roofline by hand: the cycles of one statement over a population, by what bounds it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.cost.footprint import LINE, Array, Levels, at_level
+from metasched.cost.machine import CORE
+from metasched.cost.statement import Columns, View, total
+from metasched.ir.nodes import LoopKind
+
+# Guards for which lowering makes cases, four in all (`metasched.backend.lower.specialise`).
+SPECIALISED = 2.0
+
+
+def code_bytes(view: View) -> Array:
+    """Machine code of the unrolled copies, roughly."""
+    per_copy = view.statement.operations.instructions + len(view.statement.accesses)
+    return view.copies * (per_copy * CORE.instruction_bytes)
+
+
+def alive(view: View) -> Array:
+    """The share of instances that guards let run, where what is left out is the end of what a guard's index reaches."""
+    share = view.full(1.0)
+    for guard in view.statement.guards:
+        limit = -view.sizes[guard.value.constant]
+        reached = view.ranges.reach(guard.value)[0] + 1.0
+        share = share * np.where(limit > 0, np.minimum(limit / reached, 1.0), 1.0)
+    return share
+
+
+def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
+    """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
+
+    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED` guards; a mask is left in the
+    partial ones, the smaller part.
+    """
+    vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
+    if not view.statement.reduces:
+        return vector, branches
+    left = np.maximum(vector + branches - SPECIALISED, 0.0)
+    return np.minimum(vector, left), np.minimum(branches, left)
+
+
+def instance_cycles(view: View, conditions: Columns) -> Columns:
+    """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
+    tile, statement = view.tile, view.statement
+    held = tile.held > 0
+    loose = view.full(float(statement.reduces))  # an accumulator in memory is loaded every time
+    for n in view.reads():
+        loose = loose + np.where(view.steps[n] > 1, view.vector.lanes, 1.0)
+    loads = np.where(held, tile.loads / tile.operations, loose)
+    stores = np.where(held, 0.0, np.where(view.steps[0] > 1, view.vector.lanes, 1.0))
+    # Accumulators are loaded and stored once for every run of the innermost reduction loops.
+    transfers = tile.held * (tile.accumulators * CORE.transfer / (tile.operations * tile.together))
+    vector_guards, unrolled_guards = conditions_left(view, conditions)
+    masked = np.maximum(view.vector.masked, vector_guards) * CORE.mask_overhead
+    branches = unrolled_guards * CORE.branch_overhead
+    at_once = np.maximum(view.copies, view.vector.strips / view.vector.steps)
+    return {
+        "operations": view.full(statement.operations.instructions / CORE.operations),
+        "ports": np.maximum(loads / CORE.loads, stores / CORE.stores),
+        "latency": _chain(view),
+        "overhead": transfers + masked + branches + CORE.loop_overhead / at_once + _crowding(view),
+    }
+
+
+def _chain(view: View) -> Array:
+    """Cycles an instance waits for the one before in its accumulator.
+
+    Accumulators of a tile are independent chains, and so are the tiles that the core can see at once.
+    """
+    tile, statement = view.tile, view.statement
+    if not statement.reduces:
+        return view.full(0.0)
+    step = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
+    instructions = statement.operations.instructions + len(statement.accesses) - 1.0
+    runs, chains = tile.together, tile.accumulators
+    if statement.vector is not None and statement.loops[statement.vector].reduces:
+        # Each register of a vector has sums of its own.
+        runs = runs * view.vector.strips / view.vector.extent
+        chains = chains * view.vector.strips / view.vector.steps
+    in_flight = CORE.window / (runs * tile.operations * instructions)
+    outside = view.instances / (runs * tile.operations)
+    waiting: Array = step / (chains * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
+    return waiting
+
+
+def _crowding(view: View) -> Array:
+    """Code that does not fit the instruction caches."""
+    crowding: Array = 0.5 * np.clip(code_bytes(view) / CORE.code_bytes - 1.0, 0.0, 4.0)
+    return crowding
+
+
+def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
+    """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
+    each = instance_cycles(view, conditions)
+    bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
+    near, *far = view.traffic
+    scattered = [
+        total([traffic * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
+        for by_access, level in zip(far, view.fits[1:], strict=True)
+    ]
+    share = 1.0 / speedup
+    work = view.instances * alive(view) * share
+    core = work * (bound + each["overhead"])
+    l2 = total(near) / CORE.l2_bytes * share
+    l3 = scattered[0] / CORE.l3_bytes * share
+    memory = scattered[1] / CORE.memory_bytes * np.maximum(share, 0.25)
+    parts = core + l2 + l3 + memory
+    worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
+    return {
+        "operation_cycles": work * each["operations"],
+        "port_cycles": work * each["ports"],
+        "latency_cycles": work * each["latency"],
+        "overhead_cycles": work * each["overhead"],
+        "core_cycles": core,
+        "l2_cycles": l2,
+        "l3_cycles": l3,
+        "memory_cycles": memory,
+        "cycles": worst + 0.3 * (parts - worst) + _handed_over(view, share) / CORE.handed_over_bytes,
+    }
+
+
+def _scatter(view: View, access: int, level: Levels) -> Array:
+    """How much longer lines take to come that are not next to one another: prefetchers do not follow short runs.
+
+    Those that the second cache holds come as fast without them.
+    """
+    run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
+    slower: Array = 1.0 + (CORE.scatter - 1.0) * (1.0 - np.minimum(run / CORE.stream_bytes, 1.0))
+    return slower
+
+
+def _handed_over(view: View, share: Array) -> Array:
+    """Bytes that a thread reads of what another has written before: they come from the caches of other cores, whatever
+    its own holds. Where threads write and read a part each, it may be their own.
+    """
+    statement = view.statement
+    parallel = [loop for loop, info in enumerate(statement.loops) if info.kind is LoopKind.PARALLEL]
+    lines = view.full(0.0)
+    for n in view.reads() if parallel else ():
+        access = statement.accesses[n]
+        part = any(dim.uses(loop) for dim in access.dims for loop in parallel)
+        shared = access.alloc is not None and access.alloc <= parallel[0] and not access.is_register
+        if shared and (access.by_one or not part):
+            lines = lines + view.marks[n].lines[0] * (share if part else 1.0)
+    others: Array = lines * (LINE * (1.0 - 1.0 / max(view.machine.threads, 1)))
+    return others
