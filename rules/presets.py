@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
 from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
@@ -20,6 +21,7 @@ cpu = (
     multi_level_tiling,
     compute_location,
     tile_transposition,
+    columns,
     parallelize,
     vectorize,
     reduction_lanes,

@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.space import registry
 
 TILES = ("multi_level_tiling", "compute_location", "tile_transposition")
-CPU = ("inline", "rfactor", *TILES, "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
+CPU = ("inline", "rfactor", *TILES, "columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
 
 
 def names(spec: registry.RuleSpec) -> tuple[str, ...]:
@@ -73,13 +73,13 @@ def test_rules_as_values() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `compute_location`, `inline`"),
+        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `columns`, `compute_location`, `inline`"),
         ("-inline", "`-inline`: there is no such rule to drop; there are none"),
         ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
         ("", "the rule specification '' has an empty part"),
         ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
-        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `compute_location`"),
-        ("fastest", "no rule or preset `fastest` is installed. Installed are `compute_location`"),
+        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `columns`, `compute_location`"),
+        ("fastest", "no rule or preset `fastest` is installed. Installed are `columns`, `compute_location`"),
         ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],
@@ -90,7 +90,7 @@ def test_specifications_that_are_wrong(spec: str, message: str) -> None:
 
 
 def test_what_is_installed_is_listed() -> None:
-    with pytest.raises(ms.RuleError, match="Installed are `compute_location`, `cpu`, `inline`"):
+    with pytest.raises(ms.RuleError, match="Installed are `columns`, `compute_location`, `cpu`, `inline`"):
         registry.resolve("gpu")
 
 

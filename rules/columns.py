@@ -1,0 +1,63 @@
+"""Neighbouring columns innermost in a reduction across rows."""
+
+from __future__ import annotations
+
+from metasched.rules.facts import Factored, Tiled
+
+import metasched as ms
+
+
+@ms.rule
+def columns(
+    sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 8
+) -> ms.Skip | None:
+    """Reduce a run of columns at a time, where a reduction goes across rows: neighbours in memory, for `vectorize`.
+
+    A loop over columns around one over rows reads an element of a row, and the next one far from it. A run of columns
+    goes innermost instead, each with a result of its own; what is left of the columns stays outside, for threads.
+
+    Args:
+        widths: how many columns a run may have; the choice is a random variable.
+        fewest: columns that are worth it.
+    """
+    info = sch.describe(block)
+    reason = _unfit(sch, block, info, fewest)
+    if reason is not None:
+        return ms.skip(reason)
+    at = info.loops.index(info.spatial[-1].loops[0])
+
+    def steps(on: ms.Schedule) -> None:
+        first, *rows = on.get_loops(block)[at:]
+        outer, run = on.split(first, [None, on.sample_categorical(list(widths), name="columns")])
+        on.reorder(outer, *rows, run)
+
+    refusal = sch.refusal(steps)
+    if refusal is not None:
+        return ms.skip(refusal)
+    steps(sch)
+    return None
+
+
+def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int) -> str | None:
+    if not info.reduces:
+        return "it is not a reduction"
+    if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
+        return "its loops are tiles already"
+    if any(kind is not ms.LoopKind.SERIAL for kind in info.kinds):
+        return "its loops have been decided already"
+    if not info.spatial or len(info.spatial[-1].loops) != 1:
+        return "it has no loop over columns"
+    last, terms = info.spatial[-1], {it.name for it in info.reduction}
+    at = info.loops.index(last.loops[0])
+    inside = [it for loop in info.loops[at + 1 :] for it in info.iter_of(loop)]
+    if not inside or not all(it.reduces for it in inside):
+        return "no loop over rows is inside that over columns"
+    if any(held > 1 for held in info.held[at:]):
+        return "other blocks are in its loop over columns"
+    across = [read for read in info.reads if not terms.isdisjoint(read.iters)]
+    if not all(last.name in read.uses[-1] and terms.isdisjoint(read.uses[-1]) for read in across):
+        return "what it reduces does not lie along its last dimension"
+    found = info.size((last,))
+    if found is not None and found < fewest:
+        return f"it has so few columns ({found})"
+    return None
