@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from agreement import check_kernel
 
@@ -40,6 +42,17 @@ def test_says_what_it_shows(name: str) -> None:
 def test_prints_and_parses_back(name: str) -> None:
     trace = operators.expert(name).trace
     assert Trace.parse(str(trace)) == trace
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_comes_back_from_python_and_json(name: str) -> None:
+    expert = operators.expert(name)
+    made: dict[str, Any] = {}
+    exec(expert.trace.as_python(expert.program()), made)
+    schedule = ms.Schedule(expert.program())
+    made["schedule"](schedule)
+    assert schedule.trace == expert.trace
+    assert Trace.from_json(expert.trace.as_json()) == expert.trace
 
 
 def test_traces_of_an_operator_are_by_variant() -> None:
