@@ -203,8 +203,9 @@ class Kernel:
     def export(self, path: str | Path) -> Path:
         """Write the kernel as one Python file that needs NumPy and nothing else: the machine code, and a loader.
 
-        The file defines a function of the kernel's name, which gives bitwise what this kernel gives. It is for Linux on
-        x86-64 and CPUs with this target's instruction sets; a parallel loop starts its threads anew each time.
+        The file defines a function of the kernel's name, which takes what this kernel takes, by name too, and gives
+        bitwise what it gives; other arguments are a TypeError or a ValueError. It is for Linux on x86-64 and CPUs with
+        this target's instruction sets; a parallel loop starts its threads anew each time.
 
         Raises KernelError on another kind of machine, and for a path that does not end in `.py`.
         """

@@ -1,7 +1,8 @@
 """A compiled kernel that runs with NumPy alone: this file loads the machine code that it carries, and calls it.
 
 It needs Linux on x86-64 and the instruction sets that the code was compiled for. A call takes C-contiguous arrays of
-the shapes and dtypes in `PARAMETERS`, and returns a new array, or a tuple of them. For bfloat16 it needs ml_dtypes.
+the shapes and dtypes in `PARAMETERS`, in their order or by name, and returns a new array, or a tuple of them. For
+bfloat16 it needs ml_dtypes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import mmap
+import operator
 import platform
 import struct
 import sys
@@ -182,17 +184,15 @@ class Kernel:
         kinds: list[Any] = [_ANY if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
         self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _ANY)(symbols[entry])
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         made = [p for p in self.parameters if p[3]]
-        if len(inputs) != len(self._given):
-            raise TypeError(f"{self.name} takes {len(self._given)} arguments ({', '.join(p[0] for p in self._given)})")
-        inputs = (*inputs, *self._held)
         given = [p for p in self.parameters if not p[3]]
+        inputs = (*self._in_order(inputs, named), *self._held)
         if out is None:
             out = tuple(np.empty(p[2], p[1]) for p in made)
         outputs = out if isinstance(out, tuple) else (out,)
         if len(outputs) != len(made):
-            raise TypeError(f"{self.name} has {len(made)} outputs, not {len(outputs)}")
+            raise TypeError(f"{self.name} has {_count(len(made), 'output')}, not {len(outputs)}")
         values = [self._value(p, x) for p, x in zip(given, inputs, strict=True)]
         values += [self._value(p, x) for p, x in zip(made, outputs, strict=True)]
         for p, x in zip(made, outputs, strict=True):
@@ -211,13 +211,58 @@ class Kernel:
             raise MemoryError(f"{self.name}: no memory for its workspace (status {status})")
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments in calling order, of which some may be given by name."""
+        names = [p[0] for p in self._given]
+        takes = f"{self.name} takes {_count(len(names), 'argument')} ({', '.join(names)})"
+        if len(inputs) > len(names) or (len(inputs) < len(names) and not named):
+            raise TypeError(f"{takes}, not {len(inputs)}")
+        for name in named:
+            if name not in names:
+                raise TypeError(f"{self.name} has no argument `{name}`; {takes}")
+            if name in names[: len(inputs)]:
+                raise TypeError(f"{self.name} is given `{name}` twice: by its place, and by name")
+        missing = [f"`{name}`" for name in names[len(inputs) :] if name not in named]
+        if missing:
+            raise TypeError(f"{self.name} is called without {', '.join(missing)}; {takes}")
+        return (*inputs, *(named[name] for name in names[len(inputs) :]))
+
     def _value(self, parameter: Parameter, x: Any) -> Any:
         name, dtype, shape, _ = parameter
         if shape is None:
-            return x
+            return _scalar(name, dtype, x)
         if not isinstance(x, np.ndarray) or x.dtype != dtype or x.shape != tuple(shape):
             what = f"{x.dtype}{x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
             raise ValueError(f"`{name}` is {what}; {self.name} takes a {dtype} array of shape {tuple(shape)}")
-        if not (x.flags.c_contiguous and x.flags.aligned):
+        if not x.flags.c_contiguous:
             raise ValueError(f"`{name}` is not C-contiguous; copy it with numpy.ascontiguousarray")
+        if not x.flags.aligned:
+            raise ValueError(f"`{name}` is not aligned to its element size; copy it with `{name}.copy()`")
         return x.ctypes.data
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" + ("" if n == 1 else "s")
+
+
+def _scalar(name: str, dtype: np.dtype[Any], x: Any) -> float | int:
+    """A number that the parameter can hold, for ctypes would wrap an integer; an array of no dimensions is one too."""
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    takes = f"`{name}` is a {type(x).__name__}; the kernel takes"
+    if dtype.kind == "b":
+        if not isinstance(x, bool | np.bool_):
+            raise TypeError(f"{takes} a bool")
+        return int(x)
+    if dtype.kind == "f":
+        if isinstance(x, bool | np.bool_) or not isinstance(x, float | int | np.floating | np.integer):
+            raise TypeError(f"{takes} a number ({dtype})")
+        return float(x)
+    try:
+        number = operator.index(x)
+    except TypeError:
+        raise TypeError(f"{takes} an integer ({dtype})") from None
+    limits = np.iinfo(dtype)
+    if not limits.min <= number <= limits.max:
+        raise ValueError(f"`{name}` is {number}, which is not in {dtype}'s range {limits.min} .. {limits.max}")
+    return number

@@ -138,7 +138,7 @@ def test_is_exported_with_its_weights(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     code = (
         "import sys; sys.path.insert(0, '.'); import numpy as np; import artefact; "
-        "np.save('y.npy', artefact.dense_bias_relu(np.load('x.npy')))"
+        "np.save('y.npy', artefact.dense_bias_relu(A=np.load('x.npy')))"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True, timeout=60)
     assert np.load(tmp_path / "y.npy").tobytes() == packed(x).tobytes()
