@@ -9,7 +9,7 @@ import metasched as ms
 
 @ms.rule
 def columns(
-    sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 8
+    sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 2
 ) -> ms.Skip | None:
     """Reduce a run of columns at a time, where a reduction goes across rows: neighbours in memory, for `vectorize`.
 

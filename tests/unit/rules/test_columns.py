@@ -22,7 +22,7 @@ program channels[B=3, H=5, W=4, N=40](A: f32[B, H, W, N]) -> C: f32[B, N]:
 
 
 @pytest.mark.parametrize("text", [COLUMNS, LARGEST, CHANNELS], ids=["sum", "argmax", "two loops"])
-@pytest.mark.parametrize("extent", [8, 40, 127])
+@pytest.mark.parametrize("extent", [3, 40, 127])
 def test_a_run_of_columns_goes_innermost_and_into_lanes(text: str, extent: int) -> None:
     sch, outcomes = apply(text, "columns", "vectorize", N=extent)
     assert [o.reason for o in outcomes] == [None, None]
@@ -48,7 +48,7 @@ def test_the_guess_takes_it() -> None:
             "program p[N=9](A: f32[N, N]) -> B: f32[N]:\n    x: B[i] = sum[k](A[i, k])\n",
             "what it reduces does not lie along its last dimension",
         ),
-        ("program p[N=5](A: f32[9, N]) -> B: f32[N]:\n    x: B[i] = sum[k](A[k, i])\n", "it has so few columns (5)"),
+        ("program p[N=1](A: f32[9, N]) -> B: f32[N]:\n    x: B[i] = sum[k](A[k, i])\n", "it has so few columns (1)"),
     ],
 )
 def test_it_says_why_not(text: str, reason: str) -> None:
