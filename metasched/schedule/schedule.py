@@ -31,7 +31,7 @@ from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.kept import require_kept
 from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
-from metasched.schedule.values import BlockRV, Int, LoopRV
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class Schedule:
             return Ref(value.label)
         if isinstance(value, LoopRV) and (kind in LOOPLIKE or kind is Kind.TARGET):
             return Ref(value.label)
-        if kind is Kind.LOCATION and value in (ROOT, INLINE):
+        if kind is Kind.LOCATION and isinstance(value, str) and value in (ROOT, INLINE):
             return Ref(value)
         if kind in INTLIKE and isinstance(value, Int):
             return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
@@ -401,7 +401,7 @@ class Schedule:
         self._log(replace(instruction, outputs=labels), site, labels, decision)
         if isinstance(decision, Ref):
             self._env.loops[labels[0]] = value
-            return LoopRV(labels[0])
+            return LocationRV(labels[0])
         return value
 
     def _take_numeric(self, instruction: Instruction, site: Site, decision: Decision | Free) -> Any:

@@ -9,31 +9,82 @@ from metasched.ir.affine import const
 from metasched.ir.nodes import Binary, BinOp, Expr, Unary, UnOp
 
 
+def _refuse(what: str, name: str) -> NoReturn:
+    raise TypeError(
+        f"cannot {what} the random variable `{name}` inside a module: its value differs between candidates.\n"
+        f'  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
+    )
+
+
+def _refuse_text(kind: str, label: str, text: str) -> NoReturn:
+    raise TypeError(
+        f"cannot compare the {kind} `{label}` with the text {text!r}: a handle is no name.\n"
+        f"  hint: `sch.name_of({kind})` is the name of the {kind} it stands for"
+    )
+
+
 @dataclass(frozen=True)
 class BlockRV:
-    """A handle to a block, by its label in the trace."""
+    """A handle to a block, by its label in the trace. Comparing it with a text raises TypeError."""
 
     label: str
 
     def __str__(self) -> str:
         return self.label
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            _refuse_text("block", self.label, other)
+        return self.label == other.label if isinstance(other, BlockRV) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.label)
 
 
 @dataclass(frozen=True)
 class LoopRV:
-    """A handle to a loop, or to the location that `sample_compute_location` took, by its label in the trace."""
+    """A handle to a loop, by its label in the trace. Comparing it with a text raises TypeError."""
 
     label: str
 
     def __str__(self) -> str:
         return self.label
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            _refuse_text("loop", self.label, other)
+        return self.label == other.label if isinstance(other, LoopRV) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.label)
+
+
+@dataclass(frozen=True)
+class LocationRV(LoopRV):
+    """A handle to the location that `sample_compute_location` took: a loop, or where there is none.
+
+    Which it is belongs to one candidate, so comparing, hashing and `bool` raise TypeError, as those of an `Int` do.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (other is not None and _refuse("compare", self.label))
+
+    def __hash__(self) -> int:  # noqa: PLE0309
+        _refuse("hash", self.label)
+
+    def __bool__(self) -> bool:  # noqa: PLE0304
+        _refuse("branch on", self.label)
+
+    def __format__(self, spec: str) -> str:
+        _refuse("format", self.label)
 
 
 class Int:
     """An integer random variable, or arithmetic over some.
 
     Its value belongs to one candidate, not to the module: a branch on it would make the module another one for
-    every candidate, so `bool`, `int`, `range` and indexing raise and point at `choose`.
+    every candidate, so comparing, hashing, `bool`, `int`, `range`, indexing and f-strings raise TypeError and point
+    at `choose`. `str` and `repr` give the expression.
     """
 
     __slots__ = ("expr",)
@@ -52,20 +103,18 @@ class Int:
         return print_expr(self.expr)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Int):
-            return self.expr == other.expr
-        if isinstance(other, int):
-            self._refuse("compare")
-        return NotImplemented
+        if isinstance(other, Int) and self.expr == other.expr:
+            return True  # whatever the variables are
+        return other is not None and self._refuse("compare")
 
-    def __hash__(self) -> int:
-        return hash(self.expr)
+    def __hash__(self) -> int:  # noqa: PLE0309
+        self._refuse("hash")
+
+    def __format__(self, spec: str) -> str:
+        self._refuse("format")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise TypeError(
-            f"cannot {what} the random variable `{self!r}` inside a module: its value differs between candidates.\n"
-            f'  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
-        )
+        _refuse(what, repr(self))
 
     def __bool__(self) -> bool:  # noqa: PLE0304
         self._refuse("branch on")

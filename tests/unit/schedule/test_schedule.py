@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from programs import DENSE_RELU, TWO
+from programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
 from schedules import checked, fails, lines, loops_of, program, schedule
 
 import metasched as ms
@@ -14,7 +14,7 @@ from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.lang.instructions import HOLE, Instruction
 from metasched.schedule.handlers import Policy, Record, Replay, stream
-from metasched.schedule.values import Int, ceildiv
+from metasched.schedule.values import BlockRV, Int, LoopRV, ceildiv
 
 
 def an_int() -> Int:
@@ -252,6 +252,15 @@ def test_an_instruction_of_another_version() -> None:
         (lambda t: t > 4, "compare"),
         (lambda t: max(t, 4), "compare"),
         (lambda t: (t * 2 + 1) < 3, "compare"),
+        (lambda t: t == 4.0, "compare"),
+        (lambda t: t == "4", "compare"),
+        (lambda t: t == t * 2, "compare"),
+        (lambda t: t in (4, 8), "compare"),
+        (lambda t: t in {4, 8}, "hash"),
+        (lambda t: {4: 1}.get(t, 2), "hash"),
+        (lambda t: {4: 1}[t], "hash"),
+        (lambda t: f"b{t}", "format"),
+        (lambda t: f"b{t:02}", "format"),
     ],
 )
 def test_an_integer_variable_has_no_value_in_a_module(use: Any, what: str) -> None:
@@ -264,9 +273,79 @@ def test_an_integer_variable_has_no_value_in_a_module(use: Any, what: str) -> No
 
 
 def test_integer_variables_of_one_name_are_equal() -> None:
+    """They are, whatever they take; and None is none."""
     assert an_int() == an_int()
-    assert hash(an_int()) == hash(an_int())
-    assert an_int() * 2 != an_int() * 3
+    assert an_int() * 2 + 1 == an_int() * 2 + 1
+    assert an_int() != None  # noqa: E711
+    assert f"{an_int()!s} {an_int()!r} {an_int() * 2!s}" == "t1 t1 t1*2"
+
+
+# --- handles
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (bool, "branch on"),
+        (lambda at: at == "inline", "compare"),
+        (lambda at: at != "inline", "compare"),
+        (lambda at: at in ("root", "inline"), "compare"),
+        (lambda at: at == LoopRV("j"), "compare"),
+        (lambda at: LoopRV("j") != at, "compare"),
+        (lambda at: at in {"root", "inline"}, "hash"),
+        ({"inline": 1}.get, "hash"),
+        (lambda at: f"at {at}", "format"),
+    ],
+)
+@pytest.mark.parametrize("place", ["root", "inline", "j"])
+def test_a_location_that_was_drawn_has_no_value_in_a_module(use: Any, what: str, place: str) -> None:
+    sch = schedule(RELU_PAD_MATMUL)
+    location = sch.sample_compute_location(sch.get_block("pad"), decision=place)
+    assert location == location
+    assert location is not None
+    assert location != None  # noqa: E711
+    with pytest.raises(TypeError) as info:
+        use(location)
+    assert str(info.value) == (
+        f"cannot {what} the random variable `pad_1` inside a module: its value differs between candidates.\n"
+        '  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
+    )
+    assert f"{location!s} {location!r}" == "pad_1 LocationRV(label='pad_1')"
+
+
+def test_a_handle_is_no_name() -> None:
+    sch = schedule()
+    block = sch.get_block("dense")
+    i, j, _ = sch.get_loops(block)
+    for compare in (lambda: block == "dense", lambda: block != "dense", lambda: block in sch.block_names()):
+        with pytest.raises(TypeError) as info:
+            compare()
+        said = str(info.value)
+        assert said.startswith("cannot compare the block `dense` with the text 'dense': a handle is no name.")
+        assert said.endswith("\n  hint: `sch.name_of(block)` is the name of the block it stands for")
+    for use in (lambda: i == "i", lambda: i in {"i", "j"}):
+        with pytest.raises(TypeError) as info:
+            use()
+        assert str(info.value) == (
+            "cannot compare the loop `i` with the text 'i': a handle is no name.\n"
+            "  hint: `sch.name_of(loop)` is the name of the loop it stands for"
+        )
+    assert i == sch.get_loops(block)[0]
+    assert {i: 1}[sch.get_loops(block)[0]] == 1
+    assert i in (j, i)
+    assert i != j
+    assert i != BlockRV("i")
+    assert sch.name_of(block) == "dense"
+
+
+def test_a_block_where_a_location_belongs() -> None:
+    sch = schedule(RELU_PAD_MATMUL)
+    pad = sch.get_block("pad")
+    with fails(
+        "compute_at: argument `loop`: expected a loop, or where a block may be computed, got `pad`",
+        "compute_at(block, loop); `pad` is a block",
+    ):
+        sch.compute_at(pad, pad)
 
 
 @pytest.mark.parametrize(
