@@ -18,10 +18,11 @@ from metasched.schedule.handlers import FREE, Free, MissingDecision, Site
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.blame import blaming, place_of
-from metasched.space.rule import Combined, Listener, Rule, RuleError, Skip
+from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
 
 Predicate = Callable[[BlockInfo], bool]
 LEFT_ALONE = "none"
+_GONE = "the block is gone"
 
 
 def sequence(*rules: Rule) -> Rule:
@@ -104,11 +105,17 @@ class _Sequence(Combined):
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
         name = schedule.name_of(block)
         reasons: list[str] = []
-        for part in self.rules:
+        for n, part in enumerate(self.rules):
             if name not in schedule.block_names():
-                reasons.append(f"{part.name}: the block is gone")
+                reasons.append(f"{part.name}: {_GONE}")
+                tell(Outcome(part.name, name, _GONE))
                 continue
-            result = part.apply(schedule, block, tell)
+            try:
+                result = part.apply(schedule, block, tell)
+            except ScheduleError:
+                for later in self.rules[n + 1 :]:
+                    tell(Outcome(later.name, name, f"not come to: a step of {part.name} is not legal"))
+                raise
             if result is not None:
                 reasons.append(f"{part.name}: {result.reason}")
         return Skip("; ".join(reasons)) if len(reasons) == len(self.rules) else None
@@ -129,9 +136,12 @@ class _Choice(Combined):
 
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
         refusals = {part.name: _refusal(part, schedule, block) for part in self.rules}
-        offered = [name for name, refusal in refusals.items() if refusal is None]
+        for outcomes in refusals.values():
+            for outcome in outcomes:
+                tell(outcome)
+        offered = [name for name, outcomes in refusals.items() if not outcomes]
         if not offered:
-            return Skip("; ".join(f"{name}: {refusal}" for name, refusal in refusals.items()))
+            return Skip("; ".join(f"{name}: {outcomes[0].reason}" for name, outcomes in refusals.items()))
         with schedule.scope(f"{self.name}({schedule.name_of(block)})"):
             taken = schedule.choose("rule", [*offered, *([LEFT_ALONE] if self.may_leave else [])])
             for part in self.rules:
@@ -150,13 +160,17 @@ class _When(Combined):
     def parts(self) -> tuple[Rule, ...]:
         return (self.rule,)
 
+    @property
+    def told(self) -> tuple[Rule, ...]:
+        return _told(self.rule)
+
     def with_parts(self, parts: tuple[Rule, ...]) -> _When:
         return replace(self, rule=parts[0])
 
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
         with blaming(f"the condition of rule {self.rule.name}", self.predicate, schedule, schedule.name_of(block)):
             holds = self.predicate(schedule.describe(block))
-        return self.rule.apply(schedule, block) if holds else Skip(self.reason)
+        return self.rule.apply_inside(schedule, block, tell) if holds else Skip(self.reason)
 
 
 @dataclass(frozen=True)
@@ -167,17 +181,26 @@ class _Attempt(Combined):
     def parts(self) -> tuple[Rule, ...]:
         return (self.rule,)
 
+    @property
+    def told(self) -> tuple[Rule, ...]:
+        return _told(self.rule)
+
     def with_parts(self, parts: tuple[Rule, ...]) -> _Attempt:
         return _Attempt(parts[0])
 
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        heard: list[Outcome] = []
         try:
             with schedule.all_or_nothing():
-                return self.rule.apply(schedule, block)
+                result = self.rule.apply_inside(schedule, block, heard.append)
         except MissingDecision:
             raise  # the trace that is replayed was made by another module
         except ScheduleError as error:
-            return Skip(f"tried and undone: {error.reason}")
+            result = Skip(undone(error))
+            heard = [replace(o, reason=result.reason) if o.reason is None else o for o in heard]
+        for outcome in heard:
+            tell(outcome)
+        return result
 
 
 @dataclass(frozen=True)
@@ -196,7 +219,8 @@ class _EachConsumer(Combined):
         consumers = schedule.get_consumers(block)
         for consumer in consumers:
             if schedule.name_of(consumer) not in schedule.block_names():
-                reasons.append(f"{consumer}: the block is gone")
+                reasons.append(f"{consumer}: {_GONE}")
+                tell(Outcome(self.rule.name, schedule.name_of(consumer), _GONE))
                 continue
             result = self.rule.apply(schedule, consumer, tell)
             if result is not None:
@@ -219,17 +243,23 @@ class _First:
         return site.dist.options()[0]
 
 
-def _refusal(part: Rule, schedule: Schedule, block: BlockRV) -> str | None:
-    """Why a rule would skip the block, whatever it chose; None when it would apply, or may."""
+def _refusal(part: Rule, schedule: Schedule, block: BlockRV) -> tuple[Outcome, ...]:
+    """What is to be told of a rule that would skip the block, whatever it chose; empty when it would apply, or may."""
     first = _First()
+    heard: list[Outcome] = []
     try:
-        result = part.apply(schedule.fork(first), block)
+        result = part.apply(schedule.fork(first), block, heard.append)
     except ScheduleError:
-        return None  # taken in earnest, it raises this again, with the sketch that it belongs to
-    return None if result is None or first.asked else result.reason
+        return ()  # taken in earnest, it raises this again, with the sketch that it belongs to
+    return () if result is None or first.asked else tuple(heard)
 
 
 # --- helpers
+
+
+def _told(rule: Rule) -> tuple[Rule, ...]:
+    """The parts of a rule that is told of under the name of the one around it."""
+    return rule.fn.told if isinstance(rule.fn, Combined) else ()
 
 
 def _rules(combinator: str, given: tuple[object, ...]) -> tuple[Rule, ...]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from metasched.schedule.schedule import Schedule
 from metasched.space.rule import Outcome as Outcome
-from metasched.space.rule import Rule
+from metasched.space.rule import Rule, inside
 
 Module = Callable[[Schedule], object]
 
@@ -50,7 +50,8 @@ class SpaceSource(Protocol):
 def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ()) -> str:
     """Per block, which rule applied, or why not, over several sketches.
 
-    At the end, the rules that never applied with the reasons together, and patterns that no block's name matches.
+    At the end, the rules that never applied, parts of others too, with the reasons together, and patterns that no
+    block's name matches.
     """
     order: dict[str, dict[str, dict[str | None, int]]] = {}
     for run in outcomes:
@@ -67,8 +68,10 @@ def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ())
 
 
 def _silent(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
-    """The rules that never applied, each with its reasons."""
-    reasons: dict[str, dict[str, dict[str, None]]] = {rule.name: {} for rule in rules}
+    """The rules that never applied, also those inside others, each with its reasons."""
+    parts = {inside(rule.name, part) for rule in rules for part in rule.inner}
+    names = (name for rule in rules for name in (rule.name, *(inside(rule.name, part) for part in rule.inner)))
+    reasons: dict[str, dict[str, dict[str, None]]] = {name: {} for name in names}
     fired: set[str] = set()
     for run in outcomes:
         for o in run:
@@ -81,7 +84,8 @@ def _silent(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> l
     for rule, blocks in reasons.items():
         if rule in fired:
             continue
-        lines.append(f"rule {rule} never applied" + ("" if blocks else ": there was no block to try it on"))
+        untried = ": no sketch came to it" if rule in parts else ": there was no block to try it on"
+        lines.append(f"rule {rule} never applied" + ("" if blocks else untried))
         width = max((len(block) for block in blocks), default=0)
         lines.extend(f"    {block:<{width}}  {'; or '.join(told)}" for block, told in blocks.items())
     return lines

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.lang import print_instruction
@@ -53,6 +53,11 @@ class Combined(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[Rule, ...]: ...
+
+    @property
+    def told(self) -> tuple[Rule, ...]:
+        """The parts that `tell` hears of, each as a rule inside this one."""
+        return self.parts
 
     @abstractmethod
     def with_parts(self, parts: tuple[Rule, ...]) -> Combined: ...
@@ -146,6 +151,14 @@ class Rule:
         }
 
     @property
+    def inner(self) -> tuple[str, ...]:
+        """The rules inside this one, to any depth, by the names that its outcomes give them."""
+        if not isinstance(self.fn, Combined):
+            return ()
+        names = (name for part in self.fn.told for name in (part.name, *(inside(part.name, n) for n in part.inner)))
+        return tuple(dict.fromkeys(names))
+
+    @property
     def place(self) -> Place | None:
         """Where it is defined; None for a combination."""
         return None if isinstance(self.fn, Combined) else place_of(self.fn)
@@ -153,16 +166,29 @@ class Rule:
     def apply(self, schedule: Schedule, block: BlockRV, tell: Listener = lambda _: None) -> Skip | None:
         """Run on one block, in a scope of the rule's name. `tell` hears what it did, and then what its parts did.
 
-        Raises RuleError for a wrong result; whatever the rule's code raises has a note with the rule's line.
+        Raises RuleError for a wrong result; whatever the rule's code raises has a note with the rule's line. Of a
+        ScheduleError `tell` hears too, for a rule around this one may go on from there.
         """
         name = schedule.name_of(block)
         heard: list[Outcome] = []
-        refusal = self.blocks.refusal(name)
-        result = self._run(schedule, block, name, heard.append) if refusal is None else Skip(refusal)
-        tell(Outcome(self.name, name, None if result is None else result.reason))
-        for outcome in heard:
-            tell(replace(outcome, rule=f"{self.name} > {outcome.rule}"))
+        try:
+            result = self.apply_inside(schedule, block, heard.append)
+        except ScheduleError as error:
+            self._tell(name, undone(error), heard, tell)
+            raise
+        self._tell(name, None if result is None else result.reason, heard, tell)
         return result
+
+    def apply_inside(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
+        """As `apply`, in the name of the rule around this one: `tell` hears of the parts only."""
+        name = schedule.name_of(block)
+        refusal = self.blocks.refusal(name)
+        return self._run(schedule, block, name, tell) if refusal is None else Skip(refusal)
+
+    def _tell(self, block: str, reason: str | None, heard: list[Outcome], tell: Listener) -> None:
+        tell(Outcome(self.name, block, reason))
+        for outcome in heard:
+            tell(replace(outcome, rule=inside(self.name, outcome.rule)))
 
     def _run(self, schedule: Schedule, block: BlockRV, name: str, tell: Listener) -> Skip | None:
         if isinstance(self.fn, Combined):
@@ -203,6 +229,16 @@ def rule(fn: RuleFunction) -> Rule:
     if len(positional) != 2:
         raise RuleError(f"rule {fn.__name__}: the parameters are (schedule, block), and the others keyword-only")
     return Rule(fn.__name__, fn, inspect.cleandoc(fn.__doc__))
+
+
+def inside(rule: str, part: str) -> str:
+    """The name of a part of a rule in outcomes."""
+    return f"{rule} > {part}"
+
+
+def undone(error: ScheduleError) -> str:
+    """The reason of an outcome where a step turned out not to be legal."""
+    return f"tried and undone: {error.reason}"
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -298,6 +298,99 @@ def test_what_cannot_be_combined(make: Any, message: str) -> None:
         make()
 
 
+# --- what is said of parts
+
+
+@ms.rule
+def ill(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Run one loop in parallel twice, which is not legal."""
+    loop = sch.get_loops(block)[0]
+    sch.parallel(loop)
+    sch.parallel(loop)
+
+
+def silent(text: str) -> str:
+    """What an explanation says of rules that never applied."""
+    return text[text.index("\nrule ") + 1 :].partition("\nchoice ")[0]
+
+
+def test_a_part_of_a_choice_that_never_applies_is_said_with_its_reason() -> None:
+    text = space(ms.choice("c", nothing, split_rows)).explain()
+    assert "    c > nothing     not applied: not today\n    c > split_rows  applied\n" in text
+    assert silent(text) == "rule c > nothing never applied\n    relu   not today\n    dense  not today"
+
+
+def test_a_part_of_a_choice_that_skips_a_block_is_said() -> None:
+    text = space(ms.choice("c", tile, split_rows, None)).explain()
+    assert "block relu\n    c               applied\n    c > tile        not applied: it is not a reduction\n" in text
+    assert "    c > tile        applied  (in 2 of 6 sketches)\n" in text
+    assert "never" not in text
+
+
+def test_the_parts_of_a_choice_of_which_none_applies() -> None:
+    assert on(schedule(), "relu", ms.choice("c", tile, ms.sequence(nothing, tile)))[1:] == [
+        Outcome("c > tile", "relu", "it is not a reduction"),
+        Outcome("c > sequence(nothing, tile)", "relu", "nothing: not today; tile: it is not a reduction"),
+        Outcome("c > sequence(nothing, tile) > nothing", "relu", "not today"),
+        Outcome("c > sequence(nothing, tile) > tile", "relu", "it is not a reduction"),
+    ]
+
+
+def test_the_parts_of_an_attempt_that_is_undone() -> None:
+    """What applied before the step that is not legal is undone with it, and what comes after is not come to."""
+    rule = ms.attempt(ms.choice("x", ms.sequence(split_rows, ill, tile), tile)).only("dense")
+    text = space(rule).explain()
+    twice = "tried and undone: parallel: loop `i_0` is parallel"
+    closed_up = re.sub(" +", " ", text)
+    assert f" x not applied: {twice} (in 1 of 2 sketches)\n" in closed_up
+    assert " x > tile applied (in 1 of 2 sketches)\n" in closed_up
+    whole = "rule x > sequence(split_rows, ill, tile)"
+    assert silent(text) == (
+        f"{whole} never applied\n    dense  {twice}\n"
+        f"{whole} > split_rows never applied\n    dense  {twice}\n"
+        f"{whole} > ill never applied\n    dense  {twice}\n"
+        f"{whole} > tile never applied\n    dense  not come to: a step of ill is not legal"
+    )
+
+
+def test_the_parts_of_an_attempt_that_is_legal() -> None:
+    assert on(schedule(), "relu", ms.attempt(ms.sequence(tile, split_rows)).named("both")) == [
+        Outcome("both", "relu", None),
+        Outcome("both > tile", "relu", "it is not a reduction"),
+        Outcome("both > split_rows", "relu", None),
+    ]
+
+
+def test_the_parts_of_a_condition() -> None:
+    rule = ms.when(is_long, ms.choice("c", nothing, tile))
+    assert on(schedule(), "dense", rule) == [
+        Outcome("c", "dense", None),
+        Outcome("c > nothing", "dense", "not today"),
+        Outcome("c > tile", "dense", None),
+    ]
+    text = silent(space(rule.only("relu")).explain())
+    assert text.splitlines()[-2:] == [
+        "rule c > nothing never applied: no sketch came to it",
+        "rule c > tile never applied: no sketch came to it",
+    ]
+
+
+def test_a_part_whose_block_is_gone_is_said() -> None:
+    text = """
+program two[N=8](A: f32[N]) -> C: f32[N]:
+    b: B[i] = A[i] + 1
+    c: C[i] = B[i] * 2
+"""
+    gone = Outcome("both > split_rows", "b", "the block is gone")
+    assert gone in on(schedule(text), "b", ms.sequence(inline, split_rows).named("both"))
+
+
+def test_the_names_of_parts() -> None:
+    rule = ms.when(is_long, ms.choice("c", ms.attempt(ms.sequence(tile, ill)).named("s"), ms.each_consumer(tile)))
+    assert rule.inner == ("s", "s > tile", "s > ill", "each_consumer(tile)", "each_consumer(tile) > tile")
+    assert tile.inner == ()
+
+
 def test_a_list_of_combinations_is_a_space() -> None:
     outcomes = Generator((ms.sequence(split_rows, tile),)).run(schedule())
     assert [o.block for o in outcomes] == ["relu"] * 3 + ["dense"] * 3
