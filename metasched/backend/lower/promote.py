@@ -112,7 +112,12 @@ class Promotion:
         storage = self._storages.get(update.array)
         if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None:
             return None
-        if any(loop.var in free_vars(i) for i in update.indices) or not _alone(loop, update):
+        if any(loop.var in free_vars(i) for i in update.indices):
+            return None
+        if not _alone(loop, update):
+            if _alone(loop, update, cases=True):
+                # Cases of a tile are inside the reduction where a loop of the tile is not unrolled.
+                self._note_rolled(loop, path, inner, update)
             return None
         nest = tiled_nest(inner)
         if nest is not None:
@@ -226,11 +231,12 @@ def _conditions(stmt: Nest, update: Assign) -> tuple[Expr, ...]:
     return _conditions(stmt.body, update) if isinstance(stmt, Loop) else ()
 
 
-def _alone(loop: Loop, update: Assign) -> bool:
-    """Whether `update` is all that touches its buffers inside `loop`."""
+def _alone(loop: Loop, update: Assign, *, cases: bool = False) -> bool:
+    """Whether `update`, or with `cases` others of its block, is all that touches its buffers inside `loop`."""
     written = update.written
     for _, a in assigns(loop):
-        if a is not update and any(array in written for array in a.written):
+        of_block = a is update or (cases and a.block == update.block and a.reducer is not None)
+        if not of_block and any(array in written for array in a.written):
             return False
         if any(load.buffer in written for load in a.reads):
             return False

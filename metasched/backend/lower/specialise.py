@@ -82,12 +82,18 @@ def _visit(stmt: Nest, path: Path, copies: int) -> Nest:
 
 
 def _splits(loop: Loop, path: Path) -> list[_Split]:
-    """The guards below a loop whose base depends on it, and on no loop below it."""
+    """The guards below a loop whose base depends on it, and on no loop below it.
+
+    Not those that are known when they are emitted: cases for them, inside a reduction, would keep its accumulators in
+    memory.
+    """
     found: dict[tuple[Expr, Expr], _Split] = {}
     for inner, assign in assigns(loop.body):
         for guard in assign.guards:
             split = _split(guard, path, inner, assign)
-            if split is not None and loop.var in free_vars(split.base):
+            if split is None or loop.var not in free_vars(split.base):
+                continue
+            if not all(_repeated(x) for x in path if x.var in free_vars(split.base)):
                 found.setdefault((split.base, const(split.limit)), split)
     return list(found.values())
 

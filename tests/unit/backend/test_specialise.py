@@ -80,6 +80,23 @@ def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -
     assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
 
 
+@pytest.mark.parametrize(("n", "m"), [(128, 130), (7, 32), (15, 50), (30, 34)])
+def test_unrolled_levels_of_a_tile_are_no_cases_of_their_own(n: int, m: int) -> None:
+    """What is known when it is emitted stays a condition, inside the reduction: cases would keep sums in memory."""
+    sch = Schedule(parse_program(MATMUL, N=n, M=m, K=20))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, *i_inner = sch.split(i, [None, 4, 2])
+    j0, *j_inner = sch.split(j, [None, 2, 16])
+    sch.reorder(i0, j0, k, *i_inner, *j_inner)
+    for loop in (*i_inner, j_inner[0]):
+        sch.unroll(loop)
+    sch.vectorize(j_inner[1], lanes=16)
+    wide = "name=x threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse"
+    kernel = lower(sch.func, Target.parse(wide))
+    assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
+    run_against_numpy(sch)
+
+
 def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
     sch = tiled(16, 64, 24, rows=(3, 4), columns=(3, 16))
     kernel = lower(sch.func, Target.detect())

@@ -13,6 +13,7 @@ from metasched.backend.lir import ArrayKind
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
 from metasched.cli.main import main
+from metasched.ir.nodes import Load
 from metasched.lang import parse_program
 from metasched.schedule.schedule import Schedule
 
@@ -112,6 +113,26 @@ def test_a_tile_that_is_a_loop() -> None:
     assert lower(sch.func, WIDE).warnings == (f"{what}`j_1` is not unrolled. {hint.replace('8', '2')}",)
     sch.annotate(block, "unroll_limit", 2)
     assert lower(sch.func, WIDE).warnings == ()
+
+
+@pytest.mark.parametrize(("n", "m", "rows"), [(130, 130, 13), (130, 130, 8), (128, 130, 4), (130, 128, 8), (7, 20, 4)])
+def test_a_clipped_tile_that_is_a_loop(n: int, m: int, rows: int) -> None:
+    sch = Schedule(parse_program(DENSE, N=n, M=m))
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, [None, rows])
+    j0, j1, j2 = sch.split(j, [None, 2, 16])
+    sch.reorder(i0, j0, k, i1, j1, j2)
+    sch.vectorize(j2, lanes=16)
+    (said,) = lower(sch.func, WIDE).warnings
+    assert said == (
+        f"the accumulators of `C` stay in memory: they would take {2 * rows} vector registers, and `i_1` and `j_1` are "
+        f'not unrolled. Unroll the tile: annotate(block, "unroll_limit", {2 * rows})'
+    )
+    sch.annotate(block, "unroll_limit", 2 * rows)
+    unrolled = lower(sch.func, WIDE)
+    assert unrolled.warnings == ()
+    assert not any(isinstance(node, Load) and node.buffer == "C" for node in unrolled.body.walk())
 
 
 @pytest.mark.parametrize("terms", [16, 40])
