@@ -32,12 +32,17 @@ _MEMORY = "sqlite:///:memory:"
 
 @dataclass(frozen=True)
 class Placement:
-    """Rules without the one on trial and with it, and the specification of the latter, to be used elsewhere."""
+    """Rules without the one on trial and with it, and the specifications of both, to be used elsewhere.
+
+    `listed` is whether the given list has the rule: then the list without it is what it is compared with.
+    """
 
     rule: Rule
     without: tuple[Rule, ...]
     rules: tuple[Rule, ...]
     spec: str
+    without_spec: str
+    listed: bool = False
 
 
 def find_rule(name: str) -> tuple[Rule, str]:
@@ -59,24 +64,59 @@ def find_rule(name: str) -> tuple[Rule, str]:
     return rule, f"{name}{separator}{attribute}"
 
 
-def place(name: str, base: str | None, at: str, instead_of: str | None) -> Placement:
-    """Put a rule into a list: `at` is "first", "last", or the rule that it goes before; or `instead_of` another."""
+def place(name: str, base: str | None, at: str | None, instead_of: str | None) -> Placement:
+    """Put a rule into a list: `at` is "first", "last", or the rule that it goes before; or `instead_of` another.
+
+    A rule that the list has already is taken out of it on the other side, and stays where it is unless `at` or
+    `instead_of` says otherwise.
+
+    Raises RuleError, and UsageError for a rule that is not in the list, or that has the name of another there.
+    """
     rule, part = find_rule(name)
     spec = base or DEFAULT_PRESET
-    without = resolve(spec)
-    if instead_of is not None:
-        n = _position(without, instead_of)
-        names = [r.name for r in without]
-        return Placement(
-            rule, without, (*without[:n], rule, *without[n + 1 :]), ",".join([*names[:n], part, *names[n + 1 :]])
+    given = resolve(spec)
+    there = next((r for r in given if _same(r, rule)), None)
+    if there is None:
+        return _placed(rule, part, given, spec, spec, at or FIRST, instead_of)
+    rest = tuple(r for r in given if not _same(r, rule))
+    rest_spec = f"{spec},-{rule.name}"
+    if instead_of == rule.name:
+        raise UsageError(
+            f"--instead-of {rule.name}: the rule on trial is that one; without --instead-of, it is left out"
         )
-    if at == FIRST:
-        return Placement(rule, without, (rule, *without), f"{part},{spec}")
-    if at == LAST:
-        return Placement(rule, without, (*without, rule), f"{spec},+{part}")
-    n = _position(without, at)
+    if at in {None, rule.name} and instead_of is None:
+        return Placement(there, rest, given, spec, rest_spec, listed=True)
+    written = rest_spec if at == LAST else ",".join(r.name for r in rest)
+    return replace(_placed(there, part, rest, written, rest_spec, at or FIRST, instead_of), listed=True)
+
+
+def _same(one: Rule, other: Rule) -> bool:
+    """Whether two are one rule and its configuration, perhaps for other blocks. A file read twice gives two objects."""
+
+    def key(rule: Rule) -> tuple[object, ...]:
+        return rule.name, rule.doc, rule.parameters, rule.place
+
+    return key(one) == key(other)
+
+
+def _placed(
+    rule: Rule, part: str, without: tuple[Rule, ...], spec: str, without_spec: str, at: str, instead_of: str | None
+) -> Placement:
+    """A rule put into a list that lacks it. `spec` is that of the list as a text to put it before or after."""
     names = [r.name for r in without]
-    return Placement(rule, without, (*without[:n], rule, *without[n:]), ",".join([*names[:n], part, *names[n:]]))
+    if rule.name in names and instead_of != rule.name:
+        raise UsageError(
+            f"the list has another rule `{rule.name}`, and what rules do is told by name; "
+            f"try yours with --instead-of {rule.name}, or give it another name"
+        )
+    if instead_of is None and at == FIRST:
+        return Placement(rule, without, (rule, *without), ",".join(filter(None, (part, spec))), without_spec)
+    if instead_of is None and at == LAST:
+        return Placement(rule, without, (*without, rule), ",".join(filter(None, (spec, f"+{part}"))), without_spec)
+    n = _position(without, at if instead_of is None else instead_of)
+    after = n if instead_of is None else n + 1
+    written = ",".join([*names[:n], part, *names[after:]])
+    return Placement(rule, without, (*without[:n], rule, *without[after:]), written, without_spec)
 
 
 def _position(rules: tuple[Rule, ...], name: str) -> int:

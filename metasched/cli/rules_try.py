@@ -13,13 +13,14 @@ from metasched.cli.arguments import UsageError, add_json, add_program, add_threa
 from metasched.cli.command import Console
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures, table
-from metasched.cli.rule_trial import FIRST, WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
+from metasched.cli.rule_trial import WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
 from metasched.errors import MetaschedError
 from metasched.lang import print_decision
 from metasched.measure.paired import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.space.blame import described, is_of_a_rule
 from metasched.space.generate import explain
+from metasched.space.rule import Outcome, Rule, inside
 
 NEVER_APPLIED = 1
 INTERRUPTED = 130
@@ -37,9 +38,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rules", metavar="SPEC", help="the other rules (default: cpu)")
     parser.add_argument(
         "--at",
-        default=FIRST,
         metavar="PLACE",
-        help="where the rule goes among them: first, last, or the name of the rule to go before (default: %(default)s)",
+        help="where the rule goes among them: first, last, or the name of the rule to go before "
+        "(default: first; a rule that they have stays where it is)",
     )
     parser.add_argument("--instead-of", metavar="NAME", help="the rule takes the place of this one")
     parser.add_argument(
@@ -151,7 +152,10 @@ def render_spaces(task: str, both: Spaces, *, whole: bool) -> str:
     """Which blocks the rule took or why not, and the sketches that it added."""
     rule = both.placement.rule
     where = "" if rule.place is None else f" ({rule.place})"
-    lines = [f"{task}: rule {rule.name}{where}", f"rules: {both.placement.spec}", "", _verdicts(both)]
+    lines = [f"{task}: rule {rule.name}{where}", f"rules: {both.placement.spec}"]
+    if both.placement.listed:
+        lines.append(f"without it: {both.placement.without_spec} (the rule is in the list, and is taken out of it)")
+    lines += ["", _verdicts(both)]
     if not both.fired:
         return "\n".join([*lines, "", "The rule never applied, so there is nothing to measure."])
     added = both.added()
@@ -168,12 +172,18 @@ def render_spaces(task: str, both: Spaces, *, whole: bool) -> str:
 
 def _verdicts(both: Spaces) -> str:
     """What the rule did, as `explain` says it, in the sketches of the space with it."""
+    return explain(_own(both), [both.placement.rule])
+
+
+def _own(both: Spaces) -> list[tuple[Outcome, ...]]:
+    """What the rule and its parts did in each sketch of the space with it."""
     rule = both.placement.rule
-    own = [
-        tuple(o for o in run if o.rule == rule.name or o.rule.startswith(f"{rule.name} > "))
-        for run in both.rules.outcomes()
-    ]
-    return explain(own, [rule])
+    names = {rule.name, *_parts(rule)}
+    return [tuple(o for o in run if o.rule in names) for run in both.rules.outcomes()]
+
+
+def _parts(rule: Rule) -> list[str]:
+    return [inside(rule.name, part) for part in rule.inner]
 
 
 def render_trial(placement: Placement, trial: Trial) -> str:
@@ -200,7 +210,10 @@ def render_trial(placement: Placement, trial: Trial) -> str:
         ]
     else:
         lines.append(verdict(trial))
-    return "\n".join([*lines, "", f"To use it: --rules {placement.spec}"])
+    lines += ["", f"To use it: --rules {placement.spec}"]
+    if placement.listed:
+        lines.append(f"To leave it out: --rules {placement.without_spec}")
+    return "\n".join(lines)
 
 
 def verdict(trial: Trial) -> str:
@@ -216,21 +229,21 @@ def verdict(trial: Trial) -> str:
 
 
 def _space_json(task: str, both: Spaces) -> dict[str, object]:
-    name = both.placement.rule.name
-    blocks: dict[str, dict[str, int]] = {}
-    for outcomes in both.rules.outcomes():
-        for o in outcomes:
-            if o.rule == name:
-                counts = blocks.setdefault(o.block, {})
-                verdict = "applied" if o.reason is None else o.reason
-                counts[verdict] = counts.get(verdict, 0) + 1
+    rule = both.placement.rule
+    verdicts: dict[str, dict[str, dict[str, int]]] = {name: {} for name in (rule.name, *_parts(rule))}
+    for o in (o for run in _own(both) for o in run):
+        counts = verdicts[o.rule].setdefault(o.block, {})
+        verdict = "applied" if o.reason is None else o.reason
+        counts[verdict] = counts.get(verdict, 0) + 1
     return {
         "event": "space",
         "task": task,
-        "rule": name,
+        "rule": rule.name,
         "rules": both.placement.spec,
+        "rules_without": both.placement.without_spec,
         "fired": both.fired,
-        "blocks": blocks,
+        "blocks": verdicts.pop(rule.name),
+        "parts": verdicts,
         "sketches_without": len(both.without),
         "sketches_with": len(both.rules),
         "sketches_added": len(both.added()),

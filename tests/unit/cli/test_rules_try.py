@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from metasched.lang import parse_program
 from metasched.measure.paired import Comparison
 from metasched.search.tune import TuningReport
 from metasched.space.blame import RuleNote
+from metasched.space.registry import resolve
 
 PROGRAM = """\
 program dense_relu[N=64, M=64, K=64](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -49,6 +51,7 @@ def idle(sch, block):
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my.py").write_text(RULES)
+    Path("mine.py").write_text(RULES.replace("def idle", "def unroll") + "\n\neither = ms.choice('c', rows, unroll)\n")
     Path("p.ms").write_text(PROGRAM)
 
 
@@ -62,13 +65,60 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_where_the_rule_goes(at: str, instead: str | None, spec: str | None, position: int) -> None:
-    from metasched.space.registry import resolve
-
     placed = place("my.py:rows", None, at, instead)
     assert placed.rules[position].name == "rows"
     assert [r.name for r in resolve(placed.spec)] == [r.name for r in placed.rules]
     assert spec is None or placed.spec == spec
     assert len(placed.rules) == len(placed.without) + (instead is None)
+
+
+CPU = "inline,rfactor,multi_level_tiling,compute_location,tile_transposition,columns,parallelize,vectorize"
+
+
+@pytest.mark.parametrize(
+    ("base", "at", "instead", "spec"),
+    [
+        (f"{CPU},stream,unroll", None, None, f"{CPU},stream,unroll"),
+        (f"{CPU},stream,unroll", "vectorize", None, f"{CPU},stream,unroll"),
+        ("inline,vectorize,unroll", "first", None, "vectorize,inline,unroll"),
+        ("inline,vectorize,unroll", "last", None, "inline,vectorize,unroll,-vectorize,+vectorize"),
+        ("inline,vectorize,unroll", "inline", None, "vectorize,inline,unroll"),
+        ("inline,vectorize,unroll", None, "inline", "vectorize,unroll"),
+        ("vectorize", "first", None, "vectorize"),
+    ],
+)
+def test_a_rule_that_the_list_has_is_taken_out_on_the_other_side(
+    base: str, at: str | None, instead: str | None, spec: str
+) -> None:
+    placed = place("vectorize", base, at, instead)
+    assert placed.listed
+    assert placed.spec == spec
+    assert [r.name for r in placed.rules] == [r.name for r in resolve(placed.spec)]
+    assert [r.name for r in placed.rules].count("vectorize") == 1
+    assert placed.without_spec == f"{base},-vectorize"
+    assert placed.without == resolve(placed.without_spec)
+
+
+def test_a_rule_of_a_file_that_the_list_has_for_some_blocks() -> None:
+    placed = place("my.py:rows", "cpu,+my.py:rows@dense", None, None)
+    assert placed.listed
+    assert placed.rule.blocks.only == ("dense",)
+    assert placed.without == resolve("cpu")
+    assert not place("my.py:rows", None, None, None).listed
+
+
+def test_a_rule_that_the_list_has_is_said() -> None:
+    both = spaces(parse_program(PROGRAM), place("vectorize", "inline,vectorize", None, None), seed=0)
+    shown = render_spaces("dense_relu", both, whole=False).splitlines()
+    assert shown[1:3] == [
+        "rules: inline,vectorize",
+        "without it: inline,vectorize,-vectorize (the rule is in the list, and is taken out of it)",
+    ]
+    assert sum(line.startswith("    vectorize ") for line in shown) == 2
+    trial = Trial(report(1.0), report(1.0), None)
+    assert render_trial(both.placement, trial).endswith(
+        "To use it: --rules inline,vectorize\nTo leave it out: --rules inline,vectorize,-vectorize"
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,6 +131,17 @@ def test_where_the_rule_goes(at: str, instead: str | None, spec: str | None, pos
         (("my.py:rows", "p.ms", "--at", "tile"), "no rule `tile` is in the list: there are inline"),
         (("my.py:rows", "p.ms", "--instead-of", "tile"), "no rule `tile` is in the list"),
         (("my.py:rows", "q.ms"), "q.ms: No such file"),
+        (
+            ("vectorize", "p.ms", "--instead-of", "vectorize"),
+            "--instead-of vectorize: the rule on trial is that one; without --instead-of, it is left out",
+        ),
+        (
+            ("mine.py:unroll", "p.ms"),
+            (
+                "the list has another rule `unroll`, and what rules do is told by name; "
+                "try yours with --instead-of unroll, or give it another name"
+            ),
+        ),
     ],
 )
 def test_what_cannot_be_tried(arguments: tuple[str, ...], message: str) -> None:
@@ -109,6 +170,22 @@ def test_a_rule_that_never_applies_is_not_measured() -> None:
     out = io.StringIO()
     assert main(["rules", "try", "my.py:idle", "p.ms", "--json"], Console(out, io.StringIO())) == 1
     assert '"fired": false' in out.getvalue()
+
+
+def test_the_parts_of_a_combination_are_shown() -> None:
+    out = io.StringIO()
+    both = spaces(parse_program(PROGRAM), place("mine.py:either", "inline", None, None), seed=0)
+    text = render_spaces("dense_relu", both, whole=False)
+    assert "rule c > unroll never applied\n    relu   it is Saturday\n    dense  it is Saturday" in text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules_try, "run_trial", lambda *_: Trial(report(1.0), report(1.0), None))
+        main(["rules", "try", "mine.py:either", "p.ms", "--rules", "inline", "--json"], Console(out, io.StringIO()))
+    space = json.loads(out.getvalue().splitlines()[0])
+    assert (space["rules"], space["rules_without"]) == ("mine.py:either,inline", "inline")
+    assert space["parts"] == {
+        "c > rows": {"relu": {"it is not a reduction": 2}, "dense": {"applied": 2}},
+        "c > unroll": {"relu": {"it is Saturday": 2}, "dense": {"it is Saturday": 2}},
+    }
 
 
 # --- results
