@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 
 from metasched.errors import counted
 from metasched.ir.nodes import BinOp
-from metasched.ir.source import Apply, At, IfElse, Item, Keyword, Name, Operation, Read, SourceExpr, Starred, TextLit
+from metasched.ir.source import (
+    Apply,
+    At,
+    IfElse,
+    Item,
+    Keyword,
+    Name,
+    NoneLit,
+    Operation,
+    Read,
+    SourceExpr,
+    Starred,
+    TextLit,
+)
 from metasched.ir.source_printer import print_source
 from metasched.lang.instructions import Decision, Ref
 from metasched.lang.module_tree import (
@@ -27,11 +38,12 @@ from metasched.lang.module_tree import (
     Target,
 )
 from metasched.lang.report import Report, did_you_mean, listing
-from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.facts import facts
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.primitive import Declaration, Param, registry
-from metasched.space.text_values import CHOOSE_HINT, FUNCTIONS, plain
+from metasched.space.text_decisions import outside
+from metasched.space.text_values import CHOOSE, CHOOSE_HINT, FUNCTIONS, not_known, plain
+from metasched.space.text_varying import Varying
 
 _HANDLES = {Kind.BLOCK: 'a block: `get_block("name")`', Kind.LOOP: "a loop: `i, j = get_loops(block)`"}
 # What people write who know Python or another scheduling language.
@@ -79,12 +91,6 @@ def _check_no_recursion(module: ModuleDef, modules: Mapping[str, ModuleDef], rep
                 stack += [c.func for c in modules[called].calls()]
 
 
-@cache
-def _is_numeric(declaration: Declaration) -> bool:
-    """Whether a sampler's results differ between the candidates of one structure."""
-    return declaration.random and typing.get_type_hints(declaration.run)["return"] is not Choice
-
-
 @dataclass
 class _Checker:
     """Walks one module in the order it runs. A name counts as defined where any path defines it."""
@@ -94,10 +100,12 @@ class _Checker:
     report: Report
     known: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
-    random: set[str] = field(default_factory=set)
+    varying: Varying = field(default_factory=Varying)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # What does nothing unless one of its names is used.
     idle: list[tuple[Target, ...]] = field(default_factory=list)
+    # Whether a size was compared with None: what is compared after that may be known.
+    wary: bool = False
 
     def check(self) -> None:
         self._head()
@@ -152,15 +160,31 @@ class _Checker:
                     self._expr(value)
             case SkipLine(reason=reason):
                 self._expr(reason)
-            case Branch(alternatives=alternatives, otherwise=otherwise):
-                for alternative in alternatives:
-                    self._test(alternative.test)
-                    self._body(alternative.body)
-                self._body(otherwise)
-            case Loop(targets=targets, over=over, body=body):
-                self._expr(over)
-                self._define(targets, self._is_random(over))
-                self._body(body)
+            case Branch():
+                self._branch(statement)
+            case Loop():
+                self._loop(statement)
+
+    def _branch(self, branch: Branch) -> None:
+        before, after = self.varying.marks, []
+        for alternative in branch.alternatives:
+            self._test(alternative.test)
+            self._body(alternative.body)
+            after.append(self.varying.marks)
+            self.varying.marks = before
+        self._body(branch.otherwise)
+        self.varying.join([*after, self.varying.marks])
+
+    def _loop(self, loop: Loop) -> None:
+        self._expr(loop.over)
+        if self.varying.is_number(loop.over):
+            message = f"`{print_source(loop.over)}` is a random variable, and no list"
+            self.report.error(loop.over.start, message, "repeat over a list: `get_loops(block)`")
+        before = self.varying.marks
+        self._define(loop.targets)
+        self.varying.repeat(loop.targets, loop.over)
+        self._body(loop.body)
+        self.varying.join([before, self.varying.marks])
 
     def _bind(self, targets: tuple[Target, ...], value: SourceExpr) -> None:
         if isinstance(value, Apply):
@@ -169,7 +193,8 @@ class _Checker:
             self._expr(value)
         if not isinstance(value, Apply) or self._only_looks(value):
             self.idle.append(targets)
-        self._define(targets, self._is_random(value))
+        self._define(targets)
+        self.varying.bind(targets, value)
 
     def _only_looks(self, call: Apply) -> bool:
         declaration = registry().get(call.func) or facts().get(call.func)
@@ -177,28 +202,31 @@ class _Checker:
 
     def _draw(self, draw: Draw) -> None:
         self._call(draw.call, _Place.DRAWN, draw.targets)
-        declaration = registry().get(draw.call.func)
-        self._define(draw.targets, declaration is not None and _is_numeric(declaration))
+        self._define(draw.targets)
+        self.varying.draw(draw)
         self.idle.append(draw.targets)
         for name in _names(draw.decision):
             self._use(name, draw.at)
-        if draw.call.func == "choose" and not draw.call.args:
+        wrong = outside(draw)
+        if wrong is not None:
+            self.report.error(draw.call.at, wrong, "change it, or leave it out")
+        if draw.call.func == CHOOSE:
+            self._choice(draw)
+
+    def _choice(self, draw: Draw) -> None:
+        if not draw.call.args:
             self.report.error(draw.call.at, "this choice has no options", 'write them: `choose("none", "outer")`')
             return
         texts = [arg.value for arg in draw.call.args if isinstance(arg, TextLit)]
-        if draw.call.func == "choose" and len(texts) == len(draw.call.args):
+        if len(texts) == len(draw.call.args):
             self.options[draw.targets[0].name] = tuple(texts)
             if isinstance(draw.decision, str) and draw.decision not in texts:
                 self._no_option(draw.call.at, draw.decision, texts)
 
-    def _define(self, targets: tuple[Target, ...], random: bool) -> None:
+    def _define(self, targets: tuple[Target, ...]) -> None:
         for target in targets:
             self.known.add(target.name)
             self.options.pop(target.name, None)
-            if random:
-                self.random.add(target.name)
-            else:
-                self.random.discard(target.name)
 
     # --- calls
 
@@ -345,14 +373,10 @@ class _Checker:
                 self._call(e, _Place.INSIDE)
             case Read(buffer=listed, indices=indices):
                 self._use(listed, e.at)
-                for index in indices:
-                    self._require_plain(index, "an index")
-                    self._expr(index)
+                self._indices(indices)
             case Item(call=call, indices=indices):
                 self._call(call, _Place.INSIDE)
-                for index in indices:
-                    self._require_plain(index, "an index")
-                    self._expr(index)
+                self._indices(indices)
             case IfElse(then=then, cond=cond, otherwise=otherwise):
                 self._expr(then)
                 self._test(cond)
@@ -365,6 +389,24 @@ class _Checker:
                 for child in e.children():
                     if isinstance(child, SourceExpr):
                         self._expr(child)
+                if isinstance(e, Operation) and e.op.is_comparison:
+                    self._compared(e)
+
+    def _indices(self, indices: tuple[SourceExpr, ...]) -> None:
+        for index in indices:
+            self._require_plain(index, "an index")
+            self._expr(index)
+
+    def _compared(self, e: Operation) -> None:
+        """What depends on tile sizes compares with None only, unless that was done before."""
+        equality = e.op in (BinOp.EQ, BinOp.NE)
+        for side, other in ((e.a, e.b), (e.b, e.a)):
+            if not self.varying.is_size(side):
+                continue
+            if equality and isinstance(other, NoneLit):
+                self.wary = True
+            elif not self.wary:
+                self.report.error(side.start, *not_known(print_source(side)))
 
     def _no_option(self, at: At, text: str, options: Iterable[str]) -> None:
         known = list(options)
@@ -377,17 +419,9 @@ class _Checker:
 
     def _require_plain(self, e: SourceExpr, what: str) -> None:
         for node in e.walk():
-            if isinstance(node, Name) and node.name in self.random:
+            if isinstance(node, Name) and node.name in self.varying.random:
                 message = f"{what} cannot depend on `{node.name}`: a random variable's value differs between candidates"
                 self.report.error(node.at, message, CHOOSE_HINT)
-
-    def _is_random(self, e: SourceExpr) -> bool:
-        match e:
-            case Name(name=name) | Read(buffer=name):
-                return name in self.random
-            case Apply(func=func) if func not in FUNCTIONS or func == "len":
-                return False
-        return any(self._is_random(child) for child in e.children() if isinstance(child, SourceExpr))
 
     def _use(self, name: str, at: At) -> None:
         self.used.add(name)

@@ -10,7 +10,7 @@ from metasched.schedule.module import scope_name
 from metasched.schedule.schedule import Schedule
 from metasched.space.blame import Place
 from metasched.space.text_run import ModuleFile, run_module
-from metasched.space.text_values import plain
+from metasched.space.text_values import known, plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,4 +76,4 @@ class TextModule:
 
     def run(self, schedule: Schedule, *handles: Any, **settings: Any) -> Any:
         """As a call, in the scope there is; several results are a list."""
-        return run_module(self.file, self.definition, schedule, handles, self.parameters | settings)
+        return known(run_module(self.file, self.definition, schedule, handles, self.parameters | settings))

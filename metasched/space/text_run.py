@@ -49,12 +49,10 @@ from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.module import scope_name
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.schedule import Schedule
-from metasched.schedule.values import BlockRV, Int, LoopRV
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.space.blame import RuleNote
 from metasched.space.rule import Skip
-from metasched.space.text_values import CHOOSE_HINT, FUNCTIONS, plain, said
-
-CHOOSE = "choose"
+from metasched.space.text_values import CHOOSE, CHOOSE_HINT, FUNCTIONS, UNKNOWN, not_known, plain, said
 
 
 @dataclass(frozen=True)
@@ -265,6 +263,8 @@ class _Activation:
                     case _:
                         raise wrong(declaration, param, item)
         answer = declaration.run(self.schedule.context, *values)
+        if answer is None:
+            return UNKNOWN
         return list(answer) if declaration.many_results else answer
 
     def _function(self, call: Apply, args: list[Any]) -> Any:
@@ -319,7 +319,7 @@ class _Activation:
         value = self._value(e)
         if isinstance(value, bool):
             return value
-        if isinstance(value, Int):
+        if isinstance(value, Int | LocationRV):
             return bool(self._fail(e, f"`{print_source(e)}` is a random variable, and no condition", CHOOSE_HINT))
         hint = "compare it: `x == None`, `len(loops) > 0`"
         return bool(self._fail(e, f"a condition is True or False, and `{print_source(e)}` is {said(value)}", hint))
@@ -330,12 +330,24 @@ class _Activation:
         if op is BinOp.OR:
             return self._truth(a) or self._truth(b)
         left, right = self._value(a), self._value(b)
-        if op.is_comparison and (isinstance(left, Int) or isinstance(right, Int)):
-            return self._fail(e, f"`{print_source(e)}` compares a random variable", CHOOSE_HINT)
+        if op.is_comparison:
+            self._require_comparable(e, left, right)
+        if left is UNKNOWN or right is UNKNOWN:
+            if op in (BinOp.EQ, BinOp.NE) and (left is None or right is None):
+                return op is BinOp.EQ
+            return self._fail(e, *not_known(print_source(a if left is UNKNOWN else b)))
         if op.is_comparison and op not in (BinOp.EQ, BinOp.NE) and (left is None or right is None):
             side = print_source(a if left is None else b)
-            return self._fail(e, f"`{side}` is not known: it depends on tile sizes", f"test `{side} == None` before")
+            return self._fail(e, f"`{side}` is None, which has no order", f"test `{side} == None` before")
         return self._compute(e, lambda: OPERATORS[op](left, right))
+
+    def _require_comparable(self, e: Operation, left: Any, right: Any) -> None:
+        if isinstance(left, Int | LocationRV) or isinstance(right, Int | LocationRV):
+            self._fail(e, f"`{print_source(e)}` compares a random variable", CHOOSE_HINT)
+        handle, text = (right, left) if isinstance(left, str) else (left, right)
+        if isinstance(text, str) and isinstance(handle, BlockRV | LoopRV):
+            hint = "`name(block)` is a block's name" if isinstance(handle, BlockRV) else "loops are told apart by facts"
+            self._fail(e, f"`{print_source(e)}` compares {said(handle)} with a text", hint)
 
     def _compute(self, e: SourceExpr, run: Callable[[], Any]) -> Any:
         try:

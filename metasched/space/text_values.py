@@ -8,9 +8,32 @@ from typing import Any
 
 from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, NoneLit, SourceExpr, TextLit
 from metasched.ir.source_printer import print_source
-from metasched.schedule.values import BlockRV, Int, LoopRV, ceildiv, maximum, minimum
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, ceildiv, maximum, minimum
 
+CHOOSE = "choose"
 CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, whose result is a plain value'
+
+
+class _Unknown:
+    """What a fact about sizes says where it depends on tile sizes: it compares with None, as being none."""
+
+    def __repr__(self) -> str:
+        return "a size that is not known"
+
+
+UNKNOWN = _Unknown()
+
+
+def known(value: Any) -> Any:
+    """A module's value as Python has it, where what is not known is None."""
+    if isinstance(value, list):
+        return [known(item) for item in value]
+    return None if value is UNKNOWN else value
+
+
+def not_known(what: str) -> tuple[str, str]:
+    """The message and the hint for a size that is used, and depends on tile sizes."""
+    return f"`{what}` is not known: it depends on tile sizes", f"test `{what} == None` before"
 
 
 def plain(e: SourceExpr) -> Any:
@@ -66,6 +89,8 @@ def said(value: Any) -> str:
     match value:
         case BlockRV():
             return "a block"
+        case LocationRV():
+            return "a location that was drawn"
         case LoopRV():
             return "a loop"
         case Int():

@@ -141,6 +141,132 @@ def test_no_branch_on_a_random_variable(lines: str, place: str, what: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("lines", "place", "name"),
+    [
+        ('if at == "inline": unroll(j)', 'at == "inline"', "at"),
+        ("if at: unroll(j)", "at: unroll", "at"),
+        ("if reduces(b) and serial(at): unroll(j)", "at): unroll", "at"),
+        ('there = at\nif there != "root": unroll(j)', 'there != "root"', "there"),
+    ],
+)
+@pytest.mark.parametrize("decision", ["", " := root"])
+def test_no_branch_on_a_location(lines: str, place: str, name: str, decision: str) -> None:
+    draw = f"at ~ sample_compute_location(b){decision}"
+    at, message, hint = mistake(draw, "compute_at(b, at)", "unroll(j)", *lines.split("\n"))
+    assert at.startswith(place)
+    assert message == f"a condition cannot depend on `{name}`: a random variable's value differs between candidates"
+    assert hint == HINT
+
+
+OPEN_SIZES = [
+    ("_, q = split(i, [x, y])\nif extent(q) == 4: unroll(q)", "extent(q) == 4", "extent(q)"),
+    ("_, q = split(i, [x, y])\nif 4 != extent(loop=q): unroll(q)", "extent(loop=q):", "extent(loop=q)"),
+    ("_, q = split(i, [x, y])\nif extent(q) > 4: unroll(q)", "extent(q) > 4", "extent(q)"),
+    ("_, q = split(i, [x, y])\nn = extent(q)\nif reduces(b) or n == 4: unroll(q)", "n == 4", "n"),
+    ("_, q = split(i, [None, y * 2])\nif extent(q) == 4: unroll(q)", "extent(q) == 4", "extent(q)"),
+    ("q, _ = split(i, [None, y])\nif extent(q) == 4: unroll(q)", "extent(q) == 4", "extent(q)"),
+    ("*q, _ = split(i, [x, min(y, 8), 2])\nif extent(q[1]) == 4: unroll(q[0])", "extent(q[1])", "extent(q[1])"),
+    ("p = split(i, [x, y])\n_, q = p\nif extent(q) == 4: unroll(q)", "extent(q) == 4", "extent(q)"),
+    ("q = fuse(split(i, [x, y])[0], j)\nif extent(q) == 4: unroll(q)", "extent(q) == 4", "extent(q)"),
+    ("_, p = split(i, [x, y])\nq, _ = split(p, [None, 2])\nif extent(q) == 4: unroll(q)", "extent(q)", "extent(q)"),
+    ("t ~ sample_tile(j)\n_, q = split(j, t)\nif extent(q) == 4: unroll(q)", "extent(q) == 4", "extent(q)"),
+    (
+        "if reduces(b): _, q = split(i, [x, y])\nelse: q, _ = split(j, [y, 2])\nif extent(q) == 4: unroll(q)",
+        "extent(q) == 4",
+        "extent(q)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "place", "size"), OPEN_SIZES)
+def test_sizes_that_random_variables_decide_are_not_compared(lines: str, place: str, size: str) -> None:
+    drawn = ["unroll(i)", "unroll(j)", "x, y ~ sample_tile(i)", "split(j, [x, y])"]
+    at, message, hint = mistake(*drawn, *lines.split("\n"))
+    assert at.startswith(place)
+    assert message == f"`{size}` is not known: it depends on tile sizes"
+    assert hint == f"test `{size} == None` before"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "_, q = split(i, [x, 4])\nif extent(q) == 4: unroll(q)",
+        "_, *q = split(i, [x, y, 4])\nif extent(q[1]) == 4: unroll(q[0])",
+        "q, _ = split(i, [None, 4])\nif extent(q) == 4: unroll(q)",
+        "z, w ~ sample_tile(i) := [_, 4]\n_, q = split(i, [z, w])\nif extent(q) == 4: unroll(q)",
+        "_, q = split(i, [x, y])\nif extent(q) != None and extent(q) == 4: unroll(q)",
+        '_, q = split(i, [x, y])\nif extent(q) == None: skip "it is not known"\nif extent(q) == 4: unroll(q)',
+        "_, q = split(i, [None, x if reduces(b) else 4])\nif extent(q) == 4: unroll(q)",
+        "if reduces(b): _, q = split(i, [x, y])\nelse: q, _ = split(i, [None, 2])\nif extent(q) == 4: unroll(q)",
+        "_, q = split(i, [x, y])\nfor l in get_loops(b): q = l\nif extent(q) == 4: unroll(q)",
+        "_, q = split(i, [x, y])\nq = j\nif extent(q) == 4: unroll(q)",
+        "t ~ sample_tile(j)\nfor s in t: split(j, [None, s])",
+        "for s in [x, y] + [x * 2]: split(j, [None, s])",
+    ],
+)
+def test_sizes_that_may_be_known(lines: str) -> None:
+    head = ["module m(b):", "    i, j = get_loops(b)", "    x, y ~ sample_tile(i)", "    split(j, [x, y])"]
+    ms.parse_module("\n".join([*head, "    unroll(i)", *(f"    {line}" for line in lines.split("\n"))]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ("x ~ sample_categorical([2, 4])\nfor q in x: split(j, [None, q])", "x"),
+        ("x ~ sample_categorical([2, 4]) := 4\nfor q in x * 2 - 1: split(j, [None, q])", "x*2 - 1"),
+        ("x, y ~ sample_tile(i)\nz = max(x, y)\nfor q in z: split(j, [None, q])", "z"),
+        ("x ~ sample_compute_location(b)\nfor q in x: unroll(q)", "x"),
+    ],
+)
+def test_no_loop_over_a_random_variable(lines: str, what: str) -> None:
+    at, message, hint = mistake("unroll(j)", *lines.split("\n"))
+    assert at.startswith(what.replace("*", " * "))
+    assert message == f"`{what.replace('*', ' * ')}` is a random variable, and no list"
+    assert hint == "repeat over a list: `get_loops(block)`"
+
+
+TILES = "`_` and {}, the innermost at most {}"
+
+
+@pytest.mark.parametrize(
+    ("draw", "decision", "support"),
+    [
+        ("sample_categorical([4, 8])", "5", "one of 4, 8"),
+        ("sample_categorical(values=[4, 8])", "[_, 4]", "one of 4, 8"),
+        ("sample_categorical([1, 2], [0.5, 0.5])", "True", "one of 1, 2"),
+        ("sample_tile(i)", "8", TILES.format("1 inner factor", 64)),
+        ("sample_tile(i)", "[_, 65]", TILES.format("1 inner factor", 64)),
+        ("sample_tile(i)", "[_, 0]", TILES.format("1 inner factor", 64)),
+        ("sample_tile(i)", "[4, 4]", TILES.format("1 inner factor", 64)),
+        ("sample_tile(i, parts=3)", "[_, 4]", TILES.format("2 inner factors", 64)),
+        ("sample_tile(i, 2, innermost=8)", "[_, 16]", TILES.format("1 inner factor", 8)),
+    ],
+)
+def test_a_decision_that_no_program_allows(draw: str, decision: str, support: str) -> None:
+    at, message, hint = mistake("unroll(j)", f"x ~ {draw} := {decision}", "split(j, x)")
+    assert at.startswith(draw)
+    assert message == f"the decision {decision} is not in the support ({support})"
+    assert hint == "change it, or leave it out"
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "sample_categorical([4, 8]) := 8",
+        "sample_categorical([4, size]) := 5",
+        "sample_categorical([4, 8]) := size",
+        "sample_tile(i, parts=3) := [_, 128, 64]",
+        "sample_tile(i, innermost=size) := [_, 128]",
+        "sample_tile(i) := [_, size]",
+        "sample_tile(*[i, 3]) := [_, 1, 2]",
+    ],
+)
+def test_a_decision_that_a_program_may_allow(draw: str) -> None:
+    text = f"module m[size=4](b):\n    i, j = get_loops(b)\n    x ~ {draw}\n    split(j, x)\n"
+    ms.parse_module(text + "    split(i, [None, size])\n")
+
+
+@pytest.mark.parametrize(
     ("line", "place", "hint"),
     [
         ('if how == "outr": unroll(i)', 'how == "outr"', "did you mean `outer`?"),

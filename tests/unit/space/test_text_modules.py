@@ -175,10 +175,69 @@ def test_conditions_are_lazy_and_compare_what_is_not_known() -> None:
     assert "unroll(i_0)" in str(run(known).trace)
     (sketch,) = ms.space(PROGRAM, whole(known))
     assert "unroll" not in str(sketch.trace)
-    with pytest.raises(
-        ms.ScheduleError, match=r"`extent\(a\)` is not known: it depends on tile sizes\n.*== None` before"
-    ):
-        list(ms.space(PROGRAM, whole(body.format("if extent(a) >= 1: unroll(a)"))))
+
+
+@pytest.mark.parametrize(
+    ("line", "size"),
+    [
+        ("if extent(first(d)) >= 1: unroll(a)", "extent(first(d))"),
+        ("if extent(first(d)) == 4: unroll(a)", "extent(first(d))"),
+        ("if 4 != extent(first(d)): unroll(a)", "extent(first(d))"),
+        ("if results(d) == 4 or extent(first(d)) == extent(j): unroll(a)", "extent(first(d))"),
+        ("n = extent(first(d))\nif n == 4: unroll(a)", "n"),
+        ("if length(first(d)) == 4: unroll(a)", "length(first(d))"),
+        ("split(b, [None, extent(first(d)) * 2])", "extent(first(d))"),
+    ],
+)
+def test_a_size_that_is_not_known_compares_with_none_only(line: str, size: str) -> None:
+    helpers = (
+        "module first(block):\n    return get_loops(block)[0]\n",
+        "module length(loop):\n    return extent(loop)\n",
+    )
+    used = [helper for helper in helpers if helper.split("(")[0].removeprefix("module ") in line]
+    module = whole(f"x, y ~ sample_tile(i, parts=2)\na, b = split(i, [x, y])\n{line}", *used)
+    with pytest.raises(ms.ScheduleError) as caught:
+        list(ms.space(PROGRAM, module))
+    assert caught.value.reason == f"module main: `{size}` is not known: it depends on tile sizes"
+    assert caught.value.hint == f"test `{size} == None` before"
+
+
+def test_a_size_that_is_not_known_is_none_in_python() -> None:
+    module = ms.parse_module(
+        "module sizes(d):\n    i, *_rest = get_loops(d)\n    x, y ~ sample_tile(i)\n    a, b = split(i, [x, y])\n"
+        "    return extent(a), [extent(b), extent(_rest[0])], extent(a) == None, None != extent(b)\n"
+    )
+    sch = ms.Schedule(PROGRAM)
+    block = sch.get_block("dense")
+    assert module(sch.trial(), block) == (None, [None, 9], True, False)
+
+
+def test_a_size_that_is_not_known_is_no_factor() -> None:
+    body = "x, y ~ sample_tile(i, parts=2)\na, b = split(i, [x, y])\nunroll(a)\nsplit(b, [None, extent(b)])"
+    with pytest.raises(ms.ScheduleError) as caught:
+        list(ms.space(PROGRAM, whole(body)))
+    assert caught.value.message.endswith("got a size that is not known")
+
+
+def test_locations_and_handles_compare_with_nothing() -> None:
+    helper = 'module inlined(where):\n    return where == "inline"\n'
+    lines = "at ~ sample_compute_location(d) := root\nflag = inlined(at)\nif flag: unroll(i)"
+    error, notes = wrong(lines, helper)
+    assert error.reason == 'module inlined: `where == "inline"` compares a random variable'
+    assert error.hint.startswith("for a structural decision write")
+    assert notes[0] == '<text>:2:18: in module inlined\n        return where == "inline"\n                     ^'
+    helper = "module truth(x):\n    return not x\n"
+    error, _ = wrong("at ~ sample_compute_location(d) := root\nflag = truth(at)\nif flag: unroll(i)", helper)
+    assert error.reason == "module truth: `x` is a random variable, and no condition"
+    error, _ = wrong('if d == "dense": unroll(i)')
+    assert error.reason == 'module main: `d == "dense"` compares a block with a text'
+    assert error.hint == "`name(block)` is a block's name"
+    error, _ = wrong('if "i" != i: unroll(i)')
+    assert error.reason == 'module main: `"i" != i` compares a loop with a text'
+    assert error.hint == "loops are told apart by facts"
+    error, _ = wrong("if least < 1: unroll(i)\n".replace("least", "none()"), "module none():\n    return None\n")
+    assert error.reason == "module main: `none()` is None, which has no order"
+    assert error.hint == "test `none() == None` before"
 
 
 def test_locations() -> None:
@@ -315,9 +374,9 @@ def test_decisions_may_name_settings() -> None:
 
 
 def test_a_condition_out_of_support() -> None:
-    with pytest.raises(ms.ScheduleError, match=r'the decision \[_, 100\] at "main/i" is not in the support') as caught:
-        run("x, y ~ sample_tile(i, parts=2) := [_, 100]\nsplit(i, [x, y])")
-    assert "x, y ~ sample_tile(i, parts=2) := [_, 100]" in "".join(caught.value.__notes__)
+    with pytest.raises(ms.ScheduleError, match=r'the decision \[_, 12\] at "main/i" is not in the support') as caught:
+        run("x, y ~ sample_tile(i, parts=2) := [_, 12]\nsplit(i, [x, y])")
+    assert "x, y ~ sample_tile(i, parts=2) := [_, 12]" in "".join(caught.value.__notes__)
 
 
 # --- what goes wrong while it runs ------------------------------------------------------------------------
