@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 from metasched import operators
+from metasched.errors import LanguageError
 from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
 from metasched.schedule.primitive import Declaration, registry
@@ -59,13 +61,42 @@ OPERATORS_HEAD = """\
 What `ms.operator(NAME, ...)` loads, and `metasched show op:NAME` shows: a program file each, in
 `metasched/operators/`, whose comments these are (written by `make docs`; a test compares). Parameters have defaults;
 `T`, `U` and `ACC` are element types (see [language.md](language.md#types)). *Expert traces* are schedules that people
-wrote: `ms.operators.expert_traces(NAME)`.
+wrote, each at one shape: `ms.operators.expert_traces(NAME)`. They replay on others with `ms.Policy.REPAIR`; where one
+does so for some shapes only, it says which.
 """
+# The shapes that a trace replays on, where these are not all.
+SHAPES = {
+    "conv2d_nhwc.matmul": "W=14, CI=16 and R=3, and H=14 unless N=1: its index maps have these numbers",
+    "matmul_nn.amx_bf16": "M, N and K are multiples of 32",
+    "matmul_nn.amx_u8i8": "M and N are multiples of 32, and K is one of 64",
+    "matmul_nn.bf16": "N is a multiple of 32, and K is even",
+    "matmul_nn.vnni": "N is a multiple of 32, and K one of 4",
+    "matmul_nn.vnni_signed": "N is a multiple of 48, and K one of 4",
+    "matmul_nn.vnni_tiles": "N is a multiple of 32, and K one of 16",
+}
 
 
 def operators_page() -> str:
     """The whole page as text."""
-    return "\n".join([OPERATORS_HEAD, *(operator_entry(name) for name in operators.names())])
+    return "\n".join([OPERATORS_HEAD, _types(), *(operator_entry(name) for name in operators.names())])
+
+
+def _types() -> str:
+    moving = ", ".join(f"`{name}`" for name in operators.names() if _takes(name, "bool"))
+    text = (
+        f"Operators that only move elements take every type as `T`, also `bool`: {moving}. The others compute, with "
+        "numbers: sums of `f16` and `bf16` are taken in another type, `ACC=f32`, and what divides or takes roots and "
+        "exponentials is of floats. What an operator cannot be made of, it says when it is loaded."
+    )
+    return textwrap.fill(text, 120) + "\n"
+
+
+def _takes(name: str, dtype: str) -> bool:
+    try:
+        operators.load(name, T=dtype)
+    except LanguageError:
+        return False
+    return True
 
 
 def operator_entry(name: str) -> str:
@@ -76,8 +107,12 @@ def operator_entry(name: str) -> str:
     about = " ".join(line.removeprefix("#").strip() for line in source.splitlines() if line.startswith("#"))
     parts = [f"### `{name}{params}`", about]
     experts = [operators.expert(n) for n in operators.expert_names() if n.partition(".")[0] == name]
-    parts += [f"- expert trace `{e.variant}`: {e.about}" for e in experts]
+    parts += [f"- expert trace `{e.variant}`{_shapes(e.name)}: {e.about}" for e in experts]
     return "\n\n".join(parts[:2]) + "\n" + "".join(f"\n{line}" for line in parts[2:]) + ("\n" if experts else "")
+
+
+def _shapes(name: str) -> str:
+    return f" (only where {SHAPES[name]})" if name in SHAPES else ""
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
 from metasched.lang.report import Report, did_you_mean
 from metasched.operators.groups import check_groups
+from metasched.operators.limits import check_limits
 
 _SUFFIX = ".ms"
 
@@ -57,6 +58,7 @@ def load(name: str, /, **params: Setting) -> Program:
     file = _file(name)
     definition, report = _definition(name), Report(file.read_text(encoding="utf-8"), str(file))
     check_groups(definition, params, report)
+    check_limits(definition, params, report)
     return elaborate(definition, params, report)
 
 

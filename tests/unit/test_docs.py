@@ -6,6 +6,11 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
+import metasched as ms
+from metasched import operators
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -26,3 +31,35 @@ def test_the_page_of_primitives_is_current() -> None:
 def test_the_page_of_operators_is_current() -> None:
     made = generator()
     assert made.OPERATORS.read_text(encoding="utf-8") == made.operators_page(), "run `make docs`"
+
+
+def replays(name: str, **params: int) -> bool:
+    expert = operators.expert(name)
+    program = operators.load(expert.operator, **{**dict(expert.trace.data.params), **params})
+    try:
+        expert.trace.apply_to(program, ms.Policy.REPAIR)
+    except ms.ScheduleError:
+        return False
+    return True
+
+
+OTHER_SHAPES = {
+    "conv2d_nhwc.matmul": ({"N": 2, "CO": 64}, ({"N": 2, "H": 28}, {"W": 28}, {"CI": 32}, {"R": 1})),
+    "matmul_nn.amx_bf16": ({"M": 32, "N": 96, "K": 160}, ({"M": 48}, {"N": 48}, {"K": 48})),
+    "matmul_nn.amx_u8i8": ({"M": 32, "N": 96, "K": 192}, ({"M": 48}, {"N": 48}, {"K": 96})),
+    "matmul_nn.bf16": ({"M": 7, "N": 160, "K": 34}, ({"N": 48}, {"K": 33})),
+    "matmul_nn.vnni": ({"M": 7, "N": 160, "K": 36}, ({"N": 48}, {"K": 34})),
+    "matmul_nn.vnni_signed": ({"M": 7, "N": 144, "K": 36}, ({"N": 64}, {"K": 34})),
+    "matmul_nn.vnni_tiles": ({"M": 7, "N": 160, "K": 48}, ({"N": 48}, {"K": 36})),
+}
+
+
+def test_the_shapes_of_every_trace_that_needs_some_are_tested() -> None:
+    assert set(generator().SHAPES) == set(OTHER_SHAPES)
+
+
+@pytest.mark.parametrize("name", OTHER_SHAPES)
+def test_traces_for_some_shapes_only_replay_on_these(name: str) -> None:
+    right, wrong = OTHER_SHAPES[name]
+    assert replays(name, **right)
+    assert not [params for params in wrong if replays(name, **params)]

@@ -169,6 +169,9 @@ TYPES: list[tuple[str, Params]] = [
     ("batch_norm_nchw", at("N=2 H=5 W=3 C=4 T=bf16 ACC=f32")),
     ("conv2d_bn_relu_nchw", at("H=7 W=5 CI=3 CO=4 R=3 P=1 T=f16 ACC=f32")),
     ("pad2d_nchw", at("H=3 W=5 C=2 T=u8")),
+    ("pad2d_nchw", at("H=3 W=5 C=2 T=bool")),
+    ("pad2d_nhwc", at("H=3 W=5 C=2 T=bool")),
+    ("pad2d_nhwc", at("H=3 W=5 C=2 T=bf16")),
     ("swiglu", at("M=7 N=13 T=bf16")),
     ("cumsum", at("M=5 N=13 T=i16 ACC=i64")),
     ("concat", at("ROWS=5 N=3 M=4 T=bool")),
@@ -288,3 +291,91 @@ def test_groups_divide_the_channels(name: str, channels: Params, message: str) -
 def test_groups_that_are_no_number_are_said_by_the_language() -> None:
     with pytest.raises(ms.LanguageError, match="`G`"):
         operators.load("conv2d_nhwc", G="many")
+
+
+AVERAGES = [name for name in SHAPES if name.startswith("avg_pool")]
+MAXIMA = [name for name in SHAPES if name.startswith("max_pool")]
+TRANSPOSED = [name for name in SHAPES if " OPAD=" in operators.library.source(name)]
+LIMITS = [
+    *(
+        (
+            name,
+            at("R=2 S=2 P=2 COUNT_PAD=0"),
+            at("R=2 S=2 P=1 COUNT_PAD=0"),
+            "padding (P) of 2 is too much where R=2, COUNT_PAD=0",
+            (
+                "P may be 1 here at most: from P = R on, the first window has no element to take the mean of; "
+                "COUNT_PAD=1 counts the padding"
+            ),
+        )
+        for name in AVERAGES
+    ),
+    *(
+        (
+            name,
+            at("R=2 S=2 P=3 COUNT_PAD=2"),
+            at("R=2 S=2 P=3 COUNT_PAD=1"),
+            "whether padding counts (COUNT_PAD) is 0 or 1, not 2",
+            "with COUNT_PAD=1 the zeros of the padding are among the elements of a mean",
+        )
+        for name in AVERAGES
+    ),
+    *(
+        (
+            name,
+            at("R=3 D=2 P=5"),
+            at("R=3 D=2 P=4"),
+            "padding (P) of 5 is too much where R=3, D=2",
+            "P may be 4 here at most: beyond P = D*(R - 1), the first window has no element to take the maximum of",
+        )
+        for name in MAXIMA
+    ),
+    *(
+        (
+            name,
+            at("S=2 D=3 OPAD=3"),
+            at("S=2 D=3 OPAD=2"),
+            "output padding (OPAD) of 3 is too much where S=2, D=3",
+            "OPAD may be 2 here at most: it is less than S or D",
+        )
+        for name in TRANSPOSED
+    ),
+]
+
+
+def test_what_has_limits() -> None:
+    assert (len(AVERAGES), len(MAXIMA), len(TRANSPOSED)) == (4, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right", "message", "hint"), LIMITS, ids=[f"{limit[0]}-{n}" for n, limit in enumerate(LIMITS)]
+)
+def test_padding_beyond_its_limit(name: str, wrong: Params, right: Params, message: str, hint: str) -> None:
+    """A mean of nothing is not a number, a maximum of nothing minus infinity."""
+    operators.load(name, **right)
+    with pytest.raises(ms.LanguageError) as caught:
+        operators.load(name, **wrong)
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.message, diagnostic.hint) == (message, hint)
+    column = diagnostic.column - 1
+    parameter = message.partition("(")[2].partition(")")[0]
+    assert operators.source(name).splitlines()[diagnostic.line - 1][column:].startswith(f"{parameter}=")
+
+
+def test_limits_of_what_is_no_number_are_said_by_the_language() -> None:
+    with pytest.raises(ms.LanguageError, match="`P`"):
+        operators.load("max_pool2d_nhwc", P="much")
+    with pytest.raises(ms.LanguageError, match="the range of `r` is 0"):
+        operators.load("max_pool2d_nhwc", R=0)
+
+
+def test_operators_that_take_booleans() -> None:
+    """They move elements, and compute nothing."""
+    taken = set()
+    for name in operators.names():
+        try:
+            operators.load(name, T="bool")
+        except ms.LanguageError:
+            continue
+        taken.add(name)
+    assert taken == {"concat", "embedding", "nchw_to_nhwc", "pad2d_nchw", "pad2d_nhwc", "transpose"}

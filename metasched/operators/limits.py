@@ -1,0 +1,68 @@
+"""What the parameters of pooling and of transposed convolutions may be, beyond what their files' sizes say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from metasched.ir.source import ProgramDef, Setting
+from metasched.lang.report import Report
+
+_MAX_POOLING = "max_pool"
+_COUNT_PADDING = "COUNT_PAD"
+_OUTPUT_PADDING = "OPAD"
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """The largest value of a parameter, the parameters that it follows from, and why; `what` names it in a message."""
+
+    parameter: str
+    what: str
+    most: int
+    by: tuple[str, ...]
+    why: str
+
+
+def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
+    """Refuse padding that a window of pooling has nothing beside, and output padding of a stride or more.
+
+    What is no integer is left to elaboration, which says so, and so is what is too small for there to be a limit.
+
+    Raises:
+        LanguageError: when a parameter of the operator is beyond its limit.
+    """
+    places = {param.name: param.at for param in definition.params}
+    values = {param.name: given.get(param.name, param.default) for param in definition.params}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+    if numbers.get(_COUNT_PADDING, 0) not in {0, 1}:
+        report.error(
+            places[_COUNT_PADDING],
+            f"whether padding counts ({_COUNT_PADDING}) is 0 or 1, not {numbers[_COUNT_PADDING]}",
+            f"with {_COUNT_PADDING}=1 the zeros of the padding are among the elements of a mean",
+        )
+    limit = _limit(definition.name, numbers)
+    if limit is not None and limit.most >= 0 and numbers[limit.parameter] > limit.most:
+        follows = ", ".join(f"{name}={numbers[name]}" for name in limit.by)
+        report.error(
+            places[limit.parameter],
+            f"{limit.what} ({limit.parameter}) of {numbers[limit.parameter]} is too much where {follows}",
+            f"{limit.parameter} may be {limit.most} here at most: {limit.why}",
+        )
+    report.check()
+
+
+def _limit(name: str, numbers: Mapping[str, int]) -> _Limit | None:
+    """The limit of an operator with these numbers; None where it has none, or where a number is missing."""
+    if numbers.keys() >= {_OUTPUT_PADDING, "S", "D"}:
+        most = max(numbers["S"], numbers["D"]) - 1
+        return _Limit(_OUTPUT_PADDING, "output padding", most, ("S", "D"), "it is less than S or D")
+    if numbers.keys() >= {_COUNT_PADDING, "P", "R"} and numbers[_COUNT_PADDING] == 0:
+        why = (
+            f"from P = R on, the first window has no element to take the mean of; {_COUNT_PADDING}=1 counts the padding"
+        )
+        return _Limit("P", "padding", numbers["R"] - 1, ("R", _COUNT_PADDING), why)
+    if name.startswith(_MAX_POOLING) and numbers.keys() >= {"P", "R", "D"}:
+        why = "beyond P = D*(R - 1), the first window has no element to take the maximum of"
+        return _Limit("P", "padding", numbers["D"] * (numbers["R"] - 1), ("R", "D"), why)
+    return None
