@@ -15,7 +15,7 @@ from metasched.space.generate import FromModule, Generator, SpaceSource
 from metasched.space.registry import RuleSpec, resolve
 from metasched.space.rule import Rule
 from metasched.space.space import Space
-from metasched.space.traced import FromTrace
+from metasched.space.traced import FromTrace, merged
 
 # A decision as Python says it: `[None, 8]`, 16, "outer", "root", or the name of a loop.
 Given: TypeAlias = Mapping[str, object]
@@ -38,7 +38,7 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
     """A space with some random variables decided, by address.
 
     Raises ScheduleError for a `Space` without a variable of such an address, or where a decision is out of support;
-    what has no program yet is checked when it meets one.
+    what has no program yet is checked when it meets one. Raises it too where another decision is given already.
     """
     for address, decision in decisions.items():
         if decision is None:
@@ -47,9 +47,15 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
             )
     if isinstance(space, Space):
         return given_checked(space.conditioned(decisions))
-    if isinstance(space, Conditioned):
-        return Conditioned(space.of, {**space.given, **decisions})
+    merged(_given(space), decisions)
     return Conditioned(space, dict(decisions))
+
+
+def _given(space: SpaceLike) -> Given:
+    """What is decided already, and known without a program."""
+    if isinstance(space, Conditioned):
+        return merged(_given(space.of), space.given)
+    return space.decisions if isinstance(space, Trace) else {}
 
 
 def space_of(program: Program, space: SpaceLike, *, max_sketches: int, seed: int) -> Space:
@@ -68,7 +74,7 @@ def space_of(program: Program, space: SpaceLike, *, max_sketches: int, seed: int
 def _source(space: SpaceLike) -> tuple[SpaceSource, Given]:
     if isinstance(space, Conditioned):
         source, given = _source(space.of)
-        return source, {**given, **space.given}
+        return source, merged(given, space.given)
     if isinstance(space, Trace):
         return FromTrace(space), space.decisions
     if isinstance(space, Rule):

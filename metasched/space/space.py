@@ -18,7 +18,7 @@ from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.space.generate import Generator, Outcome, SpaceSource, explain
 from metasched.space.sketch import Sketch
-from metasched.space.traced import FromTrace, agrees
+from metasched.space.traced import FromTrace, agrees, merged
 
 Prefix = dict[str, Decision]
 LOCATION = "sample_compute_location"
@@ -149,9 +149,9 @@ class Space:
     # --- what is given
 
     def conditioned(self, given: Mapping[str, object]) -> Space:
-        """The same space with more decisions given."""
-        merged = {**self.given, **given}
-        return Space(self.program, self.source, max_sketches=self.max_sketches, seed=self.seed, given=merged)
+        """The same space with more decisions given. Raises ScheduleError where another is given already."""
+        both = merged(self.given, given)
+        return Space(self.program, self.source, max_sketches=self.max_sketches, seed=self.seed, given=both)
 
     def resized(self, max_sketches: int) -> Space:
         """The same space, sampled beyond so many sketches."""

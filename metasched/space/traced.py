@@ -61,6 +61,25 @@ def agrees(trace: Trace, given: Mapping[str, object]) -> bool:
     return all(address not in taken or _plain(taken[address]) == _plain(d) for address, d in given.items())
 
 
+def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+    """Decisions by address, and more of them. Raises ScheduleError where one is given twice, and otherwise."""
+    for address, decision in more.items():
+        if address in given and _plain(given[address]) != _plain(decision):
+            raise ScheduleError(
+                "condition",
+                f'"{address}" is decided twice: as {_said(given[address])}, and as {_said(decision)}',
+                hint="change one of the two decisions, or leave it out",
+            )
+    return {**given, **more}
+
+
+def _said(decision: object) -> str:
+    plain = _plain(decision)
+    if isinstance(plain, tuple):
+        return "[" + ", ".join("_" if item is None else str(item) for item in plain) + "]"
+    return f'"{plain}"' if isinstance(plain, str) else str(plain)
+
+
 def _plain(decision: object) -> object:
     if isinstance(decision, Ref):
         return decision.name

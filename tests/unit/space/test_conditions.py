@@ -95,6 +95,36 @@ def test_conditions_add_up() -> None:
     assert [s.structure for s in both] == [{"which": "j", "outer": (HOLE, 3)}]
 
 
+@pytest.mark.parametrize(
+    ("address", "first", "second", "said"),
+    [
+        ("which", "i", "j", 'as "i", and as "j"'),
+        ("outer", [None, 3], [None, 4], "as [_, 3], and as [_, 4]"),
+        ("outer", (HOLE, 3), [None, 4], "as [_, 3], and as [_, 4]"),
+    ],
+)
+def test_conditions_do_not_contradict(address: str, first: object, second: object, said: str) -> None:
+    wrong = f'condition: "{address}" is decided twice: {said}', "change one of the two decisions, or leave it out"
+    once = ms.condition(tiled, {address: first})
+    with fails(*wrong):
+        ms.condition(once, {address: second})
+    with fails(*wrong):
+        ms.condition(ms.condition(once, {"inner": [None, 1]}), {address: second})
+    with fails(*wrong):
+        ms.condition(ms.space(program(), once), {address: second})
+    again = ms.condition(ms.condition(once, {address: first}), {"inner": [None, 1]})
+    assert len(ms.space(program(), again)) == len(ms.space(program(), once))
+
+
+def test_a_condition_does_not_contradict_a_trace() -> None:
+    said = 'condition: "pad" is decided twice: as "inline", and as "j"'
+    trace = ms.space(program(RELU_PAD_MATMUL), located).variants(0, 9)[1].trace
+    inlined = ms.condition(trace, {"pad": "inline"})
+    for space in (trace, inlined, of(trace)):
+        with fails(said):
+            ms.condition(space, {"pad": "j"})
+
+
 def test_a_space_is_conditioned_as_well() -> None:
     made = ms.condition(ms.space(program(), tiled), {"which": "j"})
     assert isinstance(made, ms.Space)
