@@ -131,7 +131,7 @@ class _ModuleEmitter:
         scope.text.line("ret void")
         lines = "\n".join(scope.text.lines())
         self._functions.append(
-            f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {{\n{lines}\n}}\n"
+            f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {_ESTIMATES} {{\n{lines}\n}}\n"
         )
 
     def _needs_tiles(self, body: lir.LStmt) -> bool:
@@ -293,6 +293,8 @@ class _ModuleEmitter:
         )
 
 
+# Under `fastmath` LLVM would estimate the reciprocal of a square root, and have NaN for that of zero and of infinity.
+_ESTIMATES = '"reciprocal-estimates"="!sqrt,!vec-sqrt"'
 _IN_REGISTERS = (ArrayKind.REGISTER, ArrayKind.TILE)
 
 _TASK = """\

@@ -3,3 +3,4 @@
 from metasched.backend.math.registry import MathFunction as MathFunction
 from metasched.backend.math.registry import define as define
 from metasched.backend.math.registry import registry as registry
+from metasched.backend.math.registry import stated_errors as stated_errors

@@ -16,6 +16,9 @@ from metasched.ir.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
 
 Definition = Callable[..., Lanes]
+# What emission has instructions for: these results are exact, a square root is rounded correctly, and its reciprocal
+# once more.
+_INSTRUCTIONS: Mapping[str, float] = MappingProxyType({"abs": 0, "floor": 0, "ceil": 0, "sqrt": 0.5, "rsqrt": 1.5})
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,15 @@ def registry() -> Mapping[str, MathFunction]:
                     raise TypeError(f"{module.__name__} declares `{value.name}`; a file holds the function of its name")
                 found[value.name] = value
     return MappingProxyType(found)
+
+
+def stated_errors() -> Mapping[str, Mapping[DType, float]]:
+    """The largest error in ulp, in float32 and in float64, of every function of the language, in its order."""
+    formulas = registry()
+    return {
+        name: formulas[name].ulp if name in formulas else dict.fromkeys((DType.F32, DType.F64), _INSTRUCTIONS[name])
+        for name in FUNCTIONS
+    }
 
 
 def define(name: str, dtype: DType, width: int, native: Native, declarations: dict[str, str]) -> str:

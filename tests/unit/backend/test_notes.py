@@ -215,6 +215,23 @@ def test_infinities_stay_what_they_are() -> None:
     assert s[2] == 100
 
 
+@pytest.mark.parametrize("lanes", [0, 16])
+@pytest.mark.parametrize("value", ["rsqrt(X[i])", "1 / sqrt(X[i])", "exp(X[i])", "tanh(X[i])"])
+def test_functions_stay_what_they_are(value: str, lanes: int) -> None:
+    """An estimate of a reciprocal square root is several ulp off, and has NaN at zero and at infinity."""
+    results = []
+    x = np.concatenate([[0, -0.0, np.inf, 1e-40, 1e-30], np.linspace(0.01, 9, 59)]).astype(np.float32)
+    for fast in (False, True):
+        sch = Schedule(parse_program(f"program f[N=64](X: f32[N]) -> Y: f32[N]:\n    Y[i] = {value}"))
+        block = sch.get_block("Y")
+        if lanes:
+            sch.vectorize(sch.get_loops(block)[0], lanes=lanes)
+        if fast:
+            sch.annotate(block, "fastmath", True)
+        results.append(Kernel(build(sch.func, HOST))(x))
+    np.testing.assert_array_equal(*results)
+
+
 def check(sch: Schedule) -> None:
     """The kernel agrees with the reference, which knows none of the notes."""
     rng = np.random.default_rng(0)
