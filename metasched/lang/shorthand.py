@@ -8,6 +8,7 @@ last stage computes is the output. A name that is indexed is a tensor, another o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from metasched.ir.program import Program
 from metasched.ir.source import (
     Apply,
     Argument,
+    At,
     Axis,
     Declaration,
     IfElse,
@@ -46,6 +48,8 @@ NAME = "kernel"
 _FILE = "<kernel>"
 _HEAD = f"program {NAME}() -> _result: f32[1]:\n"
 _INDENT = "    "
+# A place that a message tells of besides its own.
+_PLACE = re.compile(r"\bline (\d+)(, column (\d+))?")
 T = TypeVar("T")
 
 
@@ -206,11 +210,19 @@ def _origin(origins: _Origins, line: int, column: int) -> tuple[int, int]:
 
 def _placed(text: str, origins: _Origins, run: Callable[[], T]) -> T:
     """What `run` returns; the places of its LanguageErrors are moved to where the characters came from."""
+
+    def told(place: re.Match[str]) -> str:
+        line, column = _origin(origins, int(place[1]), int(place[3] or 1))
+        return f"line {line}, column {column}" if place[3] or "\n" not in text.strip() else f"line {line}"
+
     try:
         return run()
     except LanguageError as error:
-        moved = tuple(Diagnostic(*_origin(origins, d.line, d.column), d.message, d.hint) for d in error.diagnostics)
-        raise LanguageError(moved, text, _FILE) from None
+        moved = (
+            Diagnostic(*_origin(origins, d.line, d.column), _PLACE.sub(told, d.message), _PLACE.sub(told, d.hint))
+            for d in error.diagnostics
+        )
+        raise LanguageError(tuple(dict.fromkeys(moved)), text, _FILE) from None
 
 
 # --- shapes and types
@@ -345,21 +357,32 @@ class _Inference:
                     if isinstance(sizes[use.dim], int) and not use.guarded:
                         sizes[use.dim] = self._size(use.axis, shape[use.dim])
         arguments = []
+        places = self._places()
         for name in self._shorthand.arguments:
-            given = self._types[name]
+            given, at = self._types[name], places[name]
             if isinstance(given, TensorType):
                 shape_of = tuple(_size_expr(s) for s in shapes.get(name, list(given.shape)))
-                arguments.append(Argument(name, given.dtype, shape_of))
+                arguments.append(Argument(name, given.dtype, shape_of, at=at))
             else:
-                arguments.append(Argument(name, self._scalars.get(name, given.dtype), None))
+                arguments.append(Argument(name, self._scalars.get(name, given.dtype), None, at=at))
+        last = self._shorthand.stages[-1]
         outputs = tuple(
-            Declaration(name, self._dtypes[name], tuple(_size_expr(size) for size in self._sizes[name]))
-            for name in self._shorthand.stages[-1].targets
+            Declaration(name, self._dtypes[name], tuple(_size_expr(size) for size in self._sizes[name]), at=last.at)
+            for name in last.targets
         )
         used = {e.name for a in arguments for e in a.shape or () if isinstance(e, Name)}
         used |= {e.name for output in outputs for e in output.shape if isinstance(e, Name)}
         params = tuple(Param(name, extent) for (_, extent), name in self._params.items() if name in used)
         return ProgramDef(NAME, params, tuple(arguments), outputs, (), (), stages)
+
+    def _places(self) -> dict[str, At]:
+        """Where a name stands first, for each that the stages mention."""
+        places: dict[str, At] = {}
+        for stage in self._shorthand.stages:
+            for node in _mentions(stage.value):
+                if isinstance(node, Read | Name):
+                    places.setdefault(node.buffer if isinstance(node, Read) else node.name, node.at)
+        return places
 
 
 def _size_expr(size: str | int) -> SourceExpr:

@@ -135,3 +135,60 @@ def test_a_stage_that_is_not_used_is_told_how_to_have_several_results() -> None:
 def test_only_texts_are_read() -> None:
     with pytest.raises(LanguageError, match="a kernel is a text, not a int"):
         read_shorthand(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message", "hint"),
+    [
+        (
+            "C[i,j] = sum[k](A[i,k] * B[k,j)",
+            (1, 31),
+            "`)` does not close the `[` of line 1, column 27",
+            "write `]`",
+        ),
+        (
+            "\n  T[i] = x[i]; C[i,j] = sum[k](\n    T[i] *\n      B[k,j)",
+            (4, 12),
+            "`)` does not close the `[` of line 4, column 8",
+            "write `]`",
+        ),
+    ],
+)
+def test_places_in_messages_are_in_the_text_that_was_given(
+    text: str, place: tuple[int, int], message: str, hint: str
+) -> None:
+    with pytest.raises(LanguageError) as info:
+        read_shorthand(text)
+    (only,) = info.value.diagnostics
+    assert ((only.line, only.column), only.message, only.hint) == (place, message, hint)
+
+
+def mistakes(text: str, **types: ArgumentType) -> list[tuple[int, int, str, str]]:
+    with pytest.raises(LanguageError) as info:
+        read_shorthand(text).program(types)
+    return [(d.line, d.column, d.message, d.hint) for d in info.value.diagnostics]
+
+
+def test_places_in_messages_about_other_stages() -> None:
+    label = "choose another name"
+    assert mistakes("a: T[i] = x[i]; a: y[i] = T[i]", x=t(4)) == [
+        (1, 17, "two stages are named `a`: first on line 1, column 1", label)
+    ]
+    assert mistakes("# names\n\na: T[i] = x[i]\na: y[i] = T[i]", x=t(4)) == [
+        (4, 1, "two stages are named `a`: first on line 3", label)
+    ]
+    assert mistakes("y[i] = T[i] + x[i]\n\n# x\nT[i] = y[i]; z[i] = T[i]", x=t(4)) == [
+        (
+            *(1, 8, "`T` is read before the stage that defines it"),
+            "stages run in order: move the stage of `T` (line 4) up",
+        )
+    ]
+
+
+def test_a_mistake_is_told_once_and_where_it_is() -> None:
+    """Outputs and arguments stand in the stages only."""
+    said = "`for` is a word of the language", "choose another name"
+    assert mistakes("for[i] = x[i]", x=t(4)) == [(1, 1, *said)]
+    assert mistakes("T[i] = x[i]; for[i] = T[i]", x=t(4)) == [(1, 14, *said)]
+    assert mistakes("y[i] = x[i] + for[i]", x=t(4), **{"for": t(4)}) == [(1, 15, *said)]
+    assert mistakes("y[i] = x[i] * for", x=t(4), **{"for": NUMBER}) == [(1, 15, *said)]
