@@ -182,8 +182,14 @@ class Space:
         if len(self._found) + len(self._stack) > self.max_sketches:
             return self._sample()
         while self._stack:
-            if self._take(self._stack.pop()):
-                return True
+            branch = self._stack.pop()
+            try:
+                if self._take(branch):
+                    return True
+            except Exception:
+                # Asked again it fails again: `list(space)` asks for the length first, and passes over a TypeError.
+                self._stack.append(branch)
+                raise
         if not self._found and self._illegal:
             raise self._illegal[0]
         return False

@@ -254,3 +254,17 @@ def test_mutants_are_of_the_space() -> None:
 
 def test_the_default_rules_of_a_stencil(golden: Golden) -> None:
     golden("space/explain_stencil", ms.space(program(STENCIL)).explain())
+
+
+def test_a_module_that_fails_fails_each_time() -> None:
+    """`list` asks for the length first, and passes over a TypeError there."""
+
+    def branches(sch: ms.Schedule) -> None:
+        if sch.choose("how", ["a", "b"]) == "b":
+            bool(sch.sample_categorical([4, 8]) == 4)
+
+    made = ms.space(program(), branches)
+    assert made[0].structure["how"] == "a"
+    for use in (list, len, list, lambda space: space[1]):
+        with pytest.raises(TypeError, match="cannot compare the random variable `t0` inside a module"):
+            use(made)
