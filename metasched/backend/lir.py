@@ -118,6 +118,11 @@ class Prefetch(LStmt):
 
 
 @node
+class Reread(LStmt):
+    """What was read from memory before is read again after, so that it need not stay in a register."""
+
+
+@node
 class Operand(Node):
     """What a tensor intrinsic accesses: its first element, and the stride of each of its axes, in elements."""
 

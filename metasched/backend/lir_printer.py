@@ -25,6 +25,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
         return [pad + _best(stmt)]
     if isinstance(stmt, lir.Prefetch):
         return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]"]
+    if isinstance(stmt, lir.Reread):
+        return [f"{pad}reread"]
     if isinstance(stmt, lir.Intrinsic):
         return [f"{pad}{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"]
     if isinstance(stmt, lir.TileMove):

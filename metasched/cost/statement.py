@@ -267,16 +267,19 @@ class View:
         place = positions(level)
         operations = at_level(self.strips_inside, place)
         loads, broadcasts = self.full(0.0), self.full(0.0)
+        fewest = self.full(np.inf)
         for n in self.reads():
             vectors = self.vectors(n, level, place)
-            loads = loads + vectors
+            loads, fewest = loads + vectors, np.minimum(fewest, vectors)
             broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0)
         whole = np.ones((self.depth + 1, self.rows), np.float32)
         for loop in reversed(range(self.depth)):
             flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
             whole[loop] = whole[loop + 1] * flat
         accumulators = self.vectors(0, level, place)
-        fits = accumulators <= self.machine.registers - CORE.operand_registers
+        crowded = accumulators > self.machine.registers - CORE.operand_registers
+        loads = np.where(crowded & (fewest > 1), accumulators + fewest, loads)
+        fits = accumulators < self.machine.registers
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)

@@ -47,6 +47,8 @@ class Statements(Expressions):
             self._bests.update(stmt)
         elif isinstance(stmt, lir.Prefetch):
             self.prefetch(stmt.array, stmt.index)
+        elif isinstance(stmt, lir.Reread):
+            self._reread()
         elif isinstance(stmt, lir.Loop):
             self._loop(stmt)
         elif isinstance(stmt, lir.VectorLoop):
@@ -68,6 +70,13 @@ class Statements(Expressions):
             self.stream(stmt.array, stmt.index, value)
         else:
             self.store(stmt.array, stmt.index, value)
+
+    def _reread(self) -> None:
+        """Forget what was read from memory, and have LLVM forget it: a fence for this thread is no instruction."""
+        for name, storage in self.scope.arrays.items():
+            if storage.array.kind is not lir.ArrayKind.REGISTER:
+                self.text.known.forget(name)
+        self.text.line('fence syncscope("singlethread") seq_cst')
 
     def written(self, stmt: lir.LStmt) -> frozenset[str]:
         """The arrays that a statement writes."""

@@ -11,8 +11,9 @@ The passes, in order, each a file:
 7. `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end.
 8. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
 9. `promote`: accumulators move to registers around the reduction loops they are invariant in.
-10. `guards`: what guards are left clip loops, or become conditions as far out as possible.
-11. `flatten`: one flat index for each access, as a sum ordered by loops.
+10. `crowded`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the fewest.
+11. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+12. `flatten`: one flat index for each access, as a sum ordered by loops.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 from metasched.backend import lir
 from metasched.backend.lir import ArrayKind
 from metasched.backend.lower.build import build
+from metasched.backend.lower.crowded import order_operands
 from metasched.backend.lower.declined import Declined
 from metasched.backend.lower.flatten import arrays, flatten
 from metasched.backend.lower.guards import place_guards
@@ -59,6 +61,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     nest = specialise(nest)
     nest, accumulators = Promotion(storages, machine, budget, names, declined).run(nest)
     storages |= accumulators
+    nest = order_operands(nest, storages, machine, names)
     check_copies(nest)
     kernel = lir.Kernel(
         func.name,

@@ -82,7 +82,7 @@ class Loop(Nest):
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
     `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
-    for, 0 for not at all.
+    for, 0 for not at all. With `turns`, an iteration uses nothing that one before has read.
     """
 
     var: str
@@ -95,6 +95,7 @@ class Loop(Nest):
     clips: tuple[Expr, ...] = ()
     tensor: str | None = None
     prefetch: int = 0
+    turns: bool = False
 
     @property
     def steps(self) -> int:

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from metasched.ir.dtypes import DType
 
-# Left for operands: vectors of one input, a broadcast of the other, and what addresses spill.
-RESERVED = 4
+# Left for an operand. Where more do not fit, they take turns (`metasched.backend.lower.crowded`).
+RESERVED = 1
 
 
 class Target(Protocol):
@@ -31,6 +31,7 @@ class Machine:
     """Registers of a target."""
 
     def __init__(self, target: Target) -> None:
+        self.registers = target.registers
         self.accumulators = target.registers - RESERVED
         self.vector_bits = target.vector_bits
 

@@ -29,7 +29,7 @@ def split_strips(stmt: Nest, names: Names) -> Nest:
             )
     if stmt.extent <= stmt.lanes or isinstance(stmt.body, Assign) or (stmt.unroll and _straight(stmt.body)):
         return stmt
-    return _split(stmt, names)
+    return split_strip(stmt, names)
 
 
 def _require_independent(loop: Loop) -> None:
@@ -54,7 +54,8 @@ def _straight(body: Nest) -> bool:
     return isinstance(body, Assign) or (isinstance(body, Loop) and body.unroll and _straight(body.body))
 
 
-def _split(loop: Loop, names: Names) -> Loop:
+def split_strip(loop: Loop, names: Names) -> Loop:
+    """A vectorised loop as a loop over its strips around a vector loop of one."""
     strip = names.fresh(f"{loop.var}_strip")
     position = Binary(BinOp.ADD, Binary(BinOp.MUL, Var(strip), const(loop.lanes)), Var(loop.var))
     tail = (Binary(BinOp.LT, position, const(loop.extent)),) if loop.extent % loop.lanes else ()

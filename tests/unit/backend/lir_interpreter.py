@@ -62,7 +62,7 @@ class LirInterpreter:
             self.vector(stmt, lanes, constant)
         elif isinstance(stmt, lir.Best):
             self.best(stmt, lanes, constant)
-        elif not isinstance(stmt, lir.Prefetch):
+        elif not isinstance(stmt, lir.Prefetch | lir.Reread):
             assert isinstance(stmt, lir.Write)
             self.write(stmt, lanes, constant)
 

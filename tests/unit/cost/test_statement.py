@@ -72,10 +72,16 @@ def test_loops_over_a_register_buffer_are_unrolled_whatever_the_limit() -> None:
     assert value(dense_relu(), [4, 8, 4, 32, 4, 1], "s0.copies") == pytest.approx(16, rel=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "held"), [(8, 1), (14, 1), (15, 0)])
+@pytest.mark.parametrize(("rows", "held"), [(8, 1), (14, 1), (15, 1), (16, 0)])
 def test_accumulators_are_held_where_they_fit(rows: int, held: int) -> None:
     features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, rows, 4, 32, 4, 64]]))[0]
     assert features[NAMES.index("s0.held")] == held
+
+
+@pytest.mark.parametrize(("rows", "loads"), [(14, (14 + 2) / 28), (15, (15 * 2 + 2) / 30)])
+def test_operands_that_do_not_fit_are_read_again(rows: int, loads: float) -> None:
+    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, rows, 4, 32, 4, 64]]))[0]
+    assert features[NAMES.index("s0.loads_per_operation")] == pytest.approx(loads, rel=1e-5)
 
 
 def test_accumulators_are_not_held_where_loops_stay() -> None:
