@@ -6,8 +6,8 @@ accumulators leave no room for that either, operands take turns: what there is f
 the one register that is left, and what it is multiplied by is read from memory by the instructions that use it, again
 in every turn. Those are more loads, but no accumulator is spilled.
 
-The loops that are moved outwards are of the tile, not of the reduction: every accumulator has its terms in the same
-order as before.
+Terms of a sum that are in straight code come one after the other. They keep their order: every accumulator has the
+same sum as before.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ class _Tile:
         return tuple(loop for loop in self._along(operand) if loop is not self.loops[-1])
 
     def under(self, operand: Load, outer: Path) -> Nest:
-        """All of it, with the loops over an operand outermost, as `outer`."""
-        return around([*outer, *(loop for loop in self.loops if loop not in self.over(operand))], self.update)
+        """All of it, a term of the sums at a time, with the loops over an operand, as `outer`, around the others."""
+        terms = [loop for loop in self.loops if loop.var in self.update.reduction]
+        rest = [loop for loop in self.loops if loop not in (*terms, *self.over(operand))]
+        return around([*terms, *outer, *rest], self.update)
 
     def in_strips(self, names: Names) -> _Tile:
         """The tile with a vector in its last loop, and a loop over its vectors around that."""

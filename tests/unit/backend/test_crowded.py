@@ -88,9 +88,9 @@ def test_rows_take_turns() -> None:
 
 def test_terms_in_straight_code_keep_their_order() -> None:
     assert loops(tile(15, 2, terms=2)) == [
+        "unrolled k_1 in range(2):",
         "unrolled j_strip in range(2):",
         "reread",
-        "unrolled k_1 in range(2):",
         "unrolled i in range(15):",
         "vector(16) j in range(16):",
     ]
