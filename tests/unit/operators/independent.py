@@ -186,6 +186,11 @@ def bias_gelu(x: Array, bias: Array, **_: Any) -> Array:
     return np.asarray((x + bias) * special.ndtr(x + bias))
 
 
+def bias_gelu_tanh(x: Array, bias: Array, **_: Any) -> Array:
+    z = x + bias
+    return np.asarray(z * special.expit(np.sqrt(8 / np.pi) * (z + 0.044715 * z**3)))
+
+
 def swiglu(x: Array, g: Array, **_: Any) -> Array:
     return np.asarray(x * special.expit(x) * g)
 
@@ -228,6 +233,7 @@ EXPECTED: dict[str, Expected] = {
     "attention": attention,
     "batch_attention": attention,
     "bias_gelu": bias_gelu,
+    "bias_gelu_tanh": bias_gelu_tanh,
     "swiglu": swiglu,
     "scale_shift_add_relu": scale_shift_add_relu,
     "transpose": lambda x, **_: x.T,

@@ -126,6 +126,7 @@ SHAPES: dict[str, list[Params]] = {
     "attention": [at("L=7 M=13 D=5 E=3")],
     "batch_attention": [at("BATCH=2 HEADS=3 L=5 M=7 D=4 E=3")],
     "bias_gelu": [at("M=7 N=13")],
+    "bias_gelu_tanh": [at("M=7 N=13")],
     "swiglu": [at("M=7 N=13")],
     "scale_shift_add_relu": [at("M=7 N=13")],
     "transpose": [at("M=7 N=13")],

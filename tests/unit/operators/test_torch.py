@@ -64,6 +64,7 @@ CASES: dict[str, tuple[dict[str, int], Callable[..., Tensor]]] = {
         lambda x, k: nn.conv_transpose3d(x, k, padding=1, output_padding=1, groups=2, dilation=2),
     ),
     "bias_gelu": ({"M": 5, "N": 7}, lambda x, bias: nn.gelu(x + bias)),
+    "bias_gelu_tanh": ({"M": 5, "N": 7}, lambda x, bias: nn.gelu(x + bias, approximate="tanh")),
     "dense_bias_gelu": ({"M": 5, "N": 7, "K": 6}, lambda a, b, bias: nn.gelu(a @ b + bias)),
     "log_softmax": ({"M": 5, "N": 7}, lambda x: nn.log_softmax(x, -1)),
     "layer_norm": ({"M": 5, "N": 7}, lambda x, g, b, eps: nn.layer_norm(x, (7,), g, b, eps)),
