@@ -33,9 +33,10 @@ class Core:
     core. Latencies and overheads in cycles.
 
     `transfer` is what an accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose
-    lanes are not all at work, `branch_overhead` a condition in unrolled code; `window` is how many instructions the
-    core sees ahead. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from the last
-    cache or memory. Where fewer than `operand_registers` are left beside accumulators, operands are read again.
+    lanes are not all at work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled
+    code; `window` is how many instructions the core sees ahead. Lines of runs shorter than `stream_bytes` take up to
+    `scatter` times as long to come from the last cache or memory. Where fewer than `operand_registers` are left beside
+    accumulators, operands are read again.
     """
 
     operations: float = 2.0
@@ -51,6 +52,7 @@ class Core:
     stream_bytes: float = 512.0
     loop_overhead: float = 1.2
     mask_overhead: float = 3.0
+    tail_overhead: float = 0.5
     branch_overhead: float = 1.5
     transfer: float = 2.0
     window: float = 200.0

@@ -20,11 +20,16 @@ def code_bytes(view: View) -> Array:
 
 
 def alive(view: View) -> Array:
-    """The share of instances that guards let run, where what is left out is the end of what a guard's index reaches."""
-    share = view.full(1.0)
+    """The share of instances that guards let run, where what is left out is the end of what a guard's index reaches.
+
+    A vector runs if any of its lanes does.
+    """
+    share, lanes = view.full(1.0), np.minimum(view.vector.lanes, view.vector.extent)
     for guard in view.statement.guards:
         limit = -view.sizes[guard.value.constant]
         reached = view.ranges.reach(guard.value)[0] + 1.0
+        if view.statement.vector in guard.value.loops:
+            limit = np.ceil(limit / lanes) * lanes
         share = share * np.where(limit > 0, np.minimum(limit / reached, 1.0), 1.0)
     return share
 
@@ -54,7 +59,10 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
     transfers = tile.held * (tile.accumulators * CORE.transfer / (tile.operations * tile.together))
     vector_guards, unrolled_guards = conditions_left(view, conditions)
-    masked = np.maximum(view.vector.masked, vector_guards) * CORE.mask_overhead
+    # A mask that is known costs little, unless what was stored under it is loaded again: that waits for the cache.
+    reloaded = ~held & statement.reduces
+    tails = view.vector.masked * np.where(reloaded, CORE.mask_overhead, CORE.tail_overhead)
+    masked = np.maximum(tails, vector_guards * CORE.mask_overhead)
     branches = unrolled_guards * CORE.branch_overhead
     at_once = np.maximum(view.copies, view.vector.strips / view.vector.steps)
     return {

@@ -107,6 +107,8 @@ def _loop(loop: For, context: _Context) -> Nest:
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
     body = _stmt(loop.body, inner)
+    # The vector that holds them all: registers of more lanes would not be told apart by where they start.
+    lanes = min(lanes, 1 << (extent - 1).bit_length())
     return Loop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=prefetch)
 
 

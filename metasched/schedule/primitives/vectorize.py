@@ -13,6 +13,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.loops import require_data_parallel, require_serial
+from metasched.schedule.tensor import tensorized_by
 
 OP = "vectorize"
 MAX_LANES = 64
@@ -33,8 +34,8 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
 
     Requires:
         A reduction runs along the loop only where the loop is right around its block;
-        otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized,
-        and it has no note to prefetch.
+        otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized
+        or tensorized, and it has no note to prefetch.
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):
@@ -57,6 +58,9 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     other = next((s for s in (*query.loops_above_loop(ctx.func, loop), *nest) if s.kind is LoopKind.VECTORIZED), None)
     if other is not None:
         raise ScheduleError(OP, f"loop `{other.var}` of the same nest is vectorized", (loop, other.var))
+    tensor = next((s for s in nest if tensorized_by(s) is not None), None)
+    if tensor is not None:
+        raise ScheduleError(OP, f"loop `{tensor.var}` of the same nest is tensorized", (loop, tensor.var))
     parallel = next((s for s in nest if s.kind is LoopKind.PARALLEL), None)
     if parallel is not None:
         raise ScheduleError(OP, f"loop `{parallel.var}` inside it is parallel", (loop, parallel.var))

@@ -115,6 +115,21 @@ def test_a_tile_that_is_a_loop() -> None:
     assert lower(sch.func, WIDE).warnings == ()
 
 
+def test_vectors_of_fewer_elements_than_lanes() -> None:
+    """Two neighbouring vectors of two elements are two registers, whatever lanes were asked for."""
+    sch = Schedule(parse_program(DENSE, M=6))
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    j0, j1, j2 = sch.split(j, [None, 3, 2])
+    sch.reorder(i, j0, k, j1, j2)
+    sch.vectorize(j2, lanes=16)
+    sch.unroll(j1)
+    kernel = lower(sch.func, WIDE)
+    assert kernel.warnings == ()
+    (accumulators,) = (a for a in kernel.arrays if a.kind is ArrayKind.REGISTER)
+    assert accumulators.size == 6
+
+
 @pytest.mark.parametrize(("n", "m", "rows"), [(130, 130, 13), (130, 130, 8), (128, 130, 4), (130, 128, 8), (7, 20, 4)])
 def test_a_clipped_tile_that_is_a_loop(n: int, m: int, rows: int) -> None:
     sch = Schedule(parse_program(DENSE, N=n, M=m))

@@ -130,3 +130,21 @@ def test_a_loop_that_is_decided() -> None:
     sch.unroll(j)
     with fails("vectorize: loop `j` is unrolled", "vectorize it before deciding how it runs"):
         sch.vectorize(j, lanes=4)
+
+
+BYTES = """
+program bytes[N=3, M=16, K=8](A: u8[N, K], B: i8[M, K]) -> C: i32[N, M]:
+    C[i, j] = sum[k](i32(A[i, k]) * i32(B[j, k]))
+"""
+
+
+@pytest.mark.parametrize("loop", [0, 1, 3])
+def test_beside_a_tensorized_nest(loop: int) -> None:
+    sch = schedule(BYTES)
+    i, j, k = loops_of(sch, "C")
+    j_0, j_1 = sch.split(j, [None, 16])
+    k_0, k_1 = sch.split(k, [None, 4])
+    sch.reorder(j_0, k_0, j_1, k_1)
+    sch.tensorize(j_1, "dot_u8i8_vnni")
+    with fails("vectorize: loop `j_1` of the same nest is tensorized"):
+        sch.vectorize(loops_of(sch, "C")[loop], lanes=16)

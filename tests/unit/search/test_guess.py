@@ -122,6 +122,15 @@ def test_what_nobody_asked_for_is_left_out() -> None:
     assert ("non_temporal" in str(large.trace)) == (large.expert == "scale_shift_add_relu.streamed")
 
 
+def test_three_channels_are_one_vector() -> None:
+    program = ms.parse_program("""
+program depthwise[H=112, W=112, C=3](X: f32[H + 2, W + 2, C], K: f32[3, 3, C]) -> Y: f32[H, W, C]:
+    Y[h, w, c] = sum[r, s](X[h + r, w + s, c] * K[r, s, c])""")
+    found = guess(program, SERVER)
+    assert found.expert is None
+    assert '@ "multi_level_tiling(Y)/c" := [_, 1, 1, 3]' in str(found.trace)
+
+
 @pytest.mark.parametrize(("size", "threads"), [((127, 33, 50), False), ((512, 512, 512), True)])
 def test_threads_only_where_they_pay(size: tuple[int, int, int], threads: bool) -> None:
     m, n, k = size
