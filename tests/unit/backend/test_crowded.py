@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import llvmlite.binding as llvm
@@ -136,6 +137,23 @@ def test_sums_have_their_terms_in_order(rows: int, vectors: int, terms: int) -> 
     assert np.allclose(out, x @ y, rtol=1e-4, atol=1e-4)
     row = tile(1, vectors, terms=terms)
     assert np.array_equal(out, np.concatenate([result(row, x[n : n + 1], y) for n in range(rows)]))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("A[i, k] * A[k, j]", lambda a: a @ a), ("A[i, k] * A[k, j] * A[k, j]", lambda a: a @ (a * a))],
+)
+def test_both_operands_are_of_one_array(value: str, expected: Callable[[np.ndarray], np.ndarray]) -> None:
+    sch = Schedule(parse_program(f"program square[N=30](A: f32[N, N]) -> C: f32[N, N]:\n    C[i, j] = sum[k]({value})"))
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    i_0, i_1 = sch.split(i, [None, 15])
+    sch.reorder(i_0, k, i_1, j)
+    sch.vectorize(j, lanes=15)
+    sch.annotate(block, "unroll_limit", 128)
+    assert "reread" in print_kernel(lower(sch.func, WIDEST))
+    a = np.random.default_rng(2).integers(-9, 9, (30, 30)).astype(np.float32)
+    assert np.array_equal(result(sch, a), expected(a))
 
 
 def test_operands_of_a_convolution_take_turns() -> None:

@@ -141,7 +141,7 @@ program bytes[N=3, M=16, K=8](A: u8[N, K], B: i8[M, K]) -> C: i32[N, M]:
 @pytest.mark.parametrize("loop", [0, 1, 3])
 def test_beside_a_tensorized_nest(loop: int) -> None:
     sch = schedule(BYTES)
-    i, j, k = loops_of(sch, "C")
+    _, j, k = loops_of(sch, "C")
     j_0, j_1 = sch.split(j, [None, 16])
     k_0, k_1 = sch.split(k, [None, 4])
     sch.reorder(j_0, k_0, j_1, k_1)
