@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import numpy as np
+
 from metasched.backend.emit.linear import Linear
+from metasched.backend.emit.runs import Runs, find_runs
 from metasched.backend.emit.scope import Lane, Scope, Storage
 from metasched.backend.emit.text import INLINE, Place
 from metasched.backend.emit.types import Value, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.backend.lir import Array, ArrayKind
 from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.evaluate import evaluate
 from metasched.ir.nodes import Expr, Var
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
@@ -141,7 +145,8 @@ class Memory:
         form = self.scope.indices.form(index)
         shared, step, varying = self.split_lane(form)
         if varying or step not in (0, 1):
-            return self._from_memory(self._gather(storage, form), storage.array.dtype)
+            raw = self._from_runs(storage, form) or self._gather(storage, form)
+            return self._from_memory(raw, storage.array.dtype)
         safe = self.in_bounds(storage, form)
         if step == 0:
             return self._scalar_load(storage, shared, safe=safe)
@@ -251,6 +256,41 @@ class Memory:
             f"{mask_text}, {type_} zeroinitializer)"
         )
         return Value(raw, _stored(dtype), width)
+
+    def _from_runs(self, storage: Storage, form: Linear) -> Value | None:
+        """Lanes that read a few runs of neighbours, each in full: as vectors, shuffled."""
+        lane = self.scope.lane
+        assert lane is not None
+        shared, step, varying = self.split_lane(form)
+        names = self.scope.indices.names
+        closed = all(names(atom) == (lane.name,) for atom, _ in varying)
+        if not closed or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
+            return None
+        numbers = np.arange(lane.width)
+        offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)
+        runs = find_runs(offsets.tolist())
+        if runs is None:
+            return None
+        parts = [
+            self._read(storage, Linear(shared.const + start, shared.terms), runs.length, runs.length).text
+            for start in runs.starts
+        ]
+        return self._shuffled(parts, storage.array.dtype, runs)
+
+    def _shuffled(self, parts: list[str], dtype: DType, runs: Runs) -> Value:
+        """Lanes picked from vectors, joined two by two until there are two."""
+        length = runs.length
+        while len(parts) > 2:
+            picks = ", ".join(f"i32 {n}" for n in range(2 * length))
+            type_ = memory_text(dtype, length)
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            shuffle = "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>"
+            parts = [self.text.pure(shuffle.format(type_, a, b, 2 * length, picks)) for a, b in pairs]
+            length *= 2
+        type_, width = memory_text(dtype, length), len(runs.picks)
+        picks = ", ".join(f"i32 {n}" for n in runs.picks)
+        both = f"{type_} {parts[0]}, {type_} {parts[1] if len(parts) == 2 else 'poison'}"
+        return Value(self.text.pure(f"shufflevector {both}, <{width} x i32> <{picks}>"), dtype, width)
 
     # --- stores ---
 
