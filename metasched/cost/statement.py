@@ -266,11 +266,9 @@ class View:
                 running = np.where(iterates, 1.0, running)
         place = positions(level)
         operations = at_level(self.strips_inside, place)
-        loads, broadcasts = self.full(0.0), self.full(0.0)
-        fewest = self.full(np.inf)
-        for n in self.reads():
-            vectors = self.vectors(n, level, place)
-            loads, fewest = loads + vectors, np.minimum(fewest, vectors)
+        broadcasts = self.full(0.0)
+        taken = {n: self.vectors(n, level, place) for n in self.reads()}
+        for n, vectors in taken.items():
             broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0)
         whole = np.ones((self.depth + 1, self.rows), np.float32)
         for loop in reversed(range(self.depth)):
@@ -278,7 +276,10 @@ class View:
             whole[loop] = whole[loop + 1] * flat
         accumulators = self.vectors(0, level, place)
         crowded = accumulators > self.machine.registers - CORE.operand_registers
-        loads = np.where(crowded & (fewest > 1), accumulators + fewest, loads)
+        loads = total([self.full(0.0), *taken.values()])
+        if len(taken) == 2:
+            fewest = np.minimum(*taken.values())
+            loads = np.where(crowded & (fewest > 1), accumulators + fewest, loads)
         fits = accumulators < self.machine.registers
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:

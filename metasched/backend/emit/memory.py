@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 
 from metasched.backend.emit.linear import Linear
-from metasched.backend.emit.runs import Runs, find_runs
+from metasched.backend.emit.runs import Runs, find_runs, is_arithmetic
 from metasched.backend.emit.scope import Lane, Scope, Storage
 from metasched.backend.emit.text import INLINE, Place
 from metasched.backend.emit.types import Value, constant, lane_numbers, memory_text, splat_text, suffix
@@ -263,8 +263,8 @@ class Memory:
         assert lane is not None
         shared, step, varying = self.split_lane(form)
         names = self.scope.indices.names
-        closed = all(names(atom) == (lane.name,) for atom, _ in varying)
-        if not closed or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
+        known = all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
+        if not known or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
             return None
         numbers = np.arange(lane.width)
         offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)

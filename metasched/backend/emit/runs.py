@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
+
 _MOST = 8  # more loads, and a gather is as good
 _SHORTEST = 4
 
@@ -32,3 +34,8 @@ def find_runs(offsets: Sequence[int]) -> Runs | None:
         return None
     place = {at: n for n, at in enumerate(distinct)}
     return Runs(tuple(starts), length, tuple(place[at] for at in offsets))
+
+
+def is_arithmetic(e: Expr) -> bool:
+    """Whether an index is arithmetic of variables alone: nothing in it is read, cast or called."""
+    return all(isinstance(node, Const | Var | Unary | Binary) for node in e.walk())

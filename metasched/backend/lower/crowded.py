@@ -55,9 +55,8 @@ class _Tile:
 
     def ordered(self, free: int, names: Names) -> Nest:
         """With the order that `free` registers besides accumulators ask for."""
-        along = self._along(self.vector), self._along(self.broadcast)
-        vectors, broadcasts = (prod(loop.steps for loop in loops) for loops in along)
-        if min(vectors, broadcasts) < 2 or set(along[0]) & set(along[1]) or max(vectors, broadcasts) + _SPARE < free:
+        vectors, broadcasts = self._counts()
+        if min(vectors, broadcasts) < 2 or max(vectors, broadcasts) + _SPARE < free:
             return around(self.loops, self.update)
         if free >= _BESIDE and broadcasts >= vectors:
             return self.one_by_one(self.broadcast)
@@ -65,6 +64,13 @@ class _Tile:
         if free >= _BESIDE:
             return strips.one_by_one(strips.vector)
         return strips.in_turns(strips.vector if vectors <= broadcasts else strips.broadcast)
+
+    def _counts(self) -> tuple[int, int]:
+        """How many vectors and broadcasts a term has; none where one loop is over both."""
+        vectors, broadcasts = self._along(self.vector), self._along(self.broadcast)
+        if set(vectors) & set(broadcasts):
+            return 0, 0
+        return prod(loop.steps for loop in vectors), prod(loop.steps for loop in broadcasts)
 
     def one_by_one(self, operand: Load) -> Nest:
         """Each element of an operand with all that it is multiplied by, before the next one."""
@@ -120,6 +126,8 @@ def _tile(body: Nest, storages: Mapping[str, Storage]) -> _Tile | None:
     lanes, reads = loops[-1], list(dict.fromkeys(body.reads))
     if storages[body.array].kind is not ArrayKind.REGISTER or lanes.extent % lanes.lanes or len(reads) != 2:
         return None
+    if lanes.var in body.reduction:
+        return None  # each lane has a sum of its own
     vectors = [load for load in reads if lanes.var in _used(load)]
     broadcasts = [load for load in reads if load not in vectors]
     if len(vectors) != 1 or any(storages[load.buffer].kind is ArrayKind.REGISTER for load in reads):

@@ -156,6 +156,25 @@ def test_both_operands_are_of_one_array(value: str, expected: Callable[[np.ndarr
     assert np.array_equal(result(sch, a), expected(a))
 
 
+def test_sums_along_lanes_stay() -> None:
+    sch = Schedule(
+        parse_program(
+            "program g[N=5, M=6, K=64](A: f32[M, K], B: f32[N]) -> C: f32[N, M]:\n    C[i, j] = sum[k](A[j, k] * B[i])"
+        )
+    )
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    k_0, k_1 = sch.split(k, [None, 16])
+    sch.reorder(k_0, i, j, k_1)
+    sch.vectorize(k_1, lanes=16)
+    sch.annotate(block, "unroll_limit", 128)
+    assert "reread" not in print_kernel(lower(sch.func, WIDEST))
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(-9, 9, (6, 64)), rng.integers(-9, 9, 5)
+    expected = b[:, None] * a.sum(1)
+    assert np.array_equal(result(sch, a.astype(np.float32), b.astype(np.float32)), expected)
+
+
 def test_operands_of_a_convolution_take_turns() -> None:
     sch = Schedule(parse_program(FILTER))
     block = sch.get_block("Y")

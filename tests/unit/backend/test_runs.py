@@ -83,3 +83,14 @@ def test_nothing_else_is_read(text: str, lanes: int, loops: int, sizes: dict[str
             assert np.array_equal(found, plain(source))
     finally:
         memory.close()
+
+
+@pytest.mark.parametrize("index", ["x[i]", "i64(x[i]) % 16", "min(max(x[i], 0), 15)", "(i if x[i] > 0 else 0)"])
+@pytest.mark.parametrize("size", [8, 16])
+def test_indices_that_are_data(index: str, size: int) -> None:
+    text = f"program g[N={size}, V=40](A: f32[V], x: i32[N]) -> C: f32[N]:\n    C[i] = A[{index}]"
+    sch = scheduled(text, 16, 1)
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal(40, np.float32), rng.integers(0, 40, size).astype(np.int32)
+    plain = Kernel(build(parse_program(text).func, HOST))
+    assert np.array_equal(Kernel(build(sch.func, HOST))(a, x), plain(a, x))

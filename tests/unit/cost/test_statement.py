@@ -84,6 +84,18 @@ def test_operands_that_do_not_fit_are_read_again(rows: int, loads: float) -> Non
     assert features[NAMES.index("s0.loads_per_operation")] == pytest.approx(loads, rel=1e-5)
 
 
+def test_a_crowded_tile_that_reads_nothing() -> None:
+    program = parse_program("program r[N=60, M=64, K=8]() -> C: f32[N, M]:\n    C[i, j] = sum[k < K](f32(i*k + j))")
+    sch = Schedule(program)
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    (i_0, i_1), (j_0, j_1) = sch.split(i, [None, 15]), sch.split(j, [None, 32])
+    sch.reorder(i_0, j_0, k, i_1, j_1)
+    sch.vectorize(j_1, lanes=16)
+    sch.annotate(block, "unroll_limit", 512)
+    assert np.isfinite(FeatureProgram(sch.func, (), Machine())(np.zeros((1, 0), np.int64))).all()
+
+
 def test_accumulators_are_not_held_where_loops_stay() -> None:
     features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, 8, 4, 32, 4, 8]]))[0]
     assert features[NAMES.index("s0.held")] == 0
