@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 
 from metasched.backend.emit.linear import Linear
-from metasched.backend.emit.runs import Runs, find_runs, is_arithmetic
+from metasched.backend.emit.runs import find_runs, is_arithmetic, shuffled
 from metasched.backend.emit.scope import Lane, Scope, Storage
 from metasched.backend.emit.text import INLINE, Place
 from metasched.backend.emit.types import Value, constant, lane_numbers, memory_text, splat_text, suffix
@@ -275,22 +275,7 @@ class Memory:
             self._read(storage, Linear(shared.const + start, shared.terms), runs.length, runs.length).text
             for start in runs.starts
         ]
-        return self._shuffled(parts, storage.array.dtype, runs)
-
-    def _shuffled(self, parts: list[str], dtype: DType, runs: Runs) -> Value:
-        """Lanes picked from vectors, joined two by two until there are two."""
-        length = runs.length
-        while len(parts) > 2:
-            picks = ", ".join(f"i32 {n}" for n in range(2 * length))
-            type_ = memory_text(dtype, length)
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            shuffle = "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>"
-            parts = [self.text.pure(shuffle.format(type_, a, b, 2 * length, picks)) for a, b in pairs]
-            length *= 2
-        type_, width = memory_text(dtype, length), len(runs.picks)
-        picks = ", ".join(f"i32 {n}" for n in runs.picks)
-        both = f"{type_} {parts[0]}, {type_} {parts[1] if len(parts) == 2 else 'poison'}"
-        return Value(self.text.pure(f"shufflevector {both}, <{width} x i32> <{picks}>"), dtype, width)
+        return shuffled(self.text, parts, storage.array.dtype, runs)
 
     # --- stores ---
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metasched.backend.emit.text import FunctionText
+from metasched.backend.emit.types import Value, memory_text
+from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 
 _MOST = 8  # more loads, and a gather is as good
@@ -39,3 +42,20 @@ def find_runs(offsets: Sequence[int]) -> Runs | None:
 def is_arithmetic(e: Expr) -> bool:
     """Whether an index is arithmetic of variables alone: nothing in it is read, cast or called."""
     return all(isinstance(node, Const | Var | Unary | Binary) for node in e.walk())
+
+
+def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs) -> Value:
+    """Lanes picked from a vector for each run, which are joined two by two until there are two."""
+    length, shuffle = runs.length, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>"
+    while len(parts) > 2:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        type_, picks = memory_text(dtype, length), _numbers(range(2 * length))
+        parts = [text.pure(shuffle.format(type_, a, b, 2 * length, picks)) for a, b in pairs]
+        length *= 2
+    a, b = parts if len(parts) == 2 else (*parts, "poison")
+    width, picks = len(runs.picks), _numbers(runs.picks)
+    return Value(text.pure(shuffle.format(memory_text(dtype, length), a, b, width, picks)), dtype, width)
+
+
+def _numbers(lanes: Sequence[int]) -> str:
+    return ", ".join(f"i32 {n}" for n in lanes)
