@@ -58,7 +58,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     other = next((s for s in (*query.loops_above_loop(ctx.func, loop), *nest) if s.kind is LoopKind.VECTORIZED), None)
     if other is not None:
         raise ScheduleError(OP, f"loop `{other.var}` of the same nest is vectorized", (loop, other.var))
-    tensor = next((s for s in nest if tensorized_by(s) is not None), None)
+    tensor = next((s for s in nest if s is not target and tensorized_by(s) is not None), None)
     if tensor is not None:
         raise ScheduleError(OP, f"loop `{tensor.var}` of the same nest is tensorized", (loop, tensor.var))
     parallel = next((s for s in nest if s.kind is LoopKind.PARALLEL), None)

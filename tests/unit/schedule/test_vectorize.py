@@ -138,7 +138,7 @@ program bytes[N=3, M=16, K=8](A: u8[N, K], B: i8[M, K]) -> C: i32[N, M]:
 """
 
 
-@pytest.mark.parametrize("loop", [0, 1, 3])
+@pytest.mark.parametrize("loop", [0, 1])
 def test_beside_a_tensorized_nest(loop: int) -> None:
     sch = schedule(BYTES)
     _, j, k = loops_of(sch, "C")
