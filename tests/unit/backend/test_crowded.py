@@ -123,6 +123,18 @@ def test_nothing_is_spilled_of_16_registers(rows: int, vectors: int) -> None:
     assert spilled(tile(rows, vectors, lanes=8), NARROW, HASWELL) == 0
 
 
+def test_turns_fold_broadcasts_and_cost_no_instruction() -> None:
+    text = assembly(tile(15, 2).func, WIDEST, TRIPLE, SKYLAKE, "")
+    assert text.count("{1to16}") == 30
+    assert "fence" not in text
+    neon = plain("cortex-a76", frozenset({"neon", "fullfp16"}))
+    sch = tile(15, 2, lanes=4)
+    assert "reread" in loops(sch, neon)
+    text = assembly(sch.func, neon, "aarch64-unknown-linux-gnu", "cortex-a76", "+neon,+fullfp16")
+    assert "fmla" in text
+    assert "dmb" not in text
+
+
 def result(sch: Schedule, *inputs: np.ndarray) -> np.ndarray:
     return Kernel(build(sch.func, Target.detect(threads=1)))(*inputs)
 
