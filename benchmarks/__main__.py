@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from benchmarks.registry import BENCHMARKS, Options
+from metasched.operators import TWELVE
 
 # Options that name what is compared with, each also a variable of the environment.
 PEERS = (
@@ -29,6 +30,12 @@ def main() -> int:
         parser.add_argument(
             f"--{option}", default=os.environ.get(name) or None, metavar=metavar, help=f"{what} (or {name})"
         )
+    sweep = parser.add_argument_group("of the sweep `guess`")
+    sweep.add_argument("--only", type=_operators, default=(), metavar="C2D,...", help=f"of {', '.join(TWELVE)}")
+    sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator the first N (default: all)")
+    sweep.add_argument(
+        "--trials", type=_positive, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
+    )
     args = parser.parse_args()
     if (args.tvm_python is None) != (args.tvm_records is None):
         parser.error("--tvm-python and --tvm-records go together: TVM replays records")
@@ -46,10 +53,29 @@ def main() -> int:
         torch_python=args.torch_python,
         tvm_python=args.tvm_python,
         tvm_records=records,
+        only=args.only,
+        shapes=args.shapes,
+        trials=args.trials,
     )
     for result in BENCHMARKS[args.name].run(options):
         print(json.dumps(result) if args.json else render(result), flush=True)
     return 0
+
+
+def _operators(text: str) -> tuple[str, ...]:
+    """Names of the twelve operators, between commas. Raises ArgumentTypeError, which names those there are."""
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in TWELVE]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no operator `{unknown[0]}`: there are {', '.join(TWELVE)}")
+    return names
+
+
+def _positive(text: str) -> int:
+    """Raises ArgumentTypeError for what is no positive integer."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive integer")
+    return int(text)
 
 
 def render(result: dict[str, object]) -> str:

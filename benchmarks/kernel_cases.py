@@ -8,7 +8,9 @@ from enum import Enum
 
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.operators import TWELVE, load
+from metasched.operators import TWELVE, expert, load
+from metasched.schedule.handlers import Policy
+from metasched.schedule.trace import Trace
 
 
 class Bound(Enum):
@@ -46,6 +48,10 @@ class KernelCase:
 
     def program(self) -> Program:
         return load(self.operator, **self.params)
+
+    def trace(self) -> Trace:
+        """The expert trace at this shape."""
+        return expert(self.expert).trace.apply_to(self.program(), Policy.REPAIR).trace
 
     @property
     def operations(self) -> int:

@@ -1,8 +1,8 @@
-"""Our side of `benchmarks.kernels`, in a process of its own: compiles cases from their expert traces, and times them.
+"""Our side of a comparison of kernels, in a process of its own: compiles operators by given traces, and times them.
 
 A line `measure` is answered with the samples of a block of calls from Python, arguments checked; `measure alone` with
-those of the kernel alone, called in a loop of compiled code as candidates of a search are. Any other is a case to
-prepare: JSON with its name, the .npy files of its inputs, and where the result goes.
+those of the kernel alone, called in a loop of compiled code as candidates of a search are. Any other is a kernel to
+prepare: JSON with the operator, its parameters, the trace, the .npy files of its inputs, and where the result goes.
 """
 
 from __future__ import annotations
@@ -10,32 +10,27 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 import metasched as ms
 from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block, block_of_runs
-from benchmarks.kernel_cases import BY_NAME, KernelCase
 from benchmarks.sides import ALONE
 from metasched.backend.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.records import Artefact
-from metasched.operators import expert
-from metasched.schedule.handlers import Policy
+from metasched.operators import load
 
 _PAGE = 4096  # bytes; smaller arrays do not start on a cache line
 
 
-def replayed(case: KernelCase) -> ms.Trace:
-    """The case's expert trace at the case's shape."""
-    return expert(case.expert).trace.apply_to(case.program(), Policy.REPAIR).trace
-
-
-def compiled(case: KernelCase) -> tuple[ms.Kernel, float]:
-    """The case's kernel, and the seconds that it took to compile."""
-    program, trace, target = case.program(), replayed(case), ms.Target.detect(threads=case.threads)
+def compiled(spec: Mapping[str, Any]) -> tuple[ms.Kernel, float]:
+    """The kernel that is asked for, and the seconds that it took to compile."""
+    program, trace = load(spec["operator"], **spec["params"]), ms.parse_trace(spec["trace"])
+    target = ms.Target.detect(threads=spec["threads"])
     start = time.perf_counter()
     kernel = ms.compile(program, trace=trace, target=target)
     return kernel, time.perf_counter() - start
@@ -62,7 +57,7 @@ class Alone:
 
 
 def main() -> None:
-    ms.compile(BY_NAME["matmul 128^3"].program())  # what is loaded once is loaded
+    ms.compile(load("matmul_nn", M=128, N=128, K=128))  # what is loaded once is loaded
     call: Callable[[], object] = time.perf_counter
     run: Callable[[int], float] = float
     for line in sys.stdin:
@@ -73,7 +68,7 @@ def main() -> None:
             print(json.dumps(block(call)), flush=True)
             continue
         spec = json.loads(line)
-        kernel, seconds = compiled(BY_NAME[spec["case"]])
+        kernel, seconds = compiled(spec)
         inputs = [load_aligned(file) for file in spec["inputs"]]
         out = kernel(*inputs)
         np.save(spec["result"], out)

@@ -32,11 +32,11 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.operators import TWELVE
 
-_TOLERANCE = 1e-4  # of the largest element: sums are taken in different orders
-_NO_TORCH = "PyTorch left out: no Python that has it was named (--torch-python, METASCHED_TORCH_PYTHON)"
+TOLERANCE = 1e-4  # of the largest element: sums are taken in different orders
+NO_TORCH = "PyTorch left out: no Python that has it was named (--torch-python, METASCHED_TORCH_PYTHON)"
 _NO_TVM = "TVM left out: no Python that has it and no records were named (--tvm-python, --tvm-records)"
 _OURS_ALONE = f"{OURS} alone"
-_TORCH, _TVM, _LIMIT = "PyTorch", "TVM", "limit"
+TORCH, _TVM, _LIMIT = "PyTorch", "TVM", "limit"
 _LIMIT_SAMPLES = 5  # a block
 _QUICK = ("matmul 128^3", "matmul 127^3")
 
@@ -50,7 +50,7 @@ def run(options: Options) -> Iterator[Result]:
         sides = [stack.enter_context(SideProcess(OURS, command, options.threads))]
         if options.torch_python is not None:
             command = [options.torch_python, "-m", "benchmarks.torch_side"]
-            sides.append(stack.enter_context(SideProcess(_TORCH, command, options.threads)))
+            sides.append(stack.enter_context(SideProcess(TORCH, command, options.threads)))
         if options.tvm_python is not None:
             command = [options.tvm_python, "-m", "benchmarks.tvm_side"]
             sides.append(stack.enter_context(SideProcess(_TVM, command, options.threads)))
@@ -60,7 +60,7 @@ def run(options: Options) -> Iterator[Result]:
 
 
 def _notes(options: Options) -> list[str]:
-    notes = [] if options.torch_python is not None else [_NO_TORCH]
+    notes = [] if options.torch_python is not None else [NO_TORCH]
     flags = ms.Target.detect().features
     missing = [name for name in ("amx-int8", "amx-bf16", "avx512bf16") if name not in flags]
     if missing:
@@ -145,7 +145,7 @@ class _Comparison:
     def _takes(self, side: SideProcess, case: KernelCase) -> bool:
         if side.name == _TVM:
             return tvm_records(self._options, case.suite) is not None
-        return case.torch or side.name != _TORCH
+        return case.torch or side.name != TORCH
 
     def _prepare(
         self, case: KernelCase, program: ms.Program, sides: Sequence[SideProcess]
@@ -157,11 +157,11 @@ class _Comparison:
         for side in sides:
             results[side.name] = self._folder / f"{side.name}.npy"
             spec = {
-                "case": case.name,
                 "operator": case.operator,
                 "suite": case.suite,
                 "records": None if records is None else str(records),
                 "params": dict(program.params),
+                "trace": str(case.trace()),
                 "threads": case.threads,
                 "inputs": inputs,
                 "result": str(results[side.name]),
@@ -174,10 +174,10 @@ class _Comparison:
             other = self._gflops.get(case.against)
             ratio = None if other is None else gflops / other
             return {"peer": f"ours, {case.against}, operations a second", "peer_gflops": other, "ratio": ratio}
-        if _TORCH not in times:
-            return {"peer": _TORCH, "peer_ms": None, "ratio": None}
-        theirs = times[_TORCH].median
-        return {"peer": _TORCH, "peer_ms": theirs * 1e3, "ratio": theirs / times[OURS].median}
+        if TORCH not in times:
+            return {"peer": TORCH, "peer_ms": None, "ratio": None}
+        theirs = times[TORCH].median
+        return {"peer": TORCH, "peer_ms": theirs * 1e3, "ratio": theirs / times[OURS].median}
 
 
 def _fraction(case: KernelCase, program: ms.Program, seconds: float, limit: float) -> Result:
@@ -243,10 +243,19 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[A
     return rng.integers(info.min, info.max + 1, shape, dtype)
 
 
+def largest_gap(results: Sequence[Path]) -> float:
+    """How far results are from the first one at most, over its largest element. Raises AssertionError for shapes that
+    differ.
+    """
+    first, *others = (np.load(path, mmap_mode="r") for path in results)
+    gap = 0.0
+    for other in others:
+        assert other.shape == first.shape, f"results of shapes {first.shape} and {other.shape}"
+        gap = max(gap, float(np.abs(first - other).max() / np.abs(first).max()))
+    return gap
+
+
 def _check(case: KernelCase, results: Mapping[str, Path]) -> None:
     """A time counts only for a result that the others share."""
-    first, *others = (np.load(path, mmap_mode="r") for path in results.values())
-    for other in others:
-        assert other.shape == first.shape, f"{case.name}: results of shapes {first.shape} and {other.shape}"
-        gap = float(np.abs(first - other).max() / np.abs(first).max())
-        assert gap <= _TOLERANCE, f"{case.name}: results differ by {gap:.2g} of the largest element"
+    gap = largest_gap(list(results.values()))
+    assert gap <= TOLERANCE, f"{case.name}: results differ by {gap:.2g} of the largest element"

@@ -11,13 +11,17 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Options:
     """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
-    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither)."""
+    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither). What a
+    sweep over shapes takes: operators (all, where none is named), the first shapes of each, and trials of a search."""
 
     threads: int = 2
     quick: bool = False
     torch_python: str | None = None
     tvm_python: str | None = None
     tvm_records: Path | None = None
+    only: tuple[str, ...] = ()
+    shapes: int | None = None
+    trials: int = 64
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -42,6 +46,7 @@ _ALL = (
     Benchmark(
         "kernels", "the expert traces of the operators against PyTorch and TVM, and as a fraction of those peaks"
     ),
+    Benchmark("guess", "guesses for layers of real networks against 64 trials and PyTorch, a dozen shapes an operator"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),

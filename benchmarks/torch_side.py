@@ -59,7 +59,9 @@ def depthwise(x: Tensor, k: Tensor, p: Mapping[str, int]) -> Call:
 
 def transposed(x: Tensor, k: Tensor, p: Mapping[str, int]) -> Call:
     x, k = first(x), k.permute(2, 3, 0, 1).contiguous(memory_format=torch.channels_last)
-    return lambda: nn.conv_transpose2d(x, k, stride=p["S"], padding=p["P"])
+    return lambda: nn.conv_transpose2d(
+        x, k, stride=p["S"], padding=p["P"], output_padding=p["OPAD"], groups=p["G"], dilation=p["D"]
+    )
 
 
 def conv_bn_relu(x: Tensor, k: Tensor, bias: Tensor, scale: Tensor, offset: Tensor, p: Mapping[str, int]) -> Call:

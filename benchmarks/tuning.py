@@ -1,4 +1,4 @@
-"""Tuning a workload from scratch, in a database that nobody keeps."""
+"""Tuning from scratch, in a database that nobody keeps."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ def program(workload: str) -> ms.Program:
 
 
 def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kernel:
+    """The best kernel of a fresh run on a workload."""
+    return tuned(program(workload), trials, seed, threads)
+
+
+def tuned(program: ms.Program, trials: int, seed: int, threads: int) -> ms.Kernel:
     """The best kernel of a fresh run."""
     with tempfile.TemporaryDirectory() as folder:
         return ms.tune(
-            program(workload),
+            program,
             trials=trials,
             db=f"sqlite:///{folder}/records.db",
             seed=seed,

@@ -15,15 +15,18 @@ import pytest
 import metasched as ms
 from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block, block_of_runs
+from benchmarks.guess import Summary, layers_of
 from benchmarks.kernel_cases import BY_NAME, CASES
-from benchmarks.kernel_side import Alone, replayed
+from benchmarks.kernel_side import Alone
 from benchmarks.kernels import argument_bytes, tvm_records, write_inputs
+from benchmarks.network_shapes import LAYERS
 from benchmarks.registry import BENCHMARKS, Options
 from benchmarks.sides import SideProcess, compare
 from benchmarks.workloads import WORKLOADS
 from metasched.backend.reference import reference
 from metasched.lang import load_program
-from metasched.operators import TWELVE, load
+from metasched.operators import TWELVE, expert, load
+from metasched.operators.experts import expert_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +66,7 @@ def test_without_a_name_all_are_listed() -> None:
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_expert_trace_of_every_kernel_fits_its_shape(name: str) -> None:
     case = BY_NAME[name]
-    trace = replayed(case)
+    trace = case.trace()
     assert trace.data.program == case.operator
     trace.apply_to(case.program())
 
@@ -161,6 +164,69 @@ def test_tvm_replays_a_record(tmp_path: Path) -> None:
         assert "version" in side.ask(json.dumps(spec))
         assert all(seconds > 0 for seconds in side.measure())
     np.testing.assert_allclose(np.load(result)[0], np.linalg.norm(np.load(files[0])), rtol=1e-5)
+
+
+def test_each_of_the_twelve_is_guessed_at_a_dozen_layers() -> None:
+    assert {suite: sum(layer.suite == suite for layer in LAYERS) for suite in TWELVE} == dict.fromkeys(TWELVE, 12)
+    programs = [layer.program() for layer in LAYERS]
+    assert len({program.key for program in programs}) == len(LAYERS)
+    assert all(program.flops > 0 for program in programs)
+    tuned_for = {TWELVE[suite].program().key for suite in TWELVE} | {expert(n).program().key for n in expert_names()}
+    assert tuned_for.isdisjoint(program.key for program in programs)
+
+
+def test_a_part_of_the_layers_can_be_asked_for() -> None:
+    assert [layer.suite for layer in layers_of(Options(only=("SFM", "GMM"), shapes=2))] == ["GMM", "GMM", "SFM", "SFM"]
+    assert layers_of(Options()) == list(LAYERS)
+    assert {layer.suite for layer in layers_of(Options(quick=True, only=("C1D",)))} == {"C1D"}
+
+
+def test_means_are_geometric_and_over_what_there_is() -> None:
+    summary = Summary()
+    summary.add("C2D", {"ours_ms": 1.0, "ratio": 0.5, "tuned_ratio": 2.0, "tuned_over_guess": 4.0})
+    summary.add("C2D", {"ours_ms": 1.0, "ratio": 8.0, "tuned_ratio": 8.0, "tuned_over_guess": 1.0})
+    summary.add("SFM", {"ours_ms": None, "ratio": None, "tuned_ratio": None, "tuned_over_guess": None})
+    convolution, softmax, whole = summary.lines()
+    assert convolution["guess_to_pytorch"] == pytest.approx(2.0)
+    assert convolution["guess_to_pytorch_below_1"] == 1
+    assert softmax["tuned_to_guess"] is None
+    assert softmax["results_differ"] == 1
+    assert whole["tuned_to_pytorch"] == pytest.approx(4.0)
+    assert whole["shapes"] == 3
+
+
+def test_operators_of_the_sweep_are_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "guess", "--only", "C2D,CONV"],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "no operator `CONV`: there are C1D, C2D" in done.stderr
+
+
+@pytest.mark.slow
+def test_guesses_are_compared_with_a_search() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "guess", "--quick", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env=without_peers(),
+    )
+    notes, *lines = (json.loads(line) for line in done.stdout.splitlines())
+    assert any("PyTorch left out" in note for note in notes["notes"])
+    assert [line["case"].split()[0] for line in lines] == ["NRM", "SFM", "NRM,", "SFM,", "all,"]
+    for line in lines[:2]:
+        assert line["ours_ms"] > 0
+        assert line["peer_ms"] is line["ratio"] is None
+        assert line["tuned_over_guess"] == pytest.approx(line["ours_ms"] / line["tuned_ms"])
+    assert lines[-1]["tuned_to_guess"] > 0
 
 
 def without_peers() -> dict[str, str]:
