@@ -112,5 +112,9 @@ class KernelError(MetaschedError):
     """A kernel was called with arguments it cannot take."""
 
 
+class ResourceError(MetaschedError):
+    """This machine or a limit of this process denies what the work needs: space, files, processes, memory, threads."""
+
+
 class NoRecord(MetaschedError):
     """The database holds no measurement that applies."""

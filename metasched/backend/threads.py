@@ -19,7 +19,7 @@ from typing import Any
 from metasched.backend.codegen import LoadedCode, compile_text
 from metasched.backend.emit import runtime
 from metasched.backend.target import Target
-from metasched.errors import KernelError
+from metasched.errors import KernelError, ResourceError
 
 _MOST_WORKERS = 1024
 _CALLBACK = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -93,7 +93,10 @@ class ThreadState:
     def _launch(self) -> None:
         from numba.np.ufunc import parallel
 
-        parallel.get_num_threads()  # starts the layer
+        try:
+            parallel.get_num_threads()  # starts the layer
+        except (ValueError, ImportError) as error:  # none of those asked for can be loaded
+            raise ResourceError(_no_layer(error)) from error
         layer = Layer(parallel.threading_layer())
         library = importlib.import_module(f"numba.np.ufunc.{_MODULES[layer]}")
         slots = self._slots
@@ -132,6 +135,17 @@ class ThreadState:
         self._slots[runtime.WORKERS] = 0
         if _openmp_started() and sys.platform.startswith("linux"):
             self._slots[runtime.FORKED] = 1
+
+
+def _no_layer(error: Exception) -> str:
+    from numba.core import config
+
+    asked = config.THREADING_LAYER
+    return (
+        f"Numba cannot load a threading layer (NUMBA_THREADING_LAYER is `{asked}`): {str(error).splitlines()[0]}\n"
+        "  hint: leave NUMBA_THREADING_LAYER out, or set it to `workqueue`, which is part of Numba; `tbb` needs the "
+        "package tbb, `omp` an OpenMP runtime"
+    )
 
 
 def _openmp_started() -> bool:

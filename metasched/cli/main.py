@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from metasched.cli import db, replay, rules, show, tune
 from metasched.cli.command import Command, Console
 from metasched.errors import MetaschedError
+from metasched.measure.resources import as_resource_error
 from metasched.space.blame import described, is_of_a_rule
 
 COMMANDS: tuple[Command, ...] = (tune.COMMAND, replay.COMMAND, show.COMMAND, rules.COMMAND, db.COMMAND)
@@ -43,9 +44,6 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     except MetaschedError as error:
         console.note(f"metasched {args.command}: {described(error)}")
         return WRONG_INPUT
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        console.note(f"metasched {args.command}: {error.filename}: {error.strerror}")
-        return WRONG_INPUT
     except BrokenPipeError:
         # Whoever read the output has seen enough (`| head`). Python must not flush into the pipe at exit again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -54,11 +52,20 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         console.note("interrupted")
         return INTERRUPTED
     except Exception as error:
-        if not is_of_a_rule(error):
+        told = _of_the_system(error) or (described(error) if is_of_a_rule(error) else "")
+        if not told:
             raise
-        console.note(f"metasched {args.command}: {described(error)}")
+        console.note(f"metasched {args.command}: {told}")
         return WRONG_INPUT
     return status
+
+
+def _of_the_system(error: Exception) -> str:
+    """What to say of an error that the operating system raised over a file or a limit; '' for any other."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    lack = as_resource_error(error, "this command")
+    return "" if lack is None else str(lack)
 
 
 def _version() -> str:

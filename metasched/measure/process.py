@@ -12,17 +12,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
 import psutil
 
+from metasched.errors import ResourceError
 from metasched.measure.protocol import Decoder, Kind, Message, ProtocolError
-from metasched.measure.records import Failure, Limits, Reason, WorkerBug
+from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
+from metasched.measure.resources import explaining
 
 _TICK_S = 0.05  # how often a busy worker's memory is looked at
 _TAIL_BYTES = 4000
+_STARTS = 3  # how often a worker is started that dies before it is ready
 _NO_MEMORY = re.compile(rb"out of memory|bad_alloc|cannot allocate memory|MemoryError", re.IGNORECASE)
 
 
@@ -54,7 +58,13 @@ class Loss(Enum):
 
     TIMEOUT = "timeout"
     MEMORY = "memory"
+    KILLED = "killed"  # by somebody else, such as the system that is out of memory
     CRASH = "crash"
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether another process may fare better with the same request."""
+        return self in {Loss.KILLED, Loss.CRASH}
 
 
 class WorkerLost(Exception):
@@ -147,19 +157,50 @@ class WorkerProcess:
                 self._started.process.kill()
 
     def await_ready(self) -> None:
-        """Have a process that is idle and ready; raises `WorkerBug` when one does not start."""
+        """Have a process that is idle and ready; one that dies while it starts is replaced, a few times.
+
+        Raises ResourceError when none gets ready, WorkerBug when one says that it is our fault, RunnerClosed.
+        """
+        if self._ready and self._started is not None and self._started.process.poll() is not None:
+            self.kill()  # it was killed while it had nothing to do
+        for attempt in range(1, _STARTS + 1):
+            self._require_open()
+            self.start()
+            if self._ready:
+                return
+            try:
+                self._ready = self._greeted()
+            except WorkerLost as lost:
+                self._require_open()
+                if attempt == _STARTS or not lost.how.may_pass:
+                    raise self._not_started(lost, attempt) from lost
+
+    def _require_open(self) -> None:
         if self._closed.is_set():
-            raise WorkerLost(Loss.CRASH, "closed", "")
-        self.start()
-        if self._ready:
-            return
-        try:
-            message = self._receive(time.monotonic() + self._limits.start_s)
-        except WorkerLost as lost:
-            raise WorkerBug(f"the worker `{self.name}` did not start: {lost.reason}", lost.detail) from lost
+            raise RunnerClosed("the runner was closed while this was measured")
+
+    def _greeted(self) -> bool:
+        """Wait for what a new process says first."""
+        message = self._receive(time.monotonic() + self._limits.start_s)
+        if message.kind is Kind.LACK:
+            raise ResourceError(f"a worker process cannot start: {message.body['detail']}")
         if message.kind is not Kind.READY:
             raise WorkerBug(f"the worker `{self.name}` did not start", str(message.body.get("traceback", message)))
-        self._ready = True
+        return True
+
+    def _not_started(self, lost: WorkerLost, attempts: int) -> ResourceError:
+        if lost.how is Loss.TIMEOUT:
+            return ResourceError(
+                f"a worker process was not ready after {self._limits.start_s:g} s\n"
+                "  hint: this machine is too busy, or its disk too slow, to measure on it now"
+            )
+        last = lost.detail.strip().splitlines()[-1:]
+        said = f": {last[0].strip()}" if last else ""
+        hint = "it may want memory or another resource: see `ulimit -a`, and what else runs here"
+        if lost.how is Loss.CRASH:
+            hint = f"`{sys.executable} -m {self._place.module}` in this environment shows the same"
+        times = "" if attempts == 1 else f", {attempts} times"
+        return ResourceError(f"a worker process ended while it started{times} ({lost.reason}){said}\n  hint: {hint}")
 
     def request(self, message: Message, timeout_s: float) -> Message:
         """Send a request and wait for its answer; raises `WorkerLost`, with a new process on its way."""
@@ -179,6 +220,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the process, whatever it is doing."""
         started, self._started = self._started, None
+        self._ready = False
         if started is not None:
             started.process.kill()
             started.process.wait()
@@ -194,40 +236,39 @@ class WorkerProcess:
 
     def _launch(self) -> Started:
         # Pipes of its own: what prints while the interpreter starts must not get between the frames.
-        requests, ours_requests = os.pipe()
-        ours_answers, answers = os.pipe()
-        settings = WorkerSettings(
-            self._place.role.value,
-            os.getpid(),
-            self._place.threads,
-            self._limits.memory_bytes,
-            requests,
-            answers,
-        )
-        with self._stderr.open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", self._place.module, json.dumps(asdict(settings))],
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                pass_fds=(requests, answers),
-                env=_environment(self._place.threads),
-                # A group of its own, so that Ctrl-C in the terminal reaches the parent only.
-                process_group=0,
+        with explaining("starting a worker process"), ExitStack() as theirs, ExitStack() as ours:
+            requests, ours_requests = _pipe(theirs, ours)
+            ours_answers, answers = _pipe(ours, theirs)
+            settings = WorkerSettings(
+                self._place.role.value,
+                os.getpid(),
+                self._place.threads,
+                self._limits.memory_bytes,
+                requests,
+                answers,
             )
-        os.close(requests)
-        os.close(answers)
-        os.set_blocking(ours_requests, False)
-        return Started(process, ours_requests, ours_answers)
+            with self._stderr.open("wb") as stderr:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", self._place.module, json.dumps(asdict(settings))],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stderr,
+                    stderr=stderr,
+                    pass_fds=(requests, answers),
+                    env=_environment(self._place.threads),
+                    # A group of its own, so that Ctrl-C in the terminal reaches the parent only.
+                    process_group=0,
+                )
+            os.set_blocking(ours_requests, False)
+            ours.pop_all()
+            return Started(process, ours_requests, ours_answers)
 
     def _send(self, data: bytes, deadline: float) -> None:
         started = self._started
         assert started is not None
         view = memoryview(data)
         while view:
-            _, writable, _ = select.select([], [started.requests], [], _TICK_S)
             try:
-                if writable:
+                if waited_for(started.requests, select.POLLOUT, _TICK_S):
                     view = view[os.write(started.requests, view) :]
             except BrokenPipeError:
                 raise self._died() from None
@@ -245,8 +286,7 @@ class WorkerProcess:
             if message is not None:
                 self._observe()
                 return message
-            readable, _, _ = select.select([started.answers], [], [], _TICK_S)
-            if readable:
+            if waited_for(started.answers, select.POLLIN, _TICK_S):
                 data = os.read(started.answers, 1 << 20)
                 if not data:
                     raise self._died()
@@ -289,7 +329,7 @@ class WorkerProcess:
         self.kill()
         tail = _tail(self._stderr)
         if code == -signal.SIGKILL and not self._closed.is_set():
-            return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, "killed by the system")
+            return WorkerLost(Loss.KILLED, Reason.OUT_OF_MEMORY.value, "killed by the system")
         if _NO_MEMORY.search(tail):
             return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, tail.decode(errors="replace"))
         how = signal.Signals(-code).name if code < 0 else f"exit {code}"
@@ -299,6 +339,21 @@ class WorkerProcess:
         if self._served >= self._limits.recycle_after or self._observe() > self._limits.recycle_bytes:
             self.kill()
             self.start()
+
+
+def waited_for(file: int, event: int, seconds: float) -> bool:
+    """Wait until `event` (POLLIN, POLLOUT), or its end, can be had of a pipe; unlike `select`, of any number."""
+    poll = select.poll()
+    poll.register(file, event)
+    return bool(poll.poll(seconds * 1e3))
+
+
+def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
+    """The two ends of a new pipe, each closed with its stack."""
+    read, write = os.pipe()
+    reads.callback(os.close, read)
+    writes.callback(os.close, write)
+    return read, write
 
 
 def _environment(threads: int) -> dict[str, str]:

@@ -24,7 +24,7 @@ class ProtocolError(Exception):
 
 
 class Kind(Enum):
-    """What a message is. A worker sends READY once, then one of the last three for each request."""
+    """What a message is. A worker sends READY once, then one of the last four for each request."""
 
     READY = "ready"
     PREPARE = "prepare"
@@ -32,6 +32,7 @@ class Kind(Enum):
     RUN = "run"
     DONE = "done"
     FAILED = "failed"  # the candidate's fault: `reason` to count by, and `detail`
+    LACK = "lack"  # the machine's: `detail` says what it denies
     BUG = "bug"  # ours: `traceback`
 
 

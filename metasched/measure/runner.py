@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import queue
-import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -20,6 +18,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.archive import write_arrays
@@ -36,9 +35,12 @@ from metasched.measure.records import (
     RunnerClosed,
     WorkerBug,
 )
+from metasched.measure.resources import explaining
+from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.timing import TimingPlan
 
 WORKER_MODULE = "metasched.measure.worker"
+_PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
 _MAX_BATCH = 64  # candidates built before the first of them runs: their machine code is held meanwhile
 
 
@@ -46,7 +48,7 @@ class Runner(Protocol):
     """Measures candidates, here or elsewhere.
 
     `trace` and `target` are texts. The future gives a `Measurement`, a failed one too; it raises `WorkerBug` when
-    measuring itself is at fault.
+    measuring itself is at fault, and `ResourceError` when the machine denies what it needs.
     """
 
     def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]: ...
@@ -93,13 +95,18 @@ class LocalRunner:
     Candidates submitted together are built together, on `builders` processes; once nothing is left to build, they
     run one after another while nothing else does. `inputs` says what data arguments take, by name: an array, a
     range (low, high), or a function of (generator, shape, dtype). May be used from any thread.
+
+    Making one also removes what earlier ones left in the folder for temporary files, when they were killed. Raises
+    ResourceError when the machine denies a folder or a process.
     """
 
     def __init__(self, settings: RunnerSettings, inputs: Inputs | None = None) -> None:
         self._settings = settings
         self._inputs = inputs
-        self._folder = Path(tempfile.mkdtemp(prefix="metasched-"))
-        self._cleanup = weakref.finalize(self, _remove, self._folder, os.getpid())
+        remove_abandoned()
+        folder = TemporaryFolder()
+        self._folder = folder.path
+        self._cleanup = weakref.finalize(self, folder.close)
         # Workers are the children of this thread, and the kernel ends them when it ends.
         self._spawner = ThreadPoolExecutor(1, "metasched-spawn")
         self._builders = [self._worker(Role.BUILDER, f"builder-{n}") for n in range(settings.builders)]
@@ -114,9 +121,14 @@ class LocalRunner:
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._coordinator = threading.Thread(target=self._coordinate, name="metasched-measure", daemon=True)
-        for worker in (*self._builders, self._runner):
-            worker.start()
-        self._coordinator.start()
+        try:
+            with explaining("starting workers"):
+                for worker in (*self._builders, self._runner):
+                    worker.start()
+                self._coordinator.start()
+        except BaseException:
+            self.close()
+            raise
 
     def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
         """Measure one candidate. `best_s` is the best time known, against which it races."""
@@ -140,7 +152,7 @@ class LocalRunner:
         return (future.result() for future in futures)
 
     def wait_ready(self) -> None:
-        """Wait until every worker has started; raises `WorkerBug` when one does not. Nothing requires it."""
+        """Wait until every worker has started; raises `ResourceError` when one does not. Nothing requires it."""
         for worker in (*self._builders, self._runner):
             worker.await_ready()
 
@@ -156,7 +168,7 @@ class LocalRunner:
         workers = (*self._builders, self._runner)
         for worker in workers:
             worker.close()
-        if threading.current_thread() is not self._coordinator:
+        if threading.current_thread() is not self._coordinator and self._coordinator.ident is not None:
             self._coordinator.join()
         self._building.shutdown()
         for worker in workers:
@@ -294,7 +306,8 @@ class LocalRunner:
         name = hashlib.sha256(json.dumps((text, program.params)).encode()).hexdigest()[:16]
         given = given_inputs(program.func, self._inputs, self._settings.seed)
         given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
-        write_arrays(given_path, given.arrays)
+        with explaining(f"writing data to {self._folder}"):
+            write_arrays(given_path, given.arrays)
         body = {
             "program": text,
             "params": program.params,
@@ -304,29 +317,37 @@ class LocalRunner:
             "path": str(path),
         }
         what = f"computing the expected result of {program.key}"
-        builder = self._idle.get()
-        try:
-            answer = builder.request(Message(Kind.PREPARE, body), self._settings.limits.prepare_s)
-        except WorkerLost as lost:
-            raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}") from lost
-        finally:
-            self._idle.put(builder)
+        answer = self._prepared(Message(Kind.PREPARE, body), what)
         if answer.kind is Kind.FAILED:
             raise CheckError(f"{what} failed: {_text(answer)}")
+        if answer.kind is Kind.LACK:
+            raise ResourceError(f"{what} failed: {_text(answer)}")
         if answer.kind is not Kind.DONE:
             raise WorkerBug(f"{what} failed", _text(answer), Candidate(text, program.params, "", ""))
         return path
 
-
-def _remove(folder: Path, owner: int) -> None:
-    """Remove our folder, unless this process is a fork of ours that ends."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+    def _prepared(self, request: Message, what: str) -> Message:
+        """The answer of whichever builder is free; one that dies over it is no candidate's fault, and is replaced."""
+        builder = self._idle.get()
+        try:
+            for attempt in range(1, _PREPARATIONS + 1):
+                try:
+                    return builder.request(request, self._settings.limits.prepare_s)
+                except WorkerLost as lost:
+                    if self._closed.is_set():
+                        raise RunnerClosed("the runner was closed while this was measured") from lost
+                    if attempt == _PREPARATIONS or not lost.how.may_pass:
+                        raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}") from lost
+        finally:
+            self._idle.put(builder)
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _failure(answer: Message, candidate: Candidate) -> Failure:
     if answer.kind is Kind.FAILED:
         return Failure(answer.body["reason"], answer.body["detail"])
+    if answer.kind is Kind.LACK:
+        raise ResourceError(f"measuring a candidate failed: {_text(answer)}")
     raise WorkerBug("a worker raised an exception while measuring a candidate", _text(answer), candidate)
 
 

@@ -19,11 +19,12 @@ from typing import Any
 
 import psutil
 
-from metasched.errors import BuildError, ScheduleError
+from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.source import settings_from_json
-from metasched.measure.process import Role, WorkerSettings
+from metasched.measure.process import Role, WorkerSettings, waited_for
 from metasched.measure.protocol import Decoder, Kind, Message
 from metasched.measure.records import Candidate, CheckError, Failure, Reason
+from metasched.measure.resources import as_resource_error
 
 _PR_SET_PDEATHSIG = 1
 _ORPHAN_CHECK_S = 1.0
@@ -50,7 +51,7 @@ class Channel:
     def _read(self) -> None:
         decoder = Decoder()
         while True:
-            readable, _, _ = select.select([self._in], [], [], _ORPHAN_CHECK_S)
+            readable = waited_for(self._in, select.POLLIN, _ORPHAN_CHECK_S)
             # A process that the parent forked may hold the pipe open after the parent's end.
             if os.getppid() != self._parent:
                 os._exit(0)
@@ -87,8 +88,9 @@ class Worker:
         try:
             self.preload()
             limit_memory(self.settings.memory_bytes)
-        except Exception:
-            channel.send(Message(Kind.BUG, {"traceback": traceback.format_exc()}))
+        except Exception as error:
+            lack = not_ready(error)
+            channel.send(Message(Kind.BUG, {"traceback": traceback.format_exc()}) if lack is None else lack)
             raise
         channel.send(Message(Kind.READY))
         while True:
@@ -104,7 +106,10 @@ class Worker:
             return failed(Failure("unchecked", str(error)))
         except MemoryError as error:
             return failed(Failure(Reason.OUT_OF_MEMORY.value, str(error)))
-        except Exception:  # noqa: BLE001 - it is raised in the parent, with this traceback
+        except Exception as error:  # noqa: BLE001 - it is raised in the parent, with this traceback
+            lack = as_resource_error(error, f"the worker's `{request.kind.value}`")
+            if lack is not None:
+                return lacking(lack)
             return Message(Kind.BUG, {"traceback": traceback.format_exc()})
 
     def handle(self, request: Message) -> Message:
@@ -128,6 +133,18 @@ class Worker:
 
 def failed(failure: Failure) -> Message:
     return Message(Kind.FAILED, {"reason": failure.reason, "detail": failure.detail})
+
+
+def lacking(error: MetaschedError) -> Message:
+    return Message(Kind.LACK, {"detail": str(error)})
+
+
+def not_ready(error: Exception) -> Message | None:
+    """What to tell the parent of an error before the first request; None for one that only we can explain."""
+    if isinstance(error, ImportError):  # files, memory, or a part that is not installed
+        return Message(Kind.LACK, {"detail": f"{error}\n  hint: `ulimit -a` shows the limits; is all installed?"})
+    found = error if isinstance(error, MetaschedError) else as_resource_error(error, "starting")
+    return None if found is None else lacking(found)
 
 
 def candidate_of(body: dict[str, Any]) -> Candidate:

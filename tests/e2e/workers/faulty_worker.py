@@ -6,11 +6,13 @@ A trace here is a fault's name, which happens in the builder when it is written 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,17 +22,47 @@ from metasched.measure.protocol import Kind, Message
 from metasched.measure.records import Candidate, Reason
 from metasched.measure.worker import Failure, Worker, failed, main
 
+# What happens while a worker starts or prepares: METASCHED_TEST_FAULT is such a name, with `*N` for the first N times
+# only, and METASCHED_TEST_FOLDER has a file for each time.
+EARLY: dict[str, Callable[[], object]] = {
+    "start": lambda: raised(RuntimeError("cannot start, on purpose")),
+    "start:import": lambda: raised(ImportError("libx.so: cannot open shared object file: Too many open files")),
+    "start:full": lambda: raised(OSError(errno.ENOSPC, "any")),
+    "start:kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "start:exit": lambda: (print("the reason", file=sys.stderr, flush=True), os._exit(1)),
+    "prepare:kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "prepare:full": lambda: raised(OSError(errno.ENOSPC, "any")),
+    "build:full": lambda: raised(OSError(errno.ENOSPC, "any")),
+}
+
+
+def raised(error: Exception) -> None:
+    raise error
+
+
+def early(when: str) -> None:
+    name, _, times = os.environ.get("METASCHED_TEST_FAULT", "").partition("*")
+    if name.partition(":")[0] != when:
+        return
+    if times:
+        folder = Path(os.environ["METASCHED_TEST_FOLDER"])
+        if len(list(folder.iterdir())) >= int(times):
+            return
+        (folder / str(os.getpid())).touch()
+    EARLY[name]()
+
 
 class FaultyWorker(Worker):
     def preload(self) -> None:
-        if os.environ.get("METASCHED_TEST_FAULT") == "start":
-            raise RuntimeError("cannot start, on purpose")
+        early("start")
 
     def prepare(self, body: dict[str, Any]) -> Message:
         del body
+        early("prepare")
         return Message(Kind.DONE)
 
     def build(self, candidate: Candidate) -> Message:
+        early("build")
         if candidate.trace.startswith("build:"):
             misbehave(candidate.trace.removeprefix("build:"))
         return Message(Kind.DONE, {"artefact": {"trace": candidate.trace}, "phases": {"build": 0.5}}, b"code")

@@ -1,0 +1,239 @@
+"""What the machine denies (a killed worker, files, space, threads) is a sentence, and nothing is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from metasched.errors import ResourceError
+from metasched.lang import parse_program
+from metasched.measure import temporary
+from metasched.measure.records import CheckError, Limits, Measurement
+from metasched.measure.runner import LocalRunner, RunnerSettings
+
+WORKERS = Path(__file__).parent / "workers"
+PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
+TINY = """program tiny[N=16](A: f32[N, N], B: f32[N, N]) -> C: f32[N, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+Breaking = Callable[[str], None]
+
+
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Breaking:
+    """Has workers misbehave early, and temporary files in a folder of the test's own."""
+    (tmp_path / "times").mkdir()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.syspath_prepend(str(WORKERS))
+    monkeypatch.setenv("METASCHED_TEST_FOLDER", str(tmp_path / "times"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    return lambda fault: monkeypatch.setenv("METASCHED_TEST_FAULT", fault)
+
+
+def left(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "tmp").iterdir())
+
+
+def settings() -> RunnerSettings:
+    return RunnerSettings(threads=1, builders=1, limits=Limits(build_s=5, run_s=5), worker="faulty_worker")
+
+
+def measure(runner: LocalRunner, *traces: str) -> list[Measurement]:
+    return list(runner.measure(PROGRAM, traces, "target"))
+
+
+@pytest.mark.parametrize("fault", ["start:kill*2", "start:exit*1", "prepare:kill*2"])
+def test_what_dies_before_a_candidate_is_started_again(breaking: Breaking, fault: str) -> None:
+    breaking(fault)
+    with LocalRunner(settings()) as runner:
+        assert [m.failure for m in measure(runner, "good", "good")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        ("start:kill", ResourceError, r"ended while it started, 3 times \(out-of-memory\)"),
+        ("start:exit", ResourceError, r"ended while it started, 3 times \(crash exit 1\): the reason\n  hint: "),
+        ("start:import", ResourceError, "a worker process cannot start: libx.so: .* Too many open files"),
+        ("start:full", ResourceError, "cannot start: starting failed: No space left on device\n  hint: free some"),
+        ("prepare:kill", CheckError, r"computing the expected result of p\[N=4\] failed: out-of-memory"),
+        ("prepare:full", ResourceError, r"the expected result of p\[N=4\] failed: .*No space left on device"),
+        ("build:full", ResourceError, "measuring a candidate failed: .*No space left on device"),
+    ],
+)
+def test_what_cannot_be_had_is_a_sentence(
+    breaking: Breaking, tmp_path: Path, fault: str, error: type[Exception], message: str
+) -> None:
+    breaking(fault)
+    with LocalRunner(settings()) as runner, pytest.raises(error, match=message):
+        measure(runner, "good")
+    assert left(tmp_path) == []
+
+
+def test_a_worker_killed_while_idle_costs_nothing(breaking: Breaking) -> None:
+    others = set(psutil.Process().children())
+    with LocalRunner(settings()) as runner:
+        measure(runner, "good")
+        workers = set(psutil.Process().children()) - others
+        for worker in workers:
+            worker.send_signal(signal.SIGKILL)
+        for worker in workers:
+            os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        assert [m.failure for m in measure(runner, "good")] == [None]
+
+
+def test_a_folder_for_data_that_is_full(breaking: Breaking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, arrays: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("metasched.measure.runner.write_arrays", full)
+    with LocalRunner(settings()) as runner, pytest.raises(ResourceError, match=r"writing data to .*No space left"):
+        measure(runner, "good")
+    assert left(tmp_path) == []
+
+
+def test_no_process_to_be_had(breaking: Breaking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = set(psutil.Process().children())
+    real = subprocess.Popen
+    count = 0
+
+    def scarce(*args: object, **kwargs: object) -> object:
+        nonlocal count
+        count += 1
+        if count > 1:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return real(*args, **kwargs)  # type: ignore[call-overload]
+
+    files = psutil.Process().num_fds()
+    monkeypatch.setattr("subprocess.Popen", scarce)
+    with pytest.raises(ResourceError, match=r"starting a worker process failed: .*\n  hint: .*ulimit -u"):
+        LocalRunner(settings())
+    assert left(tmp_path) == []
+    assert set(psutil.Process().children()) == started
+    assert psutil.Process().num_fds() == files
+
+
+def test_no_folder_for_temporary_files(breaking: Breaking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(ResourceError, match=r"no folder for temporary files: .*\n  hint: .*TMPDIR"):
+        LocalRunner(settings())
+
+
+def metasched(
+    folder: Path, *, limits: Callable[[], None] | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "tiny.ms").write_text(TINY)
+    (folder / "tmp").mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-m", "metasched", "tune", "tiny.ms", "--trials", "2", "--db", "sqlite:///:memory:"],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), **env},
+        preexec_fn=limits,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "message"),
+    [
+        (resource.RLIMIT_NOFILE, 10, "Too many open files"),
+        (resource.RLIMIT_FSIZE, 1000, "File too large"),
+    ],
+)
+def test_a_limit_is_told_by_the_command_line(tmp_path: Path, kind: int, limit: int, message: str) -> None:
+    done = metasched(tmp_path, limits=lambda: resource.setrlimit(kind, (limit, limit)))
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "hint: raise the limit" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert left(tmp_path) == []
+
+
+def test_a_threading_layer_that_is_not_there(tmp_path: Path) -> None:
+    done = metasched(tmp_path, NUMBA_THREADING_LAYER="tbb")
+    if done.returncode == 0:
+        pytest.skip("this machine has TBB")
+    assert done.returncode == 2, done.stderr
+    assert "Numba cannot load a threading layer (NUMBA_THREADING_LAYER is `tbb`)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert left(tmp_path) == []
+
+
+# --- what killed runs leave
+
+
+OWNER = """
+import os, sys, signal
+from metasched.measure.temporary import TemporaryFolder
+folder = TemporaryFolder()
+(folder.path / "data").write_text("x")
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def _owner(tmp_path: Path) -> tuple[subprocess.Popen[str], Path]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_folders_of_killed_runs_go_and_those_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive, kept = _owner(tmp_path)
+    dead, abandoned = _owner(tmp_path)
+    dead.kill()
+    dead.communicate()
+    strange = tmp_path / "metasched-notes"  # somebody else's, whatever its name
+    strange.mkdir()
+    (tmp_path / "metasched-file").touch()
+    link = tmp_path / "metasched-link"
+    link.symlink_to(strange)
+    monkeypatch.setattr("os.getuid", lambda: os.geteuid() + 1)
+    assert temporary.remove_abandoned(tmp_path) == []  # another user's
+    monkeypatch.undo()
+    assert temporary.remove_abandoned(tmp_path) == [abandoned]
+    assert not abandoned.exists()
+    assert (kept / "data").exists()
+    assert strange.exists()
+    alive.communicate("")
+    assert temporary.remove_abandoned(tmp_path) == [kept]
+
+
+def test_a_runner_removes_what_killed_ones_left(breaking: Breaking, tmp_path: Path) -> None:
+    dead, abandoned = _owner(tmp_path / "tmp")
+    dead.kill()
+    dead.communicate()
+    with LocalRunner(settings()):
+        assert not abandoned.exists()
+        assert len(left(tmp_path)) == 1
+    assert left(tmp_path) == []
+
+
+def test_without_locks_a_folder_still_goes_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(file: int, operation: int) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    folder = temporary.TemporaryFolder()
+    assert temporary.remove_abandoned(tmp_path) == []
+    folder.close()
+    assert list(tmp_path.iterdir()) == []
