@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -13,12 +13,22 @@ from pathlib import Path
 from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, positive
 from metasched.cli.command import Command, Console
 from metasched.cli.render import duration, failures, table
-from metasched.database import DatabaseStats, Missing, Record, TaskStats, code_version, open_database
-from metasched.database.transfer import DAY_S, Removal, fastest, lines_of, new_records, read_lines, removable
+from metasched.database import DatabaseError, DatabaseStats, Missing, Record, TaskStats, code_version, open_database
+from metasched.database.transfer import (
+    DAY_S,
+    Removal,
+    check_record,
+    fastest,
+    lines_of,
+    new_records,
+    read_lines,
+    removable,
+)
 from metasched.errors import NoRecord
 from metasched.lang import read_source
 
 EMPTY = "sqlite:///:memory:"
+MOST_TOLD = 5  # of what is wrong in imported files
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,6 +43,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     export.add_argument("--best", type=positive, metavar="N", help="the N fastest of each task only")
     merge = actions.add_parser("import", help="add the records of exported files that are not there yet")
     merge.add_argument("files", metavar="FILE", nargs="+", help="an exported file; - is standard input")
+    merge.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="add the others where some are wrong, and say how many (default: add none)",
+    )
     _add_db(merge)
     _add_dry_run(merge)
     prune = actions.add_parser(
@@ -90,7 +105,11 @@ def _export(args: Namespace, console: Console) -> int:
 
 
 def _import(args: Namespace, console: Console) -> int:
-    read = [record for file in args.files for record in _read(file)]
+    found = [item for file in args.files for item in _read(file)]
+    wrong = [item for item in found if isinstance(item, DatabaseError)]
+    read = [item for item in found if isinstance(item, Record)]
+    if wrong and not args.skip_invalid:
+        raise DatabaseError(f"{_some(wrong)}\n  hint: nothing was added; --skip-invalid adds the others")
     with ExitStack() as stack:
         # A dry run makes no database where there is none.
         url = args.db if not args.dry_run or _is_there(args.db) else EMPTY
@@ -100,13 +119,26 @@ def _import(args: Namespace, console: Console) -> int:
             database.add_all(new)
     done = "would be added to" if args.dry_run else "added to"
     console.print(f"{_count(len(new))} {done} {args.db}; {len(read) - len(new)} of {len(read)} were there already")
+    if wrong:
+        console.note(f"{_some(wrong)}\n{_count(len(wrong))} passed over")
     return 0
 
 
-def _read(file: str) -> list[Record]:
-    if file == "-":
-        return list(read_lines(sys.stdin, "standard input"))
-    return list(read_lines(read_source(file).split("\n"), file))
+def _some(wrong: Sequence[DatabaseError]) -> str:
+    """The first few of what is wrong."""
+    told = [str(error) for error in wrong[:MOST_TOLD]]
+    more = len(wrong) - len(told)
+    return "\n".join([*told, f"and {_count(more)} more"] if more else told)
+
+
+def _read(file: str) -> Iterator[Record | DatabaseError]:
+    if file != "-":
+        return read_lines(read_source(file).split("\n"), file, check_record)
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise DatabaseError(f"standard input is not text: {error}") from None
+    return read_lines(text.split("\n"), "standard input", check_record)
 
 
 def _is_there(url: str) -> bool:

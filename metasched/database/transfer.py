@@ -7,11 +7,12 @@ object with the fields of `Record` and of its `TaskKey`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from metasched.database.base import Database
+from metasched.database.check import check_meaning, check_numbers, check_texts
 from metasched.database.record import DatabaseError, Record, TaskKey
 from metasched.ir.source import settings_from_json
 
@@ -20,6 +21,7 @@ _HEADER = {"metasched": "records", "version": FORMAT}
 _TASK = tuple(f.name for f in fields(TaskKey))
 _RECORD = tuple(f.name for f in fields(Record) if f.name != "task")
 DAY_S = 86400.0
+Check = Callable[[Record], None]
 
 
 def lines_of(records: Iterable[Record]) -> Iterator[str]:
@@ -30,25 +32,46 @@ def lines_of(records: Iterable[Record]) -> Iterator[str]:
         yield json.dumps({**asdict(record.task), **own}, allow_nan=False, ensure_ascii=False)
 
 
-def read_lines(lines: Iterable[str], name: str) -> Iterator[Record]:
-    """The records of a text; `name` is what to call it in a message. Raises DatabaseError with the line."""
+def read_lines(lines: Iterable[str], name: str, check: Check) -> Iterator[Record | DatabaseError]:
+    """The records of a text, and in place of one that is wrong the error that says so, with the line.
+
+    `name` is what to call the text in a message; `check` raises ValueError for a record that is not to be taken.
+    Raises DatabaseError for a text that does not begin as such a file does.
+    """
     header = True
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        data = _object(line, f"{name}:{number}")
+        place = f"{name}:{number}"
         if header:
-            _check_header(data, name)
+            _check_header(_object(line, place), name)
             header = False
+            continue
+        try:
+            record = _record(_object(line, place), place)
+            check(record)
+        except DatabaseError as error:
+            yield error
+        except ValueError as error:
+            yield DatabaseError(f"{place}: the record is refused: {error}")
         else:
-            yield _record(data, f"{name}:{number}")
+            yield record
     if header:
         raise DatabaseError(f"{name} is empty; `metasched db export` writes such files")
+
+
+def check_record(record: Record) -> None:
+    """Raise ValueError unless a record of unknown origin says what it claims (`metasched.database.check`)."""
+    check_numbers(record)
+    check_texts(record)
+    check_meaning(record)
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
     try:
         data = json.loads(line)
+    except RecursionError:
+        raise DatabaseError(f"{place}: this is no record: it is nested too deeply") from None
     except ValueError as error:
         raise DatabaseError(f"{place}: this is no record: {error}") from None
     if not isinstance(data, dict):
@@ -66,26 +89,73 @@ def _check_header(data: dict[str, Any], name: str) -> None:
 
 
 def _record(data: dict[str, Any], place: str) -> Record:
-    missing = [name for name in (*_TASK, *_RECORD) if name not in data]
-    if missing:
-        raise DatabaseError(f"{place}: the record has no `{missing[0]}`")
+    for field in (*_TASK, *_RECORD):
+        if field not in data:
+            raise DatabaseError(f"{place}: the record has no `{field}`")
+        if not _FORMS[field].fits(data[field]):
+            raise DatabaseError(f"{place}: the record does not read: `{field}` is {_FORMS[field].said}")
     try:
-        task = TaskKey(str(data["program_hash"]), str(data["target"]), int(data["threads"]), str(data["code_version"]))
         return Record(
-            task=task,
-            program=str(data["program"]),
+            task=TaskKey(**{field: data[field] for field in _TASK}),
+            program=data["program"],
             params=settings_from_json(data["params"]),
-            trace=str(data["trace"]),
+            trace=data["trace"],
             times=tuple(float(t) for t in data["times"]),
-            failure=None if data["failure"] is None else str(data["failure"]),
-            raced=bool(data["raced"]),
-            phases=tuple((str(phase), float(seconds)) for phase, seconds in data["phases"]),
+            failure=data["failure"],
+            raced=data["raced"],
+            phases=tuple((phase, float(seconds)) for phase, seconds in data["phases"]),
             timestamp=float(data["timestamp"]),
-            seed=int(data["seed"]),
-            trial=int(data["trial"]),
+            seed=data["seed"],
+            trial=data["trial"],
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise DatabaseError(f"{place}: the record does not read: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What JSON a field is, and how to say so."""
+
+    said: str
+    fits: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_pairs(value: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and fits(pair[1]) for pair in value
+    )
+
+
+_TEXT = _Form("text", lambda v: isinstance(v, str))
+_INTEGER = _Form("an integer", _is_integer)
+_NUMBER = _Form("a number", _is_number)
+_FORMS: Mapping[str, _Form] = {
+    "program_hash": _TEXT,
+    "target": _TEXT,
+    "threads": _INTEGER,
+    "code_version": _TEXT,
+    "program": _TEXT,
+    "params": _Form(
+        "a list of pairs of a name and an integer or text",
+        lambda v: _are_pairs(v, lambda item: isinstance(item, str) or _is_integer(item)),
+    ),
+    "trace": _TEXT,
+    "times": _Form("a list of numbers", lambda v: isinstance(v, list) and all(map(_is_number, v))),
+    "failure": _Form("text or null", lambda v: v is None or isinstance(v, str)),
+    "raced": _Form("true or false", lambda v: isinstance(v, bool)),
+    "phases": _Form("a list of pairs of a name and a number", lambda v: _are_pairs(v, _is_number)),
+    "timestamp": _NUMBER,
+    "seed": _INTEGER,
+    "trial": _INTEGER,
+}
 
 
 def new_records(database: Database, records: Iterable[Record]) -> list[Record]:

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from metasched.backend.target import Target
 from metasched.cli.command import Console
 from metasched.cli.main import main
 from metasched.database import Record, TaskKey, open_database
+from metasched.lang import parse_program
 
-TASK = TaskKey("0" * 64, "cpu=generic", 2, "metasched 0")
+PROGRAM = "program dense[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
+TASK = TaskKey(parse_program(PROGRAM).named_hash(), str(Target.detect(2)), 2, "metasched 0")
 
 
 def record(trial: int, times: tuple[float, ...], failure: str | None) -> Record:
     return Record(
         task=TASK,
-        program="program dense(...)",
+        program=PROGRAM,
         params=(("N", 64),),
         trace="trace 1 of dense[N=64]:\n",
         times=times,
@@ -45,7 +48,7 @@ def test_stats_are_a_table(tmp_path: Path) -> None:
     assert "dense[N=64]" in text
     assert "3.00 ms" in text
     assert "1 failed (1 run-timeout)" in text
-    assert "cpu=generic" in text
+    assert TASK.target in text
 
 
 def test_stats_for_machines(tmp_path: Path) -> None:
@@ -106,6 +109,24 @@ def test_a_part_is_exported(there: Path) -> None:
 def test_importing_from_standard_input(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(run("export")))
     assert "0 records added" in run("import", "-")
+
+
+def test_a_wrong_line_keeps_all_out_unless_it_is_skipped(there: Path) -> None:
+    header, *lines = run("export").splitlines()
+    wrong = lines[0].replace('"timestamp": 1000000000.0', '"timestamp": -1')
+    Path("r.jsonl").write_text("\n".join([header, *lines, *[wrong] * 7]))
+    other = ("--db", "sqlite:///other.db")
+    message = run("import", "r.jsonl", *other, status=2)
+    assert "r.jsonl:4: the record is refused: `timestamp` is -1" in message
+    assert "r.jsonl:8: " in message
+    assert "and 2 records more\n  hint: nothing was added; --skip-invalid adds the others" in message
+    assert not Path("other.db").exists()
+    assert "2 records added" in run("import", "r.jsonl", "--skip-invalid", *other)
+
+
+def test_importing_what_is_no_text_from_standard_input(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), "utf-8"))
+    assert "standard input is not text" in run("import", "-", status=2)
 
 
 def test_pruning(there: Path) -> None:

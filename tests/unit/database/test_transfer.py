@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metasched.backend.target import Target
 from metasched.database import Database, DatabaseError, Record, TaskKey, open_database
-from metasched.database.transfer import Removal, fastest, lines_of, new_records, read_lines, removable
+from metasched.database.transfer import (
+    Removal,
+    check_record,
+    fastest,
+    lines_of,
+    new_records,
+    read_lines,
+    removable,
+)
+from metasched.lang import parse_program
 
 TASK = TaskKey("0" * 64, "cpu=generic", 2, "metasched 0")
 
@@ -41,6 +52,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
 finite = st.floats(1e-9, 1e3)
 
 
+def anything(record: Record) -> None:
+    """A check that takes every record."""
+
+
 @given(
     st.lists(
         st.builds(
@@ -58,7 +73,7 @@ finite = st.floats(1e-9, 1e3)
 )
 def test_text_and_back(records: list[Record]) -> None:
     lines = list(lines_of(records))
-    assert list(read_lines((line + "\n" for line in lines), "f")) == records
+    assert list(read_lines((line + "\n" for line in lines), "f", anything)) == records
     assert all("\n" not in line for line in lines)
 
 
@@ -95,15 +110,96 @@ def test_records_are_added_all_or_none(database: Database) -> None:
 )
 def test_texts_that_are_wrong(lines: list[str], message: str) -> None:
     with pytest.raises(DatabaseError, match=message.replace("(", r"\(")):
-        list(read_lines(lines, "f"))
+        raise next(e for e in read_lines(lines, "f", anything) if isinstance(e, DatabaseError))
 
 
-@pytest.mark.parametrize(("field", "value"), [("times", [-1.0]), ("times", 3), ("params", [1]), ("trial", "x")])
-def test_fields_that_are_wrong(field: str, value: object) -> None:
-    header, line = lines_of([record(0)])
-    data = {**json.loads(line), field: value}
-    with pytest.raises(DatabaseError, match="f:2: the record does not read"):
-        list(read_lines([header, json.dumps(data)], "f"))
+TEXT = "program dense[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
+GOOD = record(
+    3,
+    program=TEXT,
+    params=(("N", 4),),
+    trace='trace 1 of dense[N=4]:\n    b = get_block("B")\n',
+    task=TaskKey(parse_program(TEXT).named_hash(), str(Target.detect(2)), 2, "metasched 0"),
+)
+
+
+def read(**changed: object) -> Record | DatabaseError:
+    """The record that a line gives, some of whose fields were changed, or what is wrong with it."""
+    header, line = lines_of([GOOD])
+    data = {**json.loads(line), **changed}
+    (found,) = read_lines([header, json.dumps(data)], "f", check_record)
+    return found
+
+
+def test_a_sound_record_is_taken() -> None:
+    assert read() == GOOD
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("times", [-1.0], "times are finite, positive seconds"),
+        ("times", [0], "times are finite, positive seconds"),
+        ("times", [float("nan")], "times are finite, positive seconds"),
+        ("times", [10**400], "int too large"),
+        ("times", 3, "`times` is a list of numbers"),
+        ("times", [True], "`times` is a list of numbers"),
+        ("times", [], "either times or a reason"),
+        ("times", [1.0] * 100_001, "more than 100000 times"),
+        ("params", [1], "`params` is a list of pairs"),
+        ("params", [["N", 2**70]], "`N` does not fit 64 bits"),
+        ("params", [["N", 8]], "`program_hash` is that of another program"),
+        ("params", [["M", 4]], "the program does not parse: "),
+        ("params", [], "`params` are not all that the program has"),
+        ("trial", "x", "`trial` is an integer"),
+        ("trial", 2**63, "`trial` is negative or does not fit 64 bits"),
+        ("trial", -1, "`trial` is negative"),
+        ("seed", 2**63, "`seed` does not fit"),
+        ("seed", 1.5, "`seed` is an integer"),
+        ("threads", 0, "`threads` is 0"),
+        ("threads", 4, "`target` says otherwise"),
+        ("timestamp", float("inf"), "no date"),
+        ("timestamp", 1e300, "no date"),
+        ("raced", "false", "`raced` is true or false"),
+        ("failure", "x", "either times or a reason"),
+        ("phases", [["build", float("nan")]], "the phase `build` took nan seconds"),
+        ("phases", [["build", -1]], "the phase `build` took -1"),
+        ("phases", [["build"]], "`phases` is a list of pairs"),
+        ("program", "program", "the program does not parse: "),
+        ("program", TEXT.replace("A[i]\n", "A[i] + 1\n"), "`program_hash` is that of another program"),
+        ("program_hash", "0" * 64, "`program_hash` is that of another program"),
+        ("program_hash", 0, "`program_hash` is text"),
+        ("target", "generic", "the target does not parse: "),
+        ("code_version", " ", "`code_version` is empty"),
+        ("trace", "rm -rf /", "the trace does not parse: "),
+        ("trace", "trace 1 of other[N=4]:\n", r"one of other\[N=4\], and the program is dense\[N=4\]"),
+        ("trace", "trace 1 of dense[N=5]:\n", r"one of dense\[N=5\], and"),
+        ("trace", "trace 1 of dense[N=4]:\n    nothing()\n", "the trace is wrong: line 2"),
+        ("trace", "x" * ((1 << 20) + 1), "more than 1048576 characters"),
+        (
+            "trace",
+            GOOD.trace + '    i = get_loops(b)\n    t0, t1 ~ sample_tile(i, parts=2) @ "i"\n',
+            "leaves i open",
+        ),
+        ("trace", "\ud800", "half a character"),
+    ],
+)
+def test_records_that_are_wrong(field: str, value: object, message: str) -> None:
+    found = read(**{field: value})
+    assert isinstance(found, DatabaseError)
+    assert re.match("f:2: the record .*" + message, str(found), re.DOTALL)
+
+
+def test_lines_that_are_wrong_leave_the_others() -> None:
+    header, line = lines_of([GOOD])
+    deep = "[" * 100_000 + "]" * 100_000
+    found = list(read_lines([header, "{}", line, deep, "", line], "f", check_record))
+    assert [f if isinstance(f, Record) else str(f) for f in found] == [
+        "f:2: the record has no `program_hash`",
+        GOOD,
+        "f:4: this is no record: it is nested too deeply",
+        GOOD,
+    ]
 
 
 # --- removing

@@ -1,0 +1,101 @@
+"""Whether a record of unknown origin says what it claims: texts that parse and belong together, numbers that can be."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from metasched.backend.target import Target
+from metasched.database.record import Record
+from metasched.errors import MetaschedError
+from metasched.ir.program import Program
+from metasched.ir.source import Setting
+from metasched.ir.source_printer import print_params
+from metasched.lang import parse_program
+from metasched.schedule.trace import Trace
+
+# Far beyond what tuning writes: bounds on what a stranger's file can make us hold.
+MOST_CHARACTERS = 1 << 20  # of one text
+MOST_SAMPLES = 100_000
+MOST_PHASES = 1000
+_LATEST = 253402300799.0  # the end of the year 9999, after which dates do not print
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class RecordProblem(ValueError):
+    """What a record claims and cannot be; the message is the end of a sentence about it."""
+
+
+def check_numbers(record: Record) -> None:
+    """Raise RecordProblem for a number that does not fit, is not finite, or cannot be what it is called."""
+    _require(record.task.threads in range(1, 1 << 31), f"`threads` is {record.task.threads}")
+    _require(record.seed in _INT64, "`seed` does not fit 64 bits")
+    _require(record.trial in _INT64 and record.trial >= 0, "`trial` is negative or does not fit 64 bits")
+    _require(0 <= record.timestamp <= _LATEST, f"`timestamp` is {record.timestamp}, no date of seconds since 1970")
+    _require(len(record.times) <= MOST_SAMPLES, f"it has more than {MOST_SAMPLES} times")
+    _require(len(record.phases) <= MOST_PHASES, f"it has more than {MOST_PHASES} phases")
+    for name, seconds in record.phases:
+        _require(math.isfinite(seconds) and seconds >= 0, f"the phase `{name}` took {seconds} seconds")
+    for name, value in record.params:
+        _require(isinstance(value, str) or value in _INT64, f"`{name}` does not fit 64 bits")
+
+
+def check_texts(record: Record) -> None:
+    """Raise RecordProblem for a text that is too long or cannot be written."""
+    names = (name for pair in (*record.params, *record.phases) for name in pair if isinstance(name, str))
+    task = record.task
+    own = (record.program, record.trace, record.failure or "", task.target, task.code_version, task.program_hash)
+    for text in (*own, *names):
+        _require(len(text) <= MOST_CHARACTERS, f"a text of it has more than {MOST_CHARACTERS} characters")
+        _require(not any("\ud800" <= c <= "\udfff" for c in text), "a text of it holds half a character (a surrogate)")
+    _require(record.failure != "", "`failure` names no reason")
+    _require(task.code_version.strip() != "", "`code_version` is empty")
+
+
+def check_meaning(record: Record) -> None:
+    """Raise RecordProblem unless program, trace and target parse and belong together, and to the key."""
+    program = _program(record.program, record.params)
+    _require(program.params == record.params, "`params` are not all that the program has")
+    _require(program.named_hash() == record.task.program_hash, "`program_hash` is that of another program")
+    target = _target(record.task.target)
+    _require(str(target) == record.task.target, f"`target` is not written as metasched writes it: {target}")
+    _require(target.threads == record.task.threads, f"`threads` is {record.task.threads}, and `target` says otherwise")
+    trace = parsed_trace(record)
+    made_for = trace.data.program + print_params(trace.data.params)
+    _require(made_for == program.key, f"the trace is one of {made_for}, and the program is {program.key}")
+    problems = trace.problems()
+    _require(not problems, f"the trace is wrong: {problems[0] if problems else ''}")
+    _require(not trace.holes, f"the trace leaves {', '.join(trace.holes[:3])} open, so that nobody measured it")
+
+
+def parsed_trace(record: Record) -> Trace:
+    """The trace of a record. Raises RecordProblem for a text that is none."""
+    try:
+        return Trace.parse(record.trace)
+    except (MetaschedError, RecursionError) as error:
+        raise RecordProblem(f"the trace does not parse: {_first_line(error)}") from error
+
+
+@lru_cache(maxsize=64)
+def _program(text: str, params: tuple[tuple[str, Setting], ...]) -> Program:
+    try:
+        return parse_program(text, **dict(params))
+    except (MetaschedError, RecursionError) as error:
+        raise RecordProblem(f"the program does not parse: {_first_line(error)}") from error
+
+
+@lru_cache(maxsize=64)
+def _target(text: str) -> Target:
+    try:
+        return Target.parse(text)
+    except MetaschedError as error:
+        raise RecordProblem(f"the target does not parse: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise RecordProblem(problem)
