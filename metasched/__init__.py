@@ -14,6 +14,7 @@ from metasched.backend.kernel import Origin as Origin
 from metasched.backend.reference import reference as reference
 from metasched.backend.target import Target as Target
 from metasched.errors import BuildError as BuildError
+from metasched.errors import CacheWarning as CacheWarning
 from metasched.errors import KernelError as KernelError
 from metasched.errors import LanguageError as LanguageError
 from metasched.errors import MetaschedError as MetaschedError

@@ -11,7 +11,7 @@ from metasched.backend.compiled import build
 from metasched.backend.kernel import Kernel, Origin
 from metasched.backend.reference import reference
 from metasched.backend.target import Target
-from metasched.database.base import Missing, open_database
+from metasched.database.base import Access, open_database
 from metasched.database.record import Record, TaskKey, code_version
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
@@ -231,7 +231,7 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
 
 def _best_record(program: Program, db: str, target: Target) -> Record:
     key = TaskKey(program.named_hash(), str(target), target.threads, code_version())
-    with open_database(db, Missing.RAISE) as database:
+    with open_database(db, Access.READ) as database:
         record = database.best(key)
     if record is None:
         raise NoRecord(

@@ -118,3 +118,7 @@ class ResourceError(MetaschedError):
 
 class NoRecord(MetaschedError):
     """The database holds no measurement that applies."""
+
+
+class CacheWarning(UserWarning):
+    """`ms.kernel` cannot use its database of tuned kernels, and guesses; the message says why and what to do."""

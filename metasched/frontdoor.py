@@ -7,11 +7,9 @@ f.tune(A, B)          # measures; every later process finds the result
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
-from collections.abc import Mapping
-from pathlib import Path
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,11 @@ import numpy as np
 from metasched import api
 from metasched.backend.arguments import in_order
 from metasched.backend.kernel import Kernel
+from metasched.backend.single_flight import SingleFlight
 from metasched.backend.target import Target
-from metasched.errors import KernelError, NoRecord, counted
+from metasched.database.base import scheme_of
+from metasched.database.user_database import CACHE, kernels_database, make_folder
+from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, counted
 from metasched.ir.dtypes import DType
 from metasched.ir.program import Program
 from metasched.lang.shorthand import ArgumentType, ScalarType, Shorthand, TensorType, read_shorthand
@@ -28,8 +29,6 @@ from metasched.measure.inputs import Inputs
 from metasched.search.progress import ProgressCallback
 from metasched.space.registry import RuleSpec
 
-CACHE = "METASCHED_CACHE"
-_FILE = "kernels.db"
 _ARRAY = np.ndarray
 _OPTIONS = ("out", "trials", "seed", "data", "progress")
 _DTYPES = {dtype.numpy: dtype for dtype in DType}
@@ -52,37 +51,27 @@ def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: 
         rules: the rules that make the space, of a guess and of `tune`; by default "cpu".
         target: the CPU to compile for; by default this one.
 
-    Raises LanguageError for a text that is wrong.
+    Where that database cannot be used, the function warns (`CacheWarning`) and guesses.
+
+    Raises LanguageError for a text that is wrong, DatabaseError for a `db` that is no URL of a database.
     """
+    if db is not None:
+        scheme_of(db)
     return KernelFunction(read_shorthand(text), db=db, rules=rules, target=target)
 
 
-def kernels_database(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> str:
-    """The URL of the user's own database of tuned kernels.
+@dataclass(frozen=True)
+class _Compiled:
+    """A kernel, and why it is a guess although something may have been tuned."""
 
-    METASCHED_CACHE names its folder; else it is the platform's: $XDG_CACHE_HOME/metasched, or ~/.cache/metasched
-    (XDG Base Directory Specification, which ignores a path that is not absolute); ~/Library/Caches/metasched on
-    macOS; %LOCALAPPDATA%\\metasched on Windows.
-    """
-    env = os.environ if environment is None else environment
-    given = env.get(CACHE)
-    return f"sqlite:///{(Path(given).absolute() if given else _cache_folder(env, platform)) / _FILE}"
-
-
-def _cache_folder(env: Mapping[str, str], platform: str) -> Path:
-    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
-    if platform == "win32":
-        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local") / "metasched"
-    if platform == "darwin":
-        return home / "Library" / "Caches" / "metasched"
-    xdg = Path(env.get("XDG_CACHE_HOME", ""))
-    return (xdg if xdg.is_absolute() else home / ".cache") / "metasched"
+    kernel: Kernel
+    obstacle: str = ""
 
 
 class KernelFunction:
     """What `ms.kernel` makes: a function that has a compiled kernel for each combination of shapes and types.
 
-    The first call with such a combination compiles, while other threads that need a new one wait; later calls run at
+    The first call with such a combination compiles, while other threads that need the same one wait; later calls run at
     once, side by side.
     """
 
@@ -93,7 +82,8 @@ class KernelFunction:
         self._target = target
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._only: Kernel | None = None
-        self._lock = threading.Lock()
+        self._compiling: SingleFlight[_Compiled] = SingleFlight()
+        self._warned: set[str] = set()
 
     @property
     def text(self) -> str:
@@ -133,10 +123,10 @@ class KernelFunction:
         found = self._kernels.get(key)
         if found is None:
             self._check_contiguous(inputs)
-            with self._lock:
-                found = self._kernels.get(key)
-                if found is None:
-                    found = self._keep(key, self._compiled(self.program(*inputs)))
+            program = self.program(*inputs)
+            compiled = self._compiling.run(key, lambda: self._compiled(key, program))
+            found = compiled.kernel
+            self._warn(compiled.obstacle)
         return found
 
     def program(self, /, *inputs: Any, **named: Any) -> Program:
@@ -177,15 +167,14 @@ class KernelFunction:
         tuned = api.tune(
             program,
             trials=trials,
-            db=self._database(create=True),
+            db=self._database_to_write(),
             rules=self._rules,
             seed=seed,
             target=self._target,
             inputs=data,
             progress=progress,
         )
-        with self._lock:
-            return self._keep(_key(inputs), tuned)
+        return self._keep(_key(inputs), tuned)
 
     def __repr__(self) -> str:
         stages = "; ".join(line.strip() for line in self.text.strip().splitlines())
@@ -199,7 +188,7 @@ class KernelFunction:
         return in_order("the kernel", self.arguments, inputs, named, _OPTIONS) if named else inputs
 
     def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
-        """Use a kernel from now on; the lock is held.
+        """Use a kernel from now on.
 
         While there is one only it is called without looking it up, as it checks its arguments anyway. Numbers have to
         be looked at: a kernel takes those of any type.
@@ -209,19 +198,41 @@ class KernelFunction:
         self._only = None if looked_up else kernel
         return kernel
 
-    def _database(self, *, create: bool) -> str:
-        if self._db is not None:
-            return self._db
-        url = kernels_database()
-        if create:
-            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    def _database(self) -> str:
+        return kernels_database() if self._db is None else self._db
+
+    def _database_to_write(self) -> str:
+        url = self._database()
+        if self._db is None:
+            make_folder(url)
         return url
 
-    def _compiled(self, program: Program) -> Kernel:
+    def _compiled(self, key: tuple[Any, ...], program: Program) -> _Compiled:
+        """The best kernel measured, else a guess; also where there is a database that cannot be used."""
+        if key in self._kernels:
+            return _Compiled(self._kernels[key])
+        obstacle, where = "", ""
         try:
-            return api.compile(program, db=self._database(create=False), target=self._target)
+            url = self._database()
+            where = f" ({url})"
+            return _Compiled(self._keep(key, api.compile(program, db=url, target=self._target)))
         except NoRecord:
-            return api.compile(program, rules=self._rules, target=self._target)
+            pass
+        except MetaschedError as error:  # told to the user as a warning
+            obstacle = f"{where}: {error}"
+        return _Compiled(self._keep(key, api.compile(program, rules=self._rules, target=self._target)), obstacle)
+
+    def _warn(self, obstacle: str) -> None:
+        """Say why what may have been tuned is not used; each reason once."""
+        if not obstacle or obstacle in self._warned:
+            return
+        self._warned.add(obstacle)
+        warnings.warn(
+            f"ms.kernel guesses, as its database of tuned kernels cannot be used{obstacle}\n  hint: mend or remove "
+            f"what it names, set {CACHE} to another folder, or give `db=`; to guess without this, filter CacheWarning",
+            CacheWarning,
+            stacklevel=_callers_level(),
+        )
 
     def _type(self, name: str, value: Any) -> ArgumentType:
         if name in self._shorthand.tensors:
@@ -283,3 +294,11 @@ def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         else:
             key.append(type(value))
     return tuple(key)
+
+
+def _callers_level() -> int:
+    """How many frames above who calls this the first is that is not of this package, for `warnings.warn`."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 -- the way `warnings` itself counts
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "metasched":
+        level, frame = level + 1, frame.f_back
+    return level

@@ -7,6 +7,7 @@ generator keeps every module for the life of the process.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -149,3 +150,20 @@ def versions() -> str:
     import numba
 
     return f"numba {numba.__version__}, llvmlite {llvmlite.__version__}"
+
+
+def _hold_compilers() -> None:
+    """Wait until no thread is inside Numba's compiler or LLVM, and keep others out: a forked child gets their state as
+    it is, with whatever another thread was changing, and locks that nobody is left to release.
+    """
+    global_compiler_lock.acquire()
+    llvm.ffi.lib._lock.__enter__()  # noqa: SLF001 -- llvmlite's own, which each of its calls takes
+
+
+def _let_compilers_go() -> None:
+    llvm.ffi.lib._lock.__exit__(None, None, None)  # noqa: SLF001
+    global_compiler_lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_compilers, after_in_parent=_let_compilers_go, after_in_child=_let_compilers_go)

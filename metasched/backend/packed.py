@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from metasched.backend import arguments
 from metasched.backend.compiled import aligned_empty, build
 from metasched.backend.kernel import Kernel
 from metasched.backend.packing import divide
+from metasched.backend.single_flight import SingleFlight
 from metasched.backend.target import Target
 from metasched.errors import KernelError
 from metasched.ir.nodes import Func
@@ -36,7 +36,7 @@ class Packer:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._lock = threading.Lock()
+        self._flights: SingleFlight[_Parts] = SingleFlight()
         self._compiled: dict[tuple[str, ...], _Parts] = {}
 
     def pack(self, weights: Sequence[Any], named: Mapping[str, Any]) -> PackedKernel:
@@ -78,23 +78,23 @@ class Packer:
         return given
 
     def _parts(self, weights: tuple[str, ...]) -> _Parts:
-        with self._lock:
-            found = self._compiled.get(weights)
-            if found is None:
-                found = self._compiled[weights] = self._compile(weights)
-            return found
+        found = self._compiled.get(weights)
+        return self._flights.run(weights, lambda: self._compile(weights)) if found is None else found
 
     def _compile(self, weights: tuple[str, ...]) -> _Parts:
+        if weights in self._compiled:
+            return self._compiled[weights]
         kernel = self._kernel
         func: Func = kernel.trace.apply_to(kernel.program).func
         division = divide(func, weights)
         prologue = Kernel(build(division.prologue, kernel.target))
         main = build(division.main, kernel.target)
-        return _Parts(
+        self._compiled[weights] = _Parts(
             prologue,
             Kernel(main, program=kernel.program, trace=kernel.trace, report=kernel.report, origin=kernel.origin),
             division.held,
         )
+        return self._compiled[weights]
 
 
 def _copy(p: Any, weight: Any) -> Array:

@@ -47,10 +47,11 @@ class ThreadState:
 
     def __init__(self) -> None:
         self._slots = (ctypes.c_int64 * (runtime.FIRST_WORKER + _MOST_WORKERS))()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may want a kernel while one is being loaded
         self._layer: Layer | None = None
         self._openmp: Any = None
-        self._launcher: LoadedCode | None = None
+        # Two where a signal handler interrupted loading it: neither goes, as kernels may have the address of either.
+        self._launchers: list[LoadedCode] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -58,16 +59,17 @@ class ThreadState:
     def address(self) -> int:
         """Where the table is; kernels can be run once they know it."""
         with self._lock:
-            if self._launcher is None:
-                self._launcher = self._load_launcher()
+            if not self._slots[runtime.LAUNCH]:
+                self._load_launcher()
         return ctypes.addressof(self._slots)
 
-    def _load_launcher(self) -> LoadedCode:
+    def _load_launcher(self) -> None:
         code = LoadedCode(compile_text(runtime.LAUNCHER, Target.detect(threads=1)))
         ctypes.c_void_p.from_address(code.address(runtime.STATE)).value = ctypes.addressof(self._slots)
-        self._slots[runtime.LAUNCH] = code.address(runtime.LAUNCH_FUNCTION)
-        self._slots[runtime.ALLOWED] = code.address(runtime.ALLOWED_FUNCTION)
-        return code
+        launch, allowed = code.address(runtime.LAUNCH_FUNCTION), code.address(runtime.ALLOWED_FUNCTION)
+        self._launchers.append(code)
+        self._slots[runtime.ALLOWED] = allowed
+        self._slots[runtime.LAUNCH] = launch
 
     @property
     def is_ready(self) -> bool:
@@ -130,7 +132,7 @@ class ThreadState:
 
     def _after_fork(self) -> None:
         """In a forked child: no worker thread came along."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._slots[runtime.BUSY] = 0
         self._slots[runtime.WORKERS] = 0
         if _openmp_started() and sys.platform.startswith("linux"):

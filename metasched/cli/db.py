@@ -13,7 +13,7 @@ from pathlib import Path
 from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, positive
 from metasched.cli.command import Command, Console
 from metasched.cli.render import duration, failures, table
-from metasched.database import DatabaseError, DatabaseStats, Missing, Record, TaskStats, code_version, open_database
+from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
 from metasched.database.transfer import (
     DAY_S,
     Removal,
@@ -77,7 +77,7 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _stats(args: Namespace, console: Console) -> int:
-    with open_database(args.db, Missing.RAISE) as database:
+    with open_database(args.db, Access.READ) as database:
         stats = database.stats()
     if args.json:
         for task in stats.tasks:
@@ -88,7 +88,7 @@ def _stats(args: Namespace, console: Console) -> int:
 
 
 def _export(args: Namespace, console: Console) -> int:
-    with open_database(args.db, Missing.RAISE) as database:
+    with open_database(args.db, Access.READ) as database:
         tasks = [t for t in database.stats().tasks if args.program in {None, t.program}]
         by_task = [database.records(task.task) for task in tasks]
     if args.best is not None:
@@ -143,7 +143,7 @@ def _read(file: str) -> Iterator[Record | DatabaseError]:
 
 def _is_there(url: str) -> bool:
     try:
-        open_database(url, Missing.RAISE).close()
+        open_database(url, Access.READ).close()
     except NoRecord:
         return False
     return True
@@ -159,7 +159,7 @@ def _prune(args: Namespace, console: Console) -> int:
     )
     if removal.is_empty:
         raise UsageError("say which records to remove; `metasched db prune --help` lists the conditions")
-    with open_database(args.db, Missing.RAISE) as database:
+    with open_database(args.db, Access.WRITE) as database:
         found = removable(database, removal)
         left = database.stats().records - len(found)
         if found and not args.dry_run:

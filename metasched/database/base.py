@@ -11,11 +11,12 @@ from typing import Protocol, Self
 from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey
 
 
-class Missing(Enum):
-    """What `open_database` does when there is no database at the URL yet."""
+class Access(Enum):
+    """What a database is opened for. Only `CREATE` makes one where there is none yet."""
 
     CREATE = "create"
-    RAISE = "raise"
+    WRITE = "write"
+    READ = "read"  # also where nothing can be written; nothing is changed, not even the schema of an older version
 
 
 class Database(Protocol):
@@ -72,7 +73,7 @@ class BaseDatabase:
         self.close()
 
 
-Opener = Callable[[str, Missing], Database]
+Opener = Callable[[str, Access], Database]
 
 
 class Backends(Mapping[str, str]):
@@ -99,16 +100,21 @@ class Backends(Mapping[str, str]):
 BACKENDS = Backends({"sqlite": "metasched.database.sqlite:open_sqlite"})
 
 
-def open_database(url: str, missing: Missing = Missing.CREATE, backends: Backends = BACKENDS) -> Database:
+def open_database(url: str, access: Access = Access.CREATE, backends: Backends = BACKENDS) -> Database:
     """Open the database at a URL such as `sqlite:///metasched.db` (`sqlite:////tmp/x.db` is an absolute path).
 
     Raises `DatabaseError` for a URL of no known scheme, a file that is not such a database or was written by a
-    newer metasched, and, with `Missing.RAISE`, for a file that is not there.
+    newer metasched; `NoRecord`, unless it is to be created, for a file that is not there.
     """
+    return backends.opener(scheme_of(url, backends))(url, access)
+
+
+def scheme_of(url: str, backends: Backends = BACKENDS) -> str:
+    """The scheme of a database URL. Raises `DatabaseError` for a text that is none, or of no known scheme."""
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `sqlite:///{url}`")
     if scheme not in backends:
         known = ", ".join(f"`{name}://`" for name in sorted(backends))
         raise DatabaseError(f"no database backend for `{scheme}://` (in `{url}`). Known: {known}")
-    return backends.opener(scheme)(url, missing)
+    return scheme

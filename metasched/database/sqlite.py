@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from metasched.database.base import BaseDatabase, Missing
+from metasched.database.base import Access, BaseDatabase
 from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats
+from metasched.database.sqlite_reading import connect_to_read, in_memory
 from metasched.errors import NoRecord
 from metasched.ir.source import settings_from_json
 
@@ -194,16 +195,14 @@ class SQLiteDatabase(BaseDatabase):
             yield self._connection
 
 
-def open_sqlite(url: str, missing: Missing) -> SQLiteDatabase:
-    """Open, and create or upgrade when needed, the file of a `sqlite:///PATH` URL."""
+def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
+    """Open the file of a `sqlite:///PATH` URL; unless only to read, create or upgrade it when needed."""
     path = _path(url)
-    if path != _MEMORY:
-        file = Path(path)
-        if missing is Missing.RAISE and not file.exists():
-            raise NoRecord(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
-        if not file.parent.is_dir():
-            raise DatabaseError(f"cannot make `{url}`: there is no folder `{file.parent}`")
     with _explained(url):
+        if path != _MEMORY:
+            _require_there(url, Path(path), access)
+        if access is Access.READ and path != _MEMORY:
+            return SQLiteDatabase(url, _reading(url, Path(path)))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             _prepare(url, connection)
@@ -211,6 +210,29 @@ def open_sqlite(url: str, missing: Missing) -> SQLiteDatabase:
             connection.close()
             raise
     return SQLiteDatabase(url, connection)
+
+
+def _require_there(url: str, file: Path, access: Access) -> None:
+    if access is not Access.CREATE and not file.exists():
+        raise NoRecord(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
+    if not file.parent.is_dir():
+        raise DatabaseError(f"cannot make `{url}`: there is no folder `{file.parent}`")
+
+
+def _reading(url: str, file: Path) -> sqlite3.Connection:
+    """A connection by which nothing is written. What an older version wrote is upgraded in memory."""
+    connection = connect_to_read(file, _BUSY_SECONDS)
+    try:
+        found = _known_version(url, connection)
+        if found == SCHEMA_VERSION:
+            return connection
+        copy = in_memory(connection)
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    _upgrade(url, copy)
+    return copy
 
 
 def _path(url: str) -> str:
@@ -224,17 +246,26 @@ def _path(url: str) -> str:
 
 def _prepare(url: str, connection: sqlite3.Connection) -> None:
     """Set the connection up, and bring the schema to this version."""
+    found = _known_version(url, connection)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if found != SCHEMA_VERSION:
+        _upgrade(url, connection)
+
+
+def _known_version(url: str, connection: sqlite3.Connection) -> int:
+    """The schema's version. Raises DatabaseError for one that is newer than this code."""
     found = _schema_version(url, connection)
     if found > SCHEMA_VERSION:
         raise DatabaseError(
             f"`{url}` was written by a newer metasched (schema {found}; this one knows {SCHEMA_VERSION}). "
             "Hint: upgrade metasched, or give another `db=`"
         )
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    if found == SCHEMA_VERSION:
-        return
+    return found
+
+
+def _upgrade(url: str, connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another process may have made the schema in the meantime.
@@ -265,9 +296,11 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
-    """SQLite's errors as sentences about the database."""
+    """The errors of SQLite and of files as sentences about the database."""
     try:
         yield
+    except OSError as error:
+        raise DatabaseError(f"`{url}` cannot be reached: {error.strerror or error}") from error
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise DatabaseError(

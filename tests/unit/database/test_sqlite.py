@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.database import DatabaseError, Missing, Record, TaskKey, code_version, open_database
+from metasched.database import Access, DatabaseError, Record, TaskKey, code_version, open_database
 from metasched.database import sqlite as backend
 from metasched.database.base import Backends
 from metasched.errors import NoRecord
@@ -41,7 +41,7 @@ def test_a_record_comes_back_as_it_was_from_a_new_connection(tmp_path: Path) -> 
     with open_database(url_of(tmp_path / "r.db")) as db:
         db.add(RECORD)
         db.add(FAILED)
-    with open_database(url_of(tmp_path / "r.db"), Missing.RAISE) as db:
+    with open_database(url_of(tmp_path / "r.db"), Access.READ) as db:
         assert db.records(TASK) == [RECORD, FAILED]
 
 
@@ -145,7 +145,7 @@ def test_a_bad_url_says_what_to_write(url: str, message: str) -> None:
 def test_a_missing_database_is_not_made_by_reading(tmp_path: Path) -> None:
     path = tmp_path / "typo.db"
     with pytest.raises(NoRecord, match="no database at"):
-        open_database(url_of(path), Missing.RAISE)
+        open_database(url_of(path), Access.READ)
     assert not path.exists()
 
 
@@ -215,8 +215,8 @@ def test_other_schemes_plug_in() -> None:
         assert opened.url == "memory://x"
 
 
-def _open_memory(url: str, missing: Missing) -> backend.SQLiteDatabase:
-    del missing
+def _open_memory(url: str, access: Access) -> backend.SQLiteDatabase:
+    del access
     return backend.SQLiteDatabase(url, sqlite3.connect(":memory:"))
 
 
