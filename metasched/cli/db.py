@@ -61,6 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     prune.add_argument("--older-than", type=positive, metavar="DAYS", help="those measured longer ago")
     prune.add_argument("--other-versions", action="store_true", help="those of other versions of the code generator")
     prune.add_argument("--keep-best", type=positive, metavar="N", help="all but the N fastest of each task")
+    prune.add_argument("--damaged", action="store_true", help="those that cannot be read, and nothing else")
     _add_dry_run(prune)
 
 
@@ -157,6 +158,10 @@ def _prune(args: Namespace, console: Console) -> int:
         keep_best=args.keep_best,
         other_than=code_version() if args.other_versions else None,
     )
+    if args.damaged:
+        if not removal.is_empty:
+            raise UsageError("--damaged goes with no other condition: nobody knows what such a record says")
+        return _prune_damaged(args, console)
     if removal.is_empty:
         raise UsageError("say which records to remove; `metasched db prune --help` lists the conditions")
     with open_database(args.db, Access.WRITE) as database:
@@ -164,9 +169,23 @@ def _prune(args: Namespace, console: Console) -> int:
         left = database.stats().records - len(found)
         if found and not args.dry_run:
             database.remove(found)
-    done = "would be removed from" if args.dry_run else "removed from"
-    console.print(f"{_count(len(found))} {done} {args.db}; {left} left")
+    console.print(_removed(args, len(found), left))
     return 0
+
+
+def _prune_damaged(args: Namespace, console: Console) -> int:
+    with open_database(args.db, Access.WRITE) as database:
+        found = database.damaged()
+        left = database.stats().records - len(found)
+        if found and not args.dry_run:
+            database.remove_damaged()
+    console.print("\n".join([*(f"damaged: {problem}" for problem in found), _removed(args, len(found), left)]))
+    return 0
+
+
+def _removed(args: Namespace, number: int, left: int) -> str:
+    done = "would be removed from" if args.dry_run else "removed from"
+    return f"{_count(number)} {done} {args.db}; {left} left"
 
 
 def _count(records: int) -> str:

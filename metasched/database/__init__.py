@@ -1,12 +1,21 @@
 """Tuning records: text only, in SQLite by default, by URL."""
 
 from metasched.database.base import BACKENDS, Access, Backends, Database, open_database
-from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats, code_version
+from metasched.database.record import (
+    DamagedRecordWarning,
+    DatabaseError,
+    DatabaseStats,
+    Record,
+    TaskKey,
+    TaskStats,
+    code_version,
+)
 
 __all__ = [
     "Access",
     "BACKENDS",
     "Backends",
+    "DamagedRecordWarning",
     "Database",
     "DatabaseError",
     "DatabaseStats",

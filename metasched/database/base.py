@@ -37,11 +37,20 @@ class Database(Protocol):
     def remove(self, records: Sequence[Record]) -> None:
         """Remove records, together, and give the space back. Those that are not there are passed over."""
 
+    def damaged(self) -> list[str]:
+        """What is wrong with each record that cannot be read or whose trace does not parse."""
+
+    def remove_damaged(self) -> None:
+        """Remove the records that `damaged` is about, together, and give the space back."""
+
     def records(self, task: TaskKey) -> list[Record]:
-        """Every record of a task, oldest first."""
+        """Every record of a task, oldest first. Those that cannot be read are left out, with a warning."""
 
     def best(self, task: TaskKey) -> Record | None:
-        """The valid record with the least median time; ties take the oldest. None when there is none."""
+        """The valid record with the least median time; ties take the oldest. None when there is none.
+
+        Records that cannot be read, or whose trace does not parse, are left out, with a warning.
+        """
 
     def count(self, task: TaskKey) -> int:
         """The number of a task's records, failures included."""

@@ -47,7 +47,7 @@ def check_texts(record: Record) -> None:
     own = (record.program, record.trace, record.failure or "", task.target, task.code_version, task.program_hash)
     for text in (*own, *names):
         _require(len(text) <= MOST_CHARACTERS, f"a text of it has more than {MOST_CHARACTERS} characters")
-        _require(not any("\ud800" <= c <= "\udfff" for c in text), "a text of it holds half a character (a surrogate)")
+        _require(_is_unicode(text), "a text of it is not Unicode")
     _require(record.failure != "", "`failure` names no reason")
     _require(task.code_version.strip() != "", "`code_version` is empty")
 
@@ -74,6 +74,15 @@ def parsed_trace(record: Record) -> Trace:
         return Trace.parse(record.trace)
     except (MetaschedError, RecursionError) as error:
         raise RecordProblem(f"the trace does not parse: {_first_line(error)}") from error
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has no surrogates, which stand for half a character, or for bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=64)

@@ -15,6 +15,10 @@ class DatabaseError(MetaschedError):
     """A database that cannot be opened, read or written; the message says which and what to do."""
 
 
+class DamagedRecordWarning(UserWarning):
+    """Records of a database that cannot be read, and are passed over; the message says how many and what to do."""
+
+
 @dataclass(frozen=True)
 class TaskKey:
     """What measurements have to share to be compared and reused.

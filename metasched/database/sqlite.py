@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from metasched.database.base import Access, BaseDatabase
+from metasched.database.check import parsed_trace
 from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats
+from metasched.database.sqlite_errors import explained
 from metasched.database.sqlite_reading import connect_to_read, in_memory
+from metasched.database.sqlite_rows import RowReader, text_of
 from metasched.errors import NoRecord
-from metasched.ir.source import settings_from_json
+from metasched.ir.source import Setting, settings_from_json
 
 _PREFIX = "sqlite:///"
 _MEMORY = ":memory:"
@@ -63,6 +66,7 @@ class SQLiteDatabase(BaseDatabase):
     def __init__(self, url: str, connection: sqlite3.Connection) -> None:
         self._url = url
         self._connection = connection
+        self._connection.text_factory = text_of
         self._lock = threading.Lock()
 
     @property
@@ -123,12 +127,25 @@ class SQLiteDatabase(BaseDatabase):
         return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} ORDER BY id")
 
     def best(self, task: TaskKey) -> Record | None:
-        found = self._select(
-            task,
-            f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} AND seconds IS NOT NULL "
-            "ORDER BY raced, seconds, id LIMIT 1",
-        )
-        return found[0] if found else None
+        reader = RowReader(lambda row: _with_trace(_record(task, row)))
+        query = f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} AND seconds IS NOT NULL ORDER BY raced, seconds, id"
+        with self._session() as connection:
+            rows = connection.execute(query, (task.program_hash, task.target, task.threads, task.code_version))
+            found = next(reader.records(rows), None)
+        reader.warn(self._url)
+        return found
+
+    def damaged(self) -> list[str]:
+        with self._session() as connection:
+            return [problem for _, problem in _damaged(connection)]
+
+    def remove_damaged(self) -> None:
+        with self._transaction() as connection:
+            for record_id, _ in _damaged(connection):
+                connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
+            connection.execute("DELETE FROM tasks WHERE id NOT IN (SELECT task FROM records)")
+        with self._session() as connection:
+            connection.execute("VACUUM")
 
     def count(self, task: TaskKey) -> int:
         with self._session() as connection:
@@ -139,7 +156,8 @@ class SQLiteDatabase(BaseDatabase):
     def stats(self) -> DatabaseStats:
         with self._session() as connection:
             tasks = connection.execute(
-                "SELECT id, program_hash, target, threads, code_version FROM tasks ORDER BY id"
+                "SELECT id, program_hash, target, threads, code_version FROM tasks "
+                "WHERE id IN (SELECT task FROM records) ORDER BY id"
             ).fetchall()
             stats = tuple(self._task_stats(connection, row[0], TaskKey(*row[1:])) for row in tasks)
         return DatabaseStats(self._url, sum(s.records for s in stats), stats)
@@ -160,22 +178,20 @@ class SQLiteDatabase(BaseDatabase):
                 best = seconds
             else:
                 failures[failure] = count
-        trace, params = connection.execute(
-            "SELECT trace, params FROM records WHERE task = ? ORDER BY id LIMIT 1", (task_id,)
-        ).fetchone()
         first, last = connection.execute(
             "SELECT min(timestamp), max(timestamp) FROM records WHERE task = ?", (task_id,)
         ).fetchone()
         ranked = tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
-        settings = settings_from_json(json.loads(params))
-        return TaskStats(task, _program_name(trace), settings, records, ranked, best, first, last)
+        name, settings = _program_of(connection, task_id)
+        return TaskStats(task, name, settings, records, ranked, best, first, last)
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
+        reader = RowReader(lambda row: _record(task, row))
         with self._session() as connection:
-            rows = connection.execute(
-                query, (task.program_hash, task.target, task.threads, task.code_version)
-            ).fetchall()
-            return [_record(task, row) for row in rows]
+            rows = connection.execute(query, (task.program_hash, task.target, task.threads, task.code_version))
+            found = list(reader.records(rows))
+        reader.warn(self._url)
+        return found
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -191,14 +207,14 @@ class SQLiteDatabase(BaseDatabase):
 
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _explained(self._url):
+        with self._lock, explained(self._url, _BUSY_SECONDS):
             yield self._connection
 
 
 def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
     """Open the file of a `sqlite:///PATH` URL; unless only to read, create or upgrade it when needed."""
     path = _path(url)
-    with _explained(url):
+    with explained(url, _BUSY_SECONDS):
         if path != _MEMORY:
             _require_there(url, Path(path), access)
         if access is Access.READ and path != _MEMORY:
@@ -213,6 +229,8 @@ def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
 
 
 def _require_there(url: str, file: Path, access: Access) -> None:
+    if file.exists() and not file.is_file():
+        raise DatabaseError(f"`{url}` is no file, but a folder or a device")
     if access is not Access.CREATE and not file.exists():
         raise NoRecord(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
     if not file.parent.is_dir():
@@ -284,8 +302,11 @@ def _schema_version(url: str, connection: sqlite3.Connection) -> int:
     """The schema's version; 0 for an empty file."""
     application = _pragma(connection, "application_id")
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    version = _pragma(connection, "user_version")
+    if application == _APPLICATION_ID and version < 1:
+        raise DatabaseError(f"`{url}` is damaged: its schema has version {version}. Hint: give another `db=`")
     if application == _APPLICATION_ID or (application == 0 and tables == 0):
-        return _pragma(connection, "user_version")
+        return version
     raise DatabaseError(f"`{url}` is an SQLite file of something else, left untouched. Hint: give another `db=`")
 
 
@@ -294,44 +315,53 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(value)
 
 
-@contextmanager
-def _explained(url: str) -> Iterator[None]:
-    """The errors of SQLite and of files as sentences about the database."""
-    try:
-        yield
-    except OSError as error:
-        raise DatabaseError(f"`{url}` cannot be reached: {error.strerror or error}") from error
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise DatabaseError(
-                f"`{url}` is locked by another process (waited {_BUSY_SECONDS:g} s). "
-                "Hint: end that process, or give each run its own `db=`"
-            ) from error
-        raise DatabaseError(f"`{url}`: {error}") from error
-    except sqlite3.ProgrammingError as error:  # a closed connection
-        raise DatabaseError(f"`{url}`: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise DatabaseError(f"`{url}` is not a sound SQLite database: {error}") from error
+def _damaged(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+    """The records that cannot be read or whose trace does not parse: their numbers, and what is wrong."""
+    found = []
+    for record_id, *row in connection.execute(f"SELECT id, {_COLUMNS} FROM records ORDER BY id").fetchall():
+        reader = RowReader(lambda row: _with_trace(_record(_ANY_TASK, row)))
+        if next(reader.records([tuple(row)]), None) is None:
+            found.append((int(record_id), reader.problems[0]))
+    return found
+
+
+_ANY_TASK = TaskKey("", "", 1, "any")
+
+
+def _with_trace(record: Record) -> Record:
+    """The record itself, if its trace parses."""
+    parsed_trace(record)
+    return record
 
 
 def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
+    """Raises ValueError or TypeError for a row that was damaged."""
     program, params, trace, times, failure, raced, phases, timestamp, seed, trial = row
-    try:
-        return Record(
-            task=task,
-            program=program,
-            params=settings_from_json(json.loads(params)),
-            trace=trace,
-            times=tuple(float(t) for t in json.loads(times)),
-            failure=failure,
-            raced=bool(raced),
-            phases=tuple((str(name), float(seconds)) for name, seconds in json.loads(phases)),
-            timestamp=timestamp,
-            seed=seed,
-            trial=trial,
-        )
-    except (ValueError, TypeError) as error:
-        raise DatabaseError(f"a record of trial {trial} does not read: {error}. Was the file edited?") from error
+    return Record(
+        task=task,
+        program=program,
+        params=settings_from_json(json.loads(params)),
+        trace=trace,
+        times=tuple(float(t) for t in json.loads(times)),
+        failure=failure,
+        raced=bool(raced),
+        phases=tuple((str(name), float(seconds)) for name, seconds in json.loads(phases)),
+        timestamp=timestamp,
+        seed=seed,
+        trial=trial,
+    )
+
+
+def _program_of(connection: sqlite3.Connection, task_id: int) -> tuple[str, tuple[tuple[str, Setting], ...]]:
+    """The name and parameters of a task's program, by the first of its records that has them."""
+    for trace, params in connection.execute(
+        "SELECT trace, params FROM records WHERE task = ? ORDER BY id", (task_id,)
+    ).fetchall():
+        try:
+            return _program_name(trace), settings_from_json(json.loads(params))
+        except (ValueError, TypeError, RecursionError):  # damaged, which reading it would say
+            continue
+    return "?", ()
 
 
 def _program_name(trace: str) -> str:

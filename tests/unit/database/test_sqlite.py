@@ -1,13 +1,26 @@
 from __future__ import annotations
 
+import os
+import random
 import sqlite3
 import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from metasched.database import Access, DatabaseError, Record, TaskKey, code_version, open_database
+from metasched.database import (
+    Access,
+    DamagedRecordWarning,
+    DatabaseError,
+    Record,
+    TaskKey,
+    code_version,
+    open_database,
+)
 from metasched.database import sqlite as backend
 from metasched.database.base import Backends
 from metasched.errors import NoRecord
@@ -191,16 +204,117 @@ def test_a_locked_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert db.count(TASK) == 1
 
 
-def test_an_edited_record_is_reported_not_believed(tmp_path: Path) -> None:
+def change(path: Path, statement: str) -> None:
+    """What somebody did to a database behind our back."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        """times = '["__import__(1)"]'""",
+        "times = '[1e999]'",
+        "times = 'not JSON'",
+        "times = '[]'",
+        f"times = '{'[' * 100_000}'",
+        "params = 'null'",
+        "params = '[[1]]'",
+        "phases = '{\"a\": 1}'",
+        "program = CAST(x'ff00' AS TEXT)",
+        "timestamp = 1e300",
+        "trial = -1",
+    ],
+)
+def test_an_edited_record_is_told_not_believed_and_hides_no_other(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "e.db"
+    sound = replace(RECORD, times=(0.5,), trial=4)
     with open_database(url_of(path)) as db:
         db.add(RECORD)
-        connection = sqlite3.connect(path)
-        connection.execute("""UPDATE records SET times = '["__import__(1)"]'""")
-        connection.commit()
-        connection.close()
-        with pytest.raises(DatabaseError, match="trial 3 does not read"):
-            db.records(TASK)
+        db.add(sound)
+        change(path, f"UPDATE records SET {damage} WHERE trial = 3")
+        with pytest.warns(DamagedRecordWarning, match=r"1 record of a task cannot be read.*prune --damaged"):
+            assert db.records(TASK) == [sound]
+        with pytest.warns(DamagedRecordWarning):
+            assert db.best(TASK) == sound
+        assert db.stats().tasks[0].records == 2
+        assert len(db.damaged()) == 1
+        db.remove_damaged()
+        assert db.damaged() == []
+        assert db.records(TASK) == [sound]
+
+
+def test_a_trace_that_does_not_parse_is_never_the_best(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    sound = replace(RECORD, times=(0.5,), trial=4)
+    with open_database(url_of(path)) as db:
+        db.add(replace(RECORD, times=(0.1,), trace="trace 1 of p[N=4]:\n    get_block("))
+        db.add(sound)
+        with pytest.warns(DamagedRecordWarning, match="the trace does not parse"):
+            assert db.best(TASK) == sound
+        assert len(db.damaged()) == 1
+
+
+def test_a_file_damaged_anywhere_gives_what_is_left_or_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "whole.db"
+    with open_database(url_of(path)) as db:
+        db.add_all([replace(RECORD, trial=trial, trace=RECORD.trace + f"    # {'x' * 400}\n") for trial in range(8)])
+    whole = path.read_bytes()
+    rng = random.Random(0)
+    outcomes: Counter[bool] = Counter()
+    for number in range(500):
+        data = bytearray(whole)
+        at = rng.randrange(min(len(data), 400) if number % 2 else len(data))
+        data[at : at + rng.choice([1, 16, 512])] = rng.randbytes(rng.choice([0, 1, 16, 512]))
+        damaged = tmp_path / f"{number}.db"
+        damaged.write_bytes(data)
+        outcomes[_reads(damaged)] += 1
+    assert min(outcomes.values()) >= 50
+
+
+def _reads(path: Path) -> bool:
+    """Whether it can be used; anything but a sentence fails the test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedRecordWarning)
+        try:
+            with open_database(url_of(path), Access.WRITE) as db:
+                for task in db.stats().tasks:
+                    db.records(task.task)
+                    db.best(task.task)
+                db.remove_damaged()
+                db.add(RECORD)
+        except DatabaseError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 20])
+def test_a_version_that_never_was(tmp_path: Path, number: int) -> None:
+    path = tmp_path / "v.db"
+    open_database(url_of(path)).close()
+    change(path, f"PRAGMA user_version = {number}")
+    with pytest.raises(DatabaseError):
+        open_database(url_of(path))
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "x.db"
+    make(path)
+    for access in Access:
+        with pytest.raises(DatabaseError, match="is no file"):
+            open_database(url_of(path), access)
+
+
+def test_values_that_sqlite_cannot_hold() -> None:
+    with open_database("sqlite:///:memory:") as db:
+        for wrong in (replace(RECORD, seed=2**63), replace(RECORD, program="\ud800")):
+            with pytest.raises(DatabaseError, match="cannot hold"):
+                db.add(wrong)
+        assert db.count(TASK) == 0
 
 
 def test_a_closed_database_says_so(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_a_sound_record_is_taken() -> None:
             GOOD.trace + '    i = get_loops(b)\n    t0, t1 ~ sample_tile(i, parts=2) @ "i"\n',
             "leaves i open",
         ),
-        ("trace", "\ud800", "half a character"),
+        ("trace", "\ud800", "is not Unicode"),
     ],
 )
 def test_records_that_are_wrong(field: str, value: object, message: str) -> None:
