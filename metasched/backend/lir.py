@@ -162,7 +162,8 @@ class Block(LStmt):
 class Kernel(Node):
     """`arrays` lists the inputs and outputs in calling order first, then workspace and register arrays.
 
-    `warnings` are sentences about what could not be made as the schedule would have it.
+    `warnings` are sentences about what could not be made as the schedule would have it. `wraps` says that parts of sums
+    in index arithmetic may leave 64 bits, though no result does.
     """
 
     name: str
@@ -171,3 +172,4 @@ class Kernel(Node):
     arrays: tuple[Array, ...]
     body: LStmt
     warnings: tuple[str, ...] = ()
+    wraps: bool = False

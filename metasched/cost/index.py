@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 
 
 class Table:
@@ -161,7 +162,7 @@ def _loops_in(expr: Expr, loop_of: Mapping[str, int]) -> frozenset[int]:
 
 def _sum(expr: Expr, loop_of: Mapping[str, int], table: Table) -> _Sum:
     loops = _loops_in(expr, loop_of)
-    if any(isinstance(node, Load) for node in expr.walk()):
+    if depends_on_data(expr):
         return _data(expr, loops, loop_of, table)
     if not loops and not any(type(node) not in (Const, Var, Binary, Unary) for node in expr.walk()):
         return _Sum(expr)

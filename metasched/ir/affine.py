@@ -3,6 +3,11 @@
 An integer expression is a polynomial over *atoms*: variables, and quotients, remainders, minima and maxima taken
 as opaque. Loop variables range over `[0, extent)`; every other variable is a free tile variable, at least 1. So
 every variable is non-negative, and a polynomial whose coefficients are all non-negative is non-negative.
+
+All of this is about mathematical integers, which machine code computes as long as no value leaves 64 bits: what has the
+numbers of a program sees to that (`metasched.lang.values`, `metasched.backend.lower.widths`). Data (what is read from a
+buffer, a scalar argument) may be any number, and sums and products of it wrap. So a sum over data is only regrouped,
+which keeps its value modulo 2**64; a quotient, remainder, minimum, maximum or comparison over data is left alone.
 """
 
 from __future__ import annotations
@@ -12,14 +17,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from metasched.errors import MetaschedError
+from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import INDEX, DType
-from metasched.ir.nodes import FALSE, TRUE, Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+from metasched.ir.nodes import (
+    FALSE,
+    TRUE,
+    Binary,
+    BinOp,
+    Const,
+    Expr,
+    ScalarVar,
+    Select,
+    Unary,
+    UnOp,
+    Var,
+)
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
 
 ZERO = Const(0)
 ONE = Const(1)
+_WRAPS = 2**63
 
 
 class NotAffine(MetaschedError):
@@ -79,7 +98,8 @@ def _key(atom: Expr) -> tuple[int, str]:
 def simplify(e: Expr) -> Expr:
     """The normal form: equal integer polynomials become equal expressions; other types keep their shape.
 
-    Only value-preserving rewrites on mathematical integers: `simplify(e)` evaluates as `e` does.
+    Only value-preserving rewrites on mathematical integers, and on data modulo 2**64: `simplify(e)` evaluates as `e`
+    does.
     """
     if e.dtype is INDEX:
         return _from_poly(_to_poly(e))
@@ -98,7 +118,7 @@ def simplify(e: Expr) -> Expr:
 def _simplify_comparison(op: BinOp, a: Expr, b: Expr) -> Expr:
     a, b = simplify(a), simplify(b)
     difference = _sub(_to_poly(a), _to_poly(b))
-    if not difference or set(difference) == {()}:
+    if not difference or (set(difference) == {()} and not _any_data(a, b)):
         return TRUE if COMPARE[op](difference.get((), 0)) else FALSE
     return Binary(op, a, b)
 
@@ -111,6 +131,10 @@ COMPARE: Mapping[BinOp, Callable[[int], bool]] = {
     BinOp.EQ: lambda d: d == 0,
     BinOp.NE: lambda d: d != 0,
 }
+
+
+def _any_data(*operands: Expr) -> bool:
+    return any(depends_on_data(e) for e in operands)
 
 
 def _simplify_logical(op: BinOp, a: Expr, b: Expr) -> Expr:
@@ -136,7 +160,10 @@ def _to_poly(e: Expr) -> Poly:
     if isinstance(e, Unary) and e.op is UnOp.NEG:
         return {m: -c for m, c in _to_poly(e.a).items()}
     if isinstance(e, Binary) and e.op in _POLY:
-        return _POLY[e.op](_to_poly(e.a), _to_poly(e.b))
+        a, b = _to_poly(e.a), _to_poly(e.b)
+        if e.op in _RING or not _any_data(e.a, e.b):
+            return _POLY[e.op](a, b)
+        return _opaque(e.op, a, b)
     if isinstance(e, Select):
         chosen = _simplify_select(e)
         return {(chosen,): 1} if isinstance(chosen, Select) else _to_poly(chosen)
@@ -235,14 +262,19 @@ def _remove(m: Monomial, factor: Monomial) -> Monomial | None:
     return tuple(left)
 
 
-def _positive_divisor(b: Poly) -> None:
+def _is_positive_divisor(b: Poly) -> bool:
+    """Whether nothing says that a divisor is zero or negative: by such a number nothing is simplified."""
     value = _constant(b)
-    if value is not None and value <= 0:
-        raise NotAffine(f"division by {value} in an index expression; divisors are positive")
+    return value is None or value > 0
+
+
+def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:
+    return {(Binary(op, _from_poly(a), _from_poly(b)),): 1}
 
 
 def _floordiv(a: Poly, b: Poly) -> Poly:
-    _positive_divisor(b)
+    if not _is_positive_divisor(b):
+        return _opaque(BinOp.FLOORDIV, a, b)
     if _constant(b) == 1:
         return a
     quotient, rest = _divide_out(a, b)
@@ -255,7 +287,8 @@ def _floordiv(a: Poly, b: Poly) -> Poly:
 
 
 def _mod(a: Poly, b: Poly) -> Poly:
-    _positive_divisor(b)
+    if not _is_positive_divisor(b):
+        return _opaque(BinOp.MOD, a, b)
     if _constant(b) == 1:
         return {}
     _, rest = _divide_out(a, b)
@@ -268,7 +301,8 @@ def _mod(a: Poly, b: Poly) -> Poly:
 
 
 def _ceildiv(a: Poly, b: Poly) -> Poly:
-    _positive_divisor(b)
+    if not _is_positive_divisor(b):
+        return _opaque(BinOp.CEILDIV, a, b)
     if _constant(b) == 1:
         return a
     quotient, rest = _divide_out(a, b)
@@ -305,9 +339,14 @@ _POLY: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.MIN: _extremum(BinOp.MIN),
     BinOp.MAX: _extremum(BinOp.MAX),
 }
+# Those that mean the same modulo 2**64.
+_RING = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL})
+_DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
 def _from_poly(p: Poly) -> Expr:
+    if any(abs(c) >= _WRAPS for c in p.values()) and any(depends_on_data(atom) for m in p for atom in m):
+        p = {m: w for m, c in p.items() if (w := (c + _WRAPS) % (2 * _WRAPS) - _WRAPS)}
     if not p:
         return ZERO
     ordered = sorted(p.items(), key=lambda item: (not item[0], item[1] < 0, [_key(a) for a in item[0]]))
@@ -361,10 +400,12 @@ def _poly_nonnegative(p: Poly) -> bool:
 
 def _atom_nonnegative(atom: Expr) -> bool:
     if isinstance(atom, Var):
-        return True
+        return not isinstance(atom, ScalarVar)
     if isinstance(atom, Select):
         return nonnegative(atom.then) and nonnegative(atom.otherwise)
     if isinstance(atom, Binary):
+        if atom.op in _DIVISIONS and not _is_positive_divisor(_to_poly(atom.b)):
+            return False
         if atom.op is BinOp.MOD:
             return True
         if atom.op is BinOp.MAX:
@@ -449,6 +490,8 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) 
         return _POLY[atom.op](l1, l2), _POLY[atom.op](h1, h2)
     if _touches(atom.b, names):
         raise NotAffine("a loop variable as divisor")
+    if not _is_positive_divisor(b):
+        raise NotAffine("a divisor that is not positive")
     if atom.op is BinOp.MOD:
         return _mod_bounds(a, b, ranges, names)
     low, high = _bounds(a, ranges, names)
@@ -494,6 +537,8 @@ def _product_span(product: Monomial, ranges: Mapping[str, Expr], names: frozense
         divisor = _to_poly(atom.b)
         if _touches(atom.b, names):
             raise NotAffine("a loop variable as divisor")
+        if not _is_positive_divisor(divisor):
+            raise NotAffine("a divisor that is not positive")
         width = _sub(_to_poly(extent), {(): 1})
         exact = not free_vars(lo)
         low = _POLY[atom.op](_to_poly(lo), divisor)
@@ -517,7 +562,7 @@ def prove(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
         if decisive in sides:
             return decisive
         return None if None in sides else not decisive
-    if not (isinstance(cond, Binary) and cond.op.is_comparison and cond.a.dtype is INDEX):
+    if not (isinstance(cond, Binary) and cond.op.is_comparison and cond.a.dtype is INDEX) or depends_on_data(cond):
         return None
     try:
         interval = bounds(Binary(BinOp.SUB, cond.a, cond.b), ranges)

@@ -90,6 +90,19 @@ class DType(Enum):
 INDEX = DType.I64
 
 
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type."""
+    if dtype.value.startswith("u"):
+        return 0, 2**dtype.bits - 1
+    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def fits(dtype: DType, lo: float, hi: float) -> bool:
+    """Whether an integer type holds everything from `lo` to `hi`."""
+    lowest, highest = integer_range(dtype)
+    return lowest <= lo and hi <= highest
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether an array's elements are floats; NumPy does not count bf16 among them."""
     return dtype.kind == "f" or dtype == DType.BF16.numpy

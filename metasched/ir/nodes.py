@@ -245,7 +245,7 @@ class Const(Expr):
 
 @node
 class Var(Expr):
-    """A loop variable, a block's iteration variable, a free tile variable, or a scalar argument."""
+    """A loop variable, a block's iteration variable, a free tile variable, or (a `ScalarVar`) a scalar argument."""
 
     name: str
     type: DType = INDEX
@@ -253,6 +253,11 @@ class Var(Expr):
     @property
     def dtype(self) -> DType:
         return self.type
+
+
+@node
+class ScalarVar(Var):
+    """A scalar argument: data, which may be any number of its type."""
 
 
 @node
@@ -343,6 +348,10 @@ def no_position(dtype: DType) -> Const:
 
 TRUE = Const(True, DType.BOOL)
 FALSE = Const(False, DType.BOOL)
+
+
+# How often the loops around a block may run: beyond it, neither loops nor what is computed of them fit in 64 bits.
+MAX_ITERATIONS = 2**62
 
 
 # --- statements ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from metasched.ir.nodes import (
     Scalar,
     Select,
     Stmt,
+    Var,
 )
 from metasched.ir.printer import print_func
 from metasched.ir.source import ProgramDef as ProgramDef
@@ -135,7 +136,9 @@ def _text(value: object, names: Mapping[str, str]) -> str:
     match value:
         case Node():
             fields = [getattr(value, f.name) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
-            return f"{type(value).__name__}{_text(tuple(fields), names)}"
+            # Argument or loop: a name says which.
+            kind = Var if isinstance(value, Var) else type(value)
+            return f"{kind.__name__}{_text(tuple(fields), names)}"
         case tuple():
             return "(" + ",".join(_text(item, names) for item in value) + ")"
         case str():

@@ -3,6 +3,11 @@
 Sizes are numbers by now, so an index is a linear form with integer coefficients over *atoms*: iteration variables,
 and quotients, remainders, products, minima and maxima taken as opaque. Conditions become linear forms known to be
 non-negative. A bound is the interval bound, improved by single-variable conditions and by adding up to two others.
+
+Sums and products of data wrap at 64 bits. So one of them is taken apart only where what is known says that it does not;
+elsewhere it is an atom, of which a condition about the same expression may say something, and nothing else.
+
+Cost: a form is made once for each expression and set of conditions, and takes a step for each of its terms.
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from metasched.ir.affine import simplify
-from metasched.ir.dtypes import INDEX
+from metasched.ir.data import depends_on_data
+from metasched.ir.dtypes import INDEX, fits, integer_range
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
 
 # An integer, or an infinity where nothing is known.
@@ -46,31 +52,6 @@ class Linear:
         return Linear({a: c * factor for a, c in self.terms.items() if factor}, self.constant * factor)
 
 
-def linear(e: Expr) -> Linear:
-    """The linear form of an integer expression."""
-    match e:
-        case Const(value=value):
-            return Linear({}, int(value))
-        case Cast(value=value) if e.dtype is INDEX and value.dtype.is_integer:
-            return linear(value)
-        case _ if e.dtype is not INDEX:
-            return Linear({simplify(e): 1}, 0)  # arithmetic in a narrower type may wrap
-        case Binary(op=BinOp.ADD, a=a, b=b):
-            return linear(a).plus(linear(b))
-        case Unary(op=UnOp.NEG, a=a):
-            return linear(a).times(-1)
-        case Binary(op=BinOp.SUB, a=a, b=b):
-            return linear(a).plus(linear(b), -1)
-        case Binary(op=BinOp.MUL, a=a, b=b):
-            left, right = linear(a), linear(b)
-            if not left.terms:
-                return right.times(left.constant)
-            if not right.terms:
-                return left.times(right.constant)
-    simple = simplify(e)
-    return Linear({e: 1}, 0) if simple == e else linear(simple)
-
-
 @dataclass(frozen=True)
 class Facts:
     """Extents of the iteration variables, and linear forms known to be non-negative here.
@@ -84,6 +65,7 @@ class Facts:
     dead: bool = False
     data: Mapping[str, int] = field(default_factory=dict)
     _structures: dict[Expr, Range] = field(default_factory=dict, compare=False, repr=False)
+    _forms: dict[Expr, Linear] = field(default_factory=dict, compare=False, repr=False)
 
     def assume(self, cond: Expr, holds: bool) -> Facts:
         """The facts where `cond` is known to hold, or known not to."""
@@ -97,16 +79,62 @@ class Facts:
             case Binary(op=BinOp.OR, a=a, b=b) if not holds:
                 return self.assume(a, False).assume(b, False)
             case Binary(op=op, a=a, b=b) if op.is_comparison and a.dtype.is_integer:
-                return self._with(_nonnegative(op, linear(a), linear(b), holds))
+                return self._with(_nonnegative(op, self._linear(a), self._linear(b), holds))
         return self
+
+    def unconditional(self) -> Facts:
+        """What is known without any condition."""
+        return Facts(self.extents, data=self.data)
 
     def _with(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Facts:
         return Facts(self.extents, self.known + known, self.dead or dead, self.data)
 
     def range(self, e: Expr) -> Range:
         """Bounds of an integer expression."""
-        form = linear(e)
+        return self._range(self._linear(e))
+
+    def in_64_bits(self, e: Expr) -> bool:
+        """Whether an integer expression, and the numbers in its normal form, stay in 64 bits, as far as is known."""
+        form = self._linear(e)
+        lo, hi = self._range(form)
+        numbers = (form.constant, *form.terms.values())
+        return math.isinf(lo) or math.isinf(hi) or (fits(INDEX, lo, hi) and fits(INDEX, min(numbers), max(numbers)))
+
+    def _range(self, form: Linear) -> Range:
         return Range(self._lower(form), -self._lower(form.times(-1)))
+
+    def _linear(self, e: Expr) -> Linear:
+        """The linear form of an integer expression, whose value is that of the expression in 64 bits."""
+        form = self._forms.get(e)
+        if form is None:
+            form = self._form(e)
+            if depends_on_data(e) and _is_sum(form) and not fits(INDEX, *self._range(form)):
+                form = Linear({simplify(e): 1}, 0)
+            self._forms[e] = form
+        return form
+
+    def _form(self, e: Expr) -> Linear:
+        match e:
+            case Const(value=value):
+                return Linear({}, int(value))
+            case Cast(value=value) if e.dtype is INDEX and value.dtype.is_integer:
+                return self._linear(value)
+            case _ if e.dtype is not INDEX:
+                return Linear({simplify(e): 1}, 0)  # arithmetic in a narrower type may wrap
+            case Binary(op=BinOp.ADD, a=a, b=b):
+                return self._linear(a).plus(self._linear(b))
+            case Unary(op=UnOp.NEG, a=a):
+                return self._linear(a).times(-1)
+            case Binary(op=BinOp.SUB, a=a, b=b):
+                return self._linear(a).plus(self._linear(b), -1)
+            case Binary(op=BinOp.MUL, a=a, b=b):
+                left, right = self._linear(a), self._linear(b)
+                if not left.terms:
+                    return right.times(left.constant)
+                if not right.terms:
+                    return left.times(right.constant)
+        simple = simplify(e)
+        return Linear({e: 1}, 0) if simple == e else self._linear(simple)
 
     def _lower(self, form: Linear, facts: int = _MAX_FACTS_COMBINED) -> Bound:
         best = self._box(form)
@@ -135,7 +163,7 @@ class Facts:
         if atom not in self._structures:
             # A condition may relate an atom to its own parts (`i >= i // 2`); what is asked meanwhile is unknown.
             self._structures[atom] = Range(-math.inf, math.inf)
-            self._structures[atom] = self._structure(atom)
+            self._structures[atom] = _in_type(atom, self._structure(atom))
         lo, hi = self._structures[atom]
         for fact in self.known:
             if len(fact.terms) != 1:
@@ -160,6 +188,10 @@ class Facts:
             case Binary(op=BinOp.MOD, a=a, b=Const(value=divisor)) if divisor > 0:
                 inner = self.range(a)
                 return inner if inner.lo >= 0 and inner.hi < divisor else Range(0, int(divisor) - 1)
+            case Binary(op=BinOp.FLOORDIV | BinOp.MOD as op, a=a, b=b):
+                # No quotient is further from zero than the dividend, and no remainder further than the divisor.
+                most = max(map(abs, self.range(a if op is BinOp.FLOORDIV else b)))
+                return Range(-most, most)
             case Binary(op=BinOp.MIN | BinOp.MAX as op, a=a, b=b):
                 one, two = self.range(a), self.range(b)
                 pick = min if op is BinOp.MIN else max
@@ -170,7 +202,24 @@ class Facts:
             case Select(then=then, otherwise=otherwise):
                 one, two = self.range(then), self.range(otherwise)
                 return Range(min(one.lo, two.lo), max(one.hi, two.hi))
-        return Range(-math.inf, math.inf)
+        return _UNKNOWN
+
+
+_UNKNOWN = Range(-math.inf, math.inf)
+
+
+def _is_sum(form: Linear) -> bool:
+    """Whether a form is more than an atom as it is."""
+    return form.constant != 0 or tuple(form.terms.values()) != (1,)
+
+
+def _in_type(atom: Expr, found: Range) -> Range:
+    """What an atom may be: any value of its type where it may wrap. Of 64 bits, that is to know nothing."""
+    if fits(atom.dtype, *found):
+        return found
+    if atom.dtype is not INDEX:
+        return Range(*integer_range(atom.dtype))
+    return _UNKNOWN if isinstance(atom, Binary) and atom.op is BinOp.MUL else found
 
 
 def _nonnegative(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, ...]:

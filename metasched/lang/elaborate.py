@@ -12,7 +12,7 @@ from dataclasses import replace
 from keyword import iskeyword
 from numbers import Integral
 
-from metasched.ir.dtypes import DType
+from metasched.ir.dtypes import INDEX, DType, fits
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
 from metasched.ir.program import Program
@@ -38,7 +38,7 @@ from metasched.lang.values import BufferInfo, ProgramScope
 _KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "root", "inline", "_"})
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _BUILTIN = frozenset(_DTYPES) | {"sum", "prod", "max", "min", "argmax", "argmin"}
-_MAX_BYTES = 2**62
+_MAX_BYTES = 2**48  # what machines have addresses for
 
 
 def elaborate(definition: ProgramDef, params: Mapping[str, object], report: Report) -> Program:
@@ -105,11 +105,14 @@ class _Elaborator:
         return tuple(out.items())
 
     def _define_sizes(self) -> None:
-        for name, value in self.settings:
-            if isinstance(value, int):
+        for param, (name, value) in zip(self._definition.params, self.settings, strict=False):
+            if isinstance(value, str):
+                self._types[name] = _DTYPES.get(value, DType.F32)
+            elif fits(INDEX, value, value):
                 self._sizes.define(name, value)
             else:
-                self._types[name] = _DTYPES.get(value, DType.F32)
+                self._report.error(param.at, f"the parameter `{name}` is {value}, which does not fit in 64 bits")
+                self._sizes.define(name, None)
         for let in self._definition.lets:
             self._sizes.define(let.name, self._sizes.size(let.value))
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from metasched.ir.dtypes import INDEX, fits
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import (
@@ -42,7 +43,6 @@ OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.NE: operator.ne,
 }
 _CHOICES: Mapping[str, Callable[[float, float], float]] = {"max": max, "min": min}
-_LIMIT = 2**63
 
 
 class Sizes:
@@ -84,6 +84,9 @@ class Sizes:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
             self._report.error(e.start, f"a size is a whole number, and `{print_source(e)}` is {value}")
+            return None
+        if not fits(INDEX, value, value):
+            self._report.error(e.start, f"`{print_source(e)}` does not fit in 64 bits")
             return None
         return value
 
@@ -152,7 +155,7 @@ class Sizes:
         except (ValueError, OverflowError):
             self._report.error(e.at, f"`{print_source(e)}` has no value: outside the function's domain")
             return None
-        if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
+        if isinstance(value, int) and not fits(INDEX, value, value):
             self._report.error(e.at, f"`{print_source(e)}` does not fit in 64 bits")
             return None
         return value

@@ -8,8 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from metasched.ir.affine import simplify
-from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.dtypes import INDEX, DType, integer_range
 from metasched.ir.nodes import (
+    MAX_ITERATIONS,
     Binary,
     BinOp,
     Block,
@@ -29,7 +30,7 @@ from metasched.ir.source_printer import print_source, print_stage
 from metasched.lang.bounds import Facts
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
 from metasched.lang.report import Report, listing
-from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values, integer_range
+from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
 
 
 class StageBuilder:
@@ -72,6 +73,10 @@ class StageBuilder:
         built = self._values.stored(value, dtype, facts)
         if isinstance(stage.value, Reduce) and dtype.is_bool:
             self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
+            return info, None
+        if math.prod(known.values()) > MAX_ITERATIONS:
+            message = f"the loops of `{stage.buffer}` would run {math.prod(known.values())} times"
+            self._report.error(stage.at, message, f"at most {MAX_ITERATIONS} fit in 64 bits; make the sizes smaller")
             return info, None
         if built is None or info.shape is None or info.dtype is None or len(known) < len(extents):
             return info, None

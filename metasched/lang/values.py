@@ -9,10 +9,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from metasched.errors import counted
-from metasched.ir.affine import simplify
-from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.affine import free_vars, simplify
+from metasched.ir.data import depends_on_data
+from metasched.ir.dtypes import INDEX, DType, fits, integer_range
 from metasched.ir.functions import FUNCTIONS
-from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Reducer, Select, Unary, UnOp, Var
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reducer,
+    ScalarVar,
+    Select,
+    Unary,
+    UnOp,
+    Var,
+)
 from metasched.ir.source import (
     Apply,
     At,
@@ -28,7 +43,7 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_source
 from metasched.lang.bounds import Bound, Facts
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Number, Sizes
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
@@ -96,6 +111,7 @@ class Values:
         self._scope = scope
         self._report = report
         self._dtypes: dict[int, DType | None] = {}
+        self._everywhere: Facts | None = None  # what holds under no condition
         self._casts = {**_DTYPES, **scope.program.types}
 
     # --- types -----------------------------------------------------------------------------------------
@@ -198,7 +214,7 @@ class Values:
                 if dtype.is_bool:
                     self._report.error(e.at, f"`{print_source(e)}` negates a bool", "write `not`")
                     return None
-                return None if inner is None else Unary(op, inner)
+                return None if inner is None else self._inside_64_bits(Unary(op, inner), e, facts)
             case Apply():
                 return self._apply(e, want, facts)
             case IfElse():
@@ -213,7 +229,7 @@ class Values:
         if e.name in scope.axes:
             return Var(e.name, INDEX)
         if e.name in scope.scalars:
-            return Var(e.name, scope.scalars[e.name])
+            return ScalarVar(e.name, scope.scalars[e.name])
         if e.name in scope.buffers or e.name in scope.later:
             self._report.error(e.at, f"`{e.name}` is a tensor and needs its indices", f"write `{e.name}[...]`")
             return None
@@ -234,9 +250,30 @@ class Values:
         if not self._operator_takes(op, dtype, e) or a is None or b is None:
             return None
         out = Binary(op, a, b)
-        if op.is_comparison and dtype is INDEX and not _has_load(out) and not self._divides_by_nonpositive(e):
+        if op.is_comparison and dtype is INDEX and not depends_on_data(out):
             return simplify(out)
-        return out
+        return self._inside_64_bits(out, e, facts)
+
+    def _inside_64_bits(self, built: Expr, e: SourceExpr, facts: Facts) -> Expr | None:
+        """What was built, unless it is index arithmetic that may leave 64 bits.
+
+        Conditions do not count: code may compute a value before it asks whether it is used. Arithmetic over data wraps.
+        """
+        if built.dtype is not INDEX or facts.dead or depends_on_data(built):
+            return built
+        if self._everywhere is None or self._everywhere.extents is not facts.extents:
+            self._everywhere = facts.unconditional()
+        if self._everywhere.in_64_bits(built):
+            return built
+        lo, hi = self._everywhere.range(built)
+        used = sorted(name for name in free_vars(built) if name in facts.extents)
+        ranges = listing([f"{name} < {facts.extents[name]}" for name in used])
+        message = f"`{print_source(e)}` leaves 64 bits"
+        if not fits(INDEX, lo, hi):
+            message += f": it goes from {lo} to {hi}"
+        hint = f"index arithmetic must fit in i64 for every {ranges}, whatever conditions are around it"
+        self._report.error(e.at, message, f"{hint}; make the sizes or the constants smaller")
+        return None
 
     def _operator_takes(self, op: BinOp, dtype: DType, e: Operation) -> bool:
         text = print_source(e)
@@ -299,7 +336,7 @@ class Values:
         if len(good) < len(args):
             return None
         if function is None:
-            return Binary(_EXTREMA[e.func], good[0], good[1])
+            return self._inside_64_bits(Binary(_EXTREMA[e.func], good[0], good[1]), e, facts)
         return Call(e.func, good, dtype.compute)
 
     def _unknown_function(self, e: Apply) -> None:
@@ -426,13 +463,6 @@ class Values:
         self._report.error(index.start, message, hint)
 
 
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
-    if dtype.value.startswith("u"):
-        return 0, 2**dtype.bits - 1
-    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-
-
 def _cast_to(e: Expr, dtype: DType) -> Expr:
     return e if e.dtype is dtype else Cast(e, dtype)
 
@@ -468,7 +498,3 @@ def _folded(e: Expr, facts: Facts) -> Expr:
         return Const(int(lo), INDEX)
     # A remainder that is its own dividend.
     return out.a if out.op is BinOp.MOD and (lo, hi) == facts.range(out.a) and lo >= 0 else out
-
-
-def _has_load(e: Expr) -> bool:
-    return any(isinstance(node, Load) for node in e.walk())

@@ -9,6 +9,7 @@ from typing import Any
 
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const, free_vars, simplify, substitute
+from metasched.ir.dtypes import INDEX, fits
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Instruction, Ref
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_literal_of, items, wrong
@@ -75,6 +76,8 @@ def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> An
         return simplify(substitute(value, env.ints))
     if not is_literal_of(kind, value):
         raise wrong(declaration, param, value)
+    if isinstance(value, int) and not fits(INDEX, value, value):
+        raise ScheduleError(declaration.name, f"argument `{param.name}`: {value} does not fit in 64 bits")
     if kind in INTLIKE and isinstance(value, int):
         return const(int(value))
     return value

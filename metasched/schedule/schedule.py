@@ -29,6 +29,7 @@ from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.resolve import Env, resolved_arguments
+from metasched.schedule.rewrite.iterations import require_countable
 from metasched.schedule.rewrite.kept import require_kept
 from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
@@ -317,6 +318,7 @@ class Schedule:
         try:
             result = declaration.run(self._ctx, *values[0], **values[1])
             require_kept(declaration.name, before.func, self._ctx.func)
+            require_countable(declaration.name, before.func, self._ctx.func)
             if declaration.random:
                 return self._sample(declaration, instruction, asked, result)
             return self._bind_results(declaration, instruction, result)

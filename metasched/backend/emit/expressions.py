@@ -7,7 +7,7 @@ from metasched.backend.emit.memory import Memory
 from metasched.backend.emit.types import Value, constant, lane_numbers
 from metasched.errors import BuildError
 from metasched.ir.dtypes import INDEX, DType
-from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD)
 
@@ -43,12 +43,12 @@ class Expressions(Memory):
         raise BuildError(f"expression {type(e).__name__}", "the native backend does not know this expression")
 
     def _is_index(self, e: Expr) -> bool:
-        """Whether an i64 expression is index arithmetic: over loop variables only."""
+        """Whether an i64 expression is index arithmetic: over loop variables only, not over scalar arguments."""
         if isinstance(e, Binary):
             return e.op is not BinOp.DIV and self._is_index(e.a) and self._is_index(e.b)
         if isinstance(e, Unary):
             return self._is_index(e.a)
-        return isinstance(e, Var | Const)
+        return isinstance(e, Var | Const) and not isinstance(e, ScalarVar)
 
     def atom(self, atom: Expr) -> Value:
         """The value of a non-linear part of an index."""

@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
 
 Range = tuple[int | None, int | None]  # inclusive; None is unbounded
 UNKNOWN: Range = (None, None)
+
+# What is known to stay this far from what 64 bits hold does not wrap, and neither does a difference of two of it.
+_COMFORTABLE = 2**61
 
 
 class Linear(NamedTuple):
@@ -115,6 +119,10 @@ class Indices:
             found = self._reads[e] = any(isinstance(node, Load) for node in e.walk())
         return found
 
+    def _wraps(self, e: Expr, form: Linear) -> bool:
+        """Whether the value of an expression over data may be another than that of its form, modulo 2**64."""
+        return depends_on_data(e) and None in self.range(form)
+
     def form(self, e: Expr) -> Linear:
         """The linear form of `e`, substitutions made and divisions resolved where ranges allow."""
         meanings = self._meanings
@@ -162,6 +170,8 @@ class Indices:
         if not isinstance(atom, Binary) or atom.op.is_comparison or atom.op.is_logical:
             return Linear(0, ((self._substituted(atom), 1),))
         a, b = self.form(atom.a), self.form(atom.b)
+        if atom.op is not BinOp.MUL and (self._wraps(atom.a, a) or self._wraps(atom.b, b)):
+            return Linear(0, ((Binary(atom.op, to_expr(a), to_expr(b)), 1),))
         if atom.op in _DIVISIONS and not b.terms and b.const > 0:
             return self._divide(atom.op, a, b.const)
         if atom.op in (BinOp.MIN, BinOp.MAX):
@@ -198,7 +208,7 @@ class Indices:
         return Linear(0, ((Binary(op, to_expr(a), to_expr(b)), 1),))
 
     def range(self, form: Linear) -> Range:
-        """Inclusive bounds of a resolved linear form."""
+        """Inclusive bounds of a resolved linear form; of one that may wrap, nothing is known."""
         lo: int | None = form.const
         hi: int | None = form.const
         for atom, c in form.terms:
@@ -207,7 +217,10 @@ class Indices:
                 a, b = b, a
             lo = None if lo is None or a is None else lo + c * a
             hi = None if hi is None or b is None else hi + c * b
-        return lo, hi
+        if lo is None or hi is None:
+            # More than an atom may wrap where it is unbounded, and then has no bound on the other side either.
+            return (lo, hi) if form.const == 0 and [c for _, c in form.terms] == [1] else UNKNOWN
+        return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
 
     def _atom_range(self, atom: Expr) -> Range:
         if isinstance(atom, Var):

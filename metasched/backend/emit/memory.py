@@ -82,14 +82,16 @@ class Memory:
     def _times(self, value: Value, c: int) -> Value:
         if c == 1:
             return value
+        flag = "" if self.scope.wraps else "nsw "
         return Value(
-            self.text.pure(f"mul nsw {value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
+            self.text.pure(f"mul {flag}{value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
         )
 
     def _add(self, a: Value, b: Value) -> Value:
         if a.text == "0":
             return b
-        return Value(self.text.pure(f"add nsw {a.typed}, {b.text}"), INDEX, a.width)
+        flag = "" if self.scope.wraps else "nsw "
+        return Value(self.text.pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
 
     def _levels(self, form: Linear) -> list[tuple[int, list[tuple[Expr, int]]]]:
         """The terms of a form grouped by the level they belong to, outermost first; what is read from memory last."""
@@ -116,7 +118,8 @@ class Memory:
         """The address of an element; `form` is free of lanes."""
         element = memory_text(storage.array.dtype)
         base = self._base(storage, form.terms, element) if form.terms else storage.pointer
-        return self.text.pure(f"getelementptr {element}, ptr {base}, i64 {form.const}") if form.const else base
+        offset = constant(form.const, INDEX)
+        return self.text.pure(f"getelementptr {element}, ptr {base}, {offset.typed}") if form.const else base
 
     def _base(self, storage: Storage, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
         """The address without its constant part."""
@@ -264,7 +267,7 @@ class Memory:
         shared, step, varying = self.split_lane(form)
         names = self.scope.indices.names
         known = all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
-        if not known or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
+        if not known or self.scope.wraps or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
             return None
         numbers = np.arange(lane.width)
         offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)

@@ -106,7 +106,7 @@ class _ModuleEmitter:
         text = FunctionText(self._metadata)
         arrays = {a.name: Storage(a, _pointer(a)) for a in self._kernel.arrays}
         arithmetic = Arithmetic(text, self._declarations, self._native)
-        scope = Scope(text, arithmetic, self._indices, arrays)
+        scope = Scope(text, arithmetic, self._indices, arrays, self._kernel.wraps)
         for scalar in self._kernel.scalars:
             scope.variables[scalar.name] = (self._scalar(scope, scalar), 0)
         return scope

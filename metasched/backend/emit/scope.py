@@ -68,6 +68,7 @@ class Scope:
     arith: Arithmetic
     indices: Indices
     arrays: Mapping[str, Storage]
+    wraps: bool = False  # as in `lir.Kernel`
     variables: dict[str, tuple[Value, int]] = field(default_factory=dict)
     lane: Lane | None = None
     guards: list[Guard] = field(default_factory=list)

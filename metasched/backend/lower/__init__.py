@@ -14,6 +14,7 @@ The passes, in order, each a file:
 10. `crowded`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the fewest.
 11. `guards`: what guards are left clip loops, or become conditions as far out as possible.
 12. `flatten`: one flat index for each access, as a sum ordered by loops.
+13. `widths`: whether all that fits in 64 bits.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from metasched.backend.lower.specialise import specialise
 from metasched.backend.lower.storage import Budget, place_storage
 from metasched.backend.lower.strips import split_strips
 from metasched.backend.lower.unroll import check_copies, mark_unrolled
+from metasched.backend.lower.widths import index_arithmetic_wraps
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.nodes import Func
@@ -46,7 +48,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     """The low-level program of a concrete `func`.
 
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
-    loop that carries a reduction or holds another, a workspace over 1 GiB.
+    loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
     """
     machine = Machine(target)
     names = Names(query.names(func))
@@ -63,13 +65,15 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     storages |= accumulators
     nest = order_operands(nest, storages, machine, names)
     check_copies(nest)
+    body = flatten(place_guards(nest), storages)
     kernel = lir.Kernel(
         func.name,
         func.order + tuple(b.name for b in func.outputs),
         func.scalars,
         arrays(storages),
-        flatten(place_guards(nest), storages),
+        body,
         declined.warnings,
+        index_arithmetic_wraps(body),
     )
     _check_workspace(kernel)
     return kernel

@@ -14,6 +14,11 @@ from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Rows
 
+# Rows are int64.
+_LARGEST = 2**63 - 1
+# No nest is as deep.
+MOST_PARTS = 64
+
 
 @dataclass(frozen=True)
 class Factors(ABC):
@@ -56,11 +61,15 @@ class Factors(ABC):
             isinstance(decision, tuple)
             and len(decision) == self.parts
             and decision[0] == HOLE
-            and all(isinstance(f, int) and not isinstance(f, bool) and f >= 1 for f in decision[1:])
+            and all(isinstance(f, int) and not isinstance(f, bool) and 1 <= f <= _LARGEST for f in decision[1:])
         )
 
     def repair(self, decision: Decision) -> Decision:
-        given = [f for f in decision[1:] if isinstance(f, int)] if isinstance(decision, tuple) else []
+        given = (
+            [max(-_LARGEST, min(f, _LARGEST)) for f in decision[1:] if isinstance(f, int)]
+            if isinstance(decision, tuple)
+            else []
+        )
         row = np.array([([1] * self.width + given)[len(given) :]], dtype=np.int64)
         return self.decode(self.repair_rows(row, np.array([self.concrete_extent()]))[0])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.schedule.context import Context
+from metasched.schedule.distributions.factors import MOST_PARTS
 from metasched.schedule.distributions.partitioned_tile import PartitionedTile
 from metasched.schedule.kinds import LoopName, Number
 from metasched.schedule.primitive import sampler
@@ -22,12 +23,14 @@ def sample_partitioned_tile(
 
     Args:
         loop: the loop to tile.
-        parts: how many sizes, at least 2.
+        parts: how many sizes, 2 to 64.
         partition: how many of them are in the outer partition, at least 1; the others are in the inner one.
         innerpart_factor: what the product of the inner partition is a multiple of.
     """
     if parts < 2:
         raise ScheduleError(OP, f"parts is {parts}; a tile has at least two parts", (loop,), "take sizes for two loops")
+    if parts > MOST_PARTS:
+        raise ScheduleError(OP, f"parts is {parts}; a tile has at most {MOST_PARTS}", (loop,), "take fewer sizes")
     if not 1 <= partition < parts:
         raise ScheduleError(
             OP,

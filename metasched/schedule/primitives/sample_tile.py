@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.schedule.context import Context
+from metasched.schedule.distributions.factors import MOST_PARTS
 from metasched.schedule.distributions.tile import Tile
 from metasched.schedule.kinds import Flag, LoopName, Number
 from metasched.schedule.primitive import sampler
@@ -21,13 +22,15 @@ def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Numb
 
     Args:
         loop: the loop to tile.
-        parts: how many sizes, at least 2.
+        parts: how many sizes, 2 to 64.
         innermost: the largest innermost size.
         perfect: only sizes that divide what is left of the extent.
     """
     if parts < 2:
         message = f"parts is {parts}; a tile has at least two parts"
         raise ScheduleError(OP, message, (loop,), "parts=2 gives an outer and an inner size")
+    if parts > MOST_PARTS:
+        raise ScheduleError(OP, f"parts is {parts}; a tile has at most {MOST_PARTS}", (loop,), "take fewer sizes")
     if innermost < 1:
         message = f"innermost is {innermost}; it is at least 1"
         raise ScheduleError(OP, message, (loop,), "it bounds the innermost size, such as 64")

@@ -43,6 +43,8 @@ UNBUILDABLE = frozenset(
         "register buffers too large",
         "register buffer crosses a parallel loop",
         "unroll too large",
+        "index arithmetic leaves 64 bits",
+        "parallel loop too long",
     }
 )
 MOST_WORKSPACE = 1 << 26

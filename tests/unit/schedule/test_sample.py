@@ -44,6 +44,7 @@ def test_integers_are_integers_under_every_handler() -> None:
     ("settings", "message"),
     [
         ({"parts": 1}, "sample_tile: parts is 1; a tile has at least two parts"),
+        ({"parts": 65}, "sample_tile: parts is 65; a tile has at most 64"),
         ({"innermost": 0}, "sample_tile: innermost is 0; it is at least 1"),
     ],
 )

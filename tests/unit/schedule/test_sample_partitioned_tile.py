@@ -41,6 +41,7 @@ def test_a_decision_outside_the_support() -> None:
     ("settings", "message"),
     [
         ((1, 1, 4), "parts is 1; a tile has at least two parts"),
+        ((65, 1, 4), "parts is 65; a tile has at most 64"),
         ((3, 0, 4), "partition is 0; both partitions of 3 parts have at least one"),
         ((3, 3, 4), "partition is 3; both partitions of 3 parts have at least one"),
         ((3, 1, 0), "innerpart_factor is 0; it is at least 1"),

@@ -1,0 +1,15 @@
+"""Which integers depend on data, so that a program does not say what numbers they may be."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from metasched.ir.nodes import Cast, Expr, Load, ScalarVar
+
+
+@lru_cache(maxsize=1 << 16)
+def depends_on_data(e: Expr) -> bool:
+    """Whether `e` is made of more than numbers, loop variables and tile variables, so that its arithmetic may wrap."""
+    if isinstance(e, Load | ScalarVar) or (isinstance(e, Cast) and e.value.dtype.is_float):
+        return True
+    return any(depends_on_data(child) for child in e.children() if isinstance(child, Expr))

@@ -1,0 +1,31 @@
+"""How often loops may run: no more than 64 bits count, so that what is computed of loop variables fits as well."""
+
+from __future__ import annotations
+
+from metasched.errors import ScheduleError
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import MAX_ITERATIONS, Block, For, Func, Stmt
+
+
+def require_countable(op: str, before: Func, after: Func) -> None:
+    """Raise ScheduleError where the loops around a block would run too often; tile variables count as 1.
+
+    Cost: a walk over the loops of what has changed.
+    """
+    if after is not before:
+        _require(op, after.body, 1, ())
+
+
+def _require(op: str, stmt: Stmt, iterations: int, loops: tuple[str, ...]) -> None:
+    if isinstance(stmt, For):
+        iterations *= max(as_int(stmt.extent) or 1, 1)
+        loops = (*loops, stmt.var)
+        if iterations > MAX_ITERATIONS:
+            names = ", ".join(f"`{name}`" for name in loops)
+            message = f"the loops {names} would run {iterations} times"
+            hint = f"at most {MAX_ITERATIONS} fit in 64 bits; make factors smaller"
+            raise ScheduleError(op, message, (stmt.var,), hint)
+    if not isinstance(stmt, Block):
+        for child in stmt.children():
+            if isinstance(child, Stmt):
+                _require(op, child, iterations, loops)
