@@ -27,6 +27,7 @@ from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.schedule import Schedule
+from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
@@ -195,10 +196,18 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
 
 
 def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> _Candidate:
-    schedule = trace.apply_to(program, Policy.REPAIR)
+    schedule = _applied(trace, program)
     terms, cycles = _terms(schedule.func), _cycles(schedule.func, target)
     found = _Candidate(fit.expert.name, trace, schedule, terms, cycles, _distance(fit, program))
     return found if cycles > _LARGE else _with_threads_where_they_pay(program, found, target)
+
+
+def _applied(trace: Trace, program: Program) -> Schedule:
+    """A trace replayed on a program, with sums that are longer here than where it was written taken in blocks."""
+    schedule = trace.apply_to(program, Policy.REPAIR)
+    for name, length in blocks_to_cut(schedule.func).items():
+        schedule.annotate(schedule.get_block(name), Note.BLOCKED_SUM.value, length)
+    return schedule
 
 
 def _cycles(func: Func, target: Target) -> float:
@@ -220,7 +229,7 @@ def _with_threads_where_they_pay(program: Program, candidate: _Candidate, target
     if len(instructions) == len(candidate.written.instructions):
         return candidate
     written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
-    schedule = written.apply_to(program, Policy.REPAIR)
+    schedule = _applied(written, program)
     cycles = _cycles(schedule.func, target)
     if candidate.cycles < _WORTH_THREADS * cycles:
         return candidate
