@@ -1,8 +1,8 @@
 """Sums in blocks: what a part of the terms gives is summed apart, and added to the sum.
 
-The error of a float sum of n terms grows with n, where they are added one after another, and with b + n/b in blocks of b
-terms (Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14(4), 1993, section 3). The partial
-sums are an intermediate that begins anew with each block:
+The error of a float sum of n terms grows with n where they are added one after another, and with b + n/b in blocks of b
+(Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14(4), 1993, section 3). The partial sums are
+an intermediate that begins anew with each block:
 
     for k in 4096:                        for k_block in 8:
         for j in 16:                          for j in 16:
