@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metasched.backend.kernel import Origin
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
 from metasched.backend.target import Target
@@ -20,6 +22,7 @@ from metasched.schedule.trace import Trace
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
+    from metasched.search.guess import Guess
 
 FAILED = 1
 
@@ -62,42 +65,66 @@ def run(args: Namespace, console: Console) -> int:
     what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
     if what in CODE:
         kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy)
+        if kernel.origin is Origin.GUESS:
+            console.note(str(kernel.report))
         console.print(CODE[what](kernel).rstrip("\n"))
         note_warnings(kernel.warnings, console)
         return 0
-    console.print(VIEWS[what](program, args).rstrip("\n"))
+    shown = _Shown(program, args, _guess(program, args) if what in SCHEDULED else None)
+    if shown.guess is not None:
+        console.note(str(shown.guess))
+    console.print(VIEWS[what](shown).rstrip("\n"))
     if what == "loops" or (what == "schedule" and (args.trace or args.db)):
-        note_warnings(_lowering_warnings(program, args), console)
+        note_warnings(_lowering_warnings(shown), console)
     return 0
 
 
-def _lowering_warnings(program: Program, args: Namespace) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown; `guess` where the schedule is one."""
+
+    program: Program
+    args: Namespace
+    guess: Guess | None
+
+
+def _guess(program: Program, args: Namespace) -> Guess | None:
+    """The best guess, where nothing else says what the schedule is."""
+    if args.trace or args.db:
+        return None
+    from metasched.search.guess import guess
+
+    return guess(program, Target.detect(args.threads))
+
+
+def _lowering_warnings(shown: _Shown) -> tuple[str, ...]:
     """What the backend says of the schedule before it makes any code."""
+    args = shown.args
     if args.trace and not args.repair and trace_in(args.trace).holes:
         return ()
     try:
-        return lower(_scheduled(program, args), Target.detect(args.threads)).warnings
+        return lower(_scheduled(shown), Target.detect(args.threads)).warnings
     except BuildError as error:
         return (f"this schedule does not compile: {error}",)
 
 
-def _program(program: Program, _: Namespace) -> str:
-    return str(program)
+def _program(shown: _Shown) -> str:
+    return str(shown.program)
 
 
-def _space(program: Program, args: Namespace) -> str:
+def _space(shown: _Shown) -> str:
     from metasched import api
 
-    return str(api.space(program, space_in(args)).explain())
+    return str(api.space(shown.program, space_in(shown.args)).explain())
 
 
-def _schedule(program: Program, args: Namespace) -> str:
+def _schedule(shown: _Shown) -> str:
     """The scheduled program; of a trace with holes, with their numbers free."""
-    if args.trace and not args.repair:
-        trace = trace_in(args.trace)
+    if shown.args.trace and not shown.args.repair:
+        trace = trace_in(shown.args.trace)
         if trace.holes:
-            return _sketches(program, trace)
-    return print_func(_scheduled(program, args))
+            return _sketches(shown.program, trace)
+    return print_func(_scheduled(shown))
 
 
 def _sketches(program: Program, trace: Trace) -> str:
@@ -106,13 +133,13 @@ def _sketches(program: Program, trace: Trace) -> str:
     return "\n".join(str(sketch) for sketch in api.space(program, trace))
 
 
-def _loops(program: Program, args: Namespace) -> str:
-    return print_kernel(lower(_scheduled(program, args), Target.detect(args.threads)))
+def _loops(shown: _Shown) -> str:
+    return print_kernel(lower(_scheduled(shown), Target.detect(shown.args.threads)))
 
 
-def _scheduled(program: Program, args: Namespace) -> Func:
+def _scheduled(shown: _Shown) -> Func:
     # The schedule is shown even where the backend could not compile it.
-    return _trace(program, args).apply_to(program, policy_of(args)).func
+    return _trace(shown).apply_to(shown.program, policy_of(shown.args)).func
 
 
 def _problems(program: Program, args: Namespace, console: Console) -> int:
@@ -123,8 +150,11 @@ def _problems(program: Program, args: Namespace, console: Console) -> int:
     return FAILED if found else 0
 
 
-def _trace(program: Program, args: Namespace) -> Trace:
+def _trace(shown: _Shown) -> Trace:
     """The trace that is shown: of --trace (mended under --repair), --db, or the best guess."""
+    program, args = shown.program, shown.args
+    if shown.guess is not None:
+        return shown.guess.trace
     if not args.trace:
         found: Trace = kernel_of(program, None, args.db, Target.detect(args.threads)).trace
         return found
@@ -132,19 +162,19 @@ def _trace(program: Program, args: Namespace) -> Trace:
     return trace.apply_to(program, Policy.REPAIR).trace if args.repair else trace
 
 
-def _python(program: Program, args: Namespace) -> str:
-    return _trace(program, args).as_python(program)
+def _python(shown: _Shown) -> str:
+    return _trace(shown).as_python(shown.program)
 
 
-def _json(program: Program, args: Namespace) -> str:
-    return _trace(program, args).as_json()
+def _json(shown: _Shown) -> str:
+    return _trace(shown).as_json()
 
 
-def _diff(program: Program, args: Namespace) -> str:
-    return str(_trace(program, args).diff(trace_in(args.diff)))
+def _diff(shown: _Shown) -> str:
+    return str(_trace(shown).diff(trace_in(shown.args.diff)))
 
 
-VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
+VIEWS: Mapping[str, Callable[[_Shown], str]] = {
     "program": _program,
     "space": _space,
     "schedule": _schedule,
@@ -153,6 +183,9 @@ VIEWS: Mapping[str, Callable[[Program, Namespace], str]] = {
     "json": _json,
     "diff": _diff,
 }
+
+# Views of a schedule; without a trace or a database, of the best guess.
+SCHEDULED = frozenset({"schedule", "loops", "python", "json", "diff"})
 
 # Views of the compiled kernel.
 CODE: Mapping[str, Callable[[Kernel], str]] = {"llvm": lambda kernel: kernel.llvm, "asm": lambda kernel: kernel.asm}

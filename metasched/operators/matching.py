@@ -2,7 +2,8 @@
 
 A program is an operator where its definition is the operator's, or where it has the same stages: the same loops,
 reductions and operations, on tensors that are indexed by the same loops. Numbers may differ: sizes, strides, constants.
-What a trace says of one then has a meaning for the other; whether each step is legal there, its replay tells.
+What a trace says of one then has a meaning for the other; whether each step is legal there, its replay tells. A program
+that is an operator for each element of a batch takes its traces, too.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from functools import cache
 from metasched.ir import query
 from metasched.ir.affine import free_vars
 from metasched.ir.dtypes import INDEX
-from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, Load, Node, Select, Stmt, Store
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Call, Expr, For, Func, Load, Node, Select, Stmt, Store
 from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Value
+from metasched.operators.batched_trace import for_batch
+from metasched.operators.batches import Batch, batches
 from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.library import load, names
 from metasched.schedule.trace import Trace
@@ -36,21 +39,34 @@ class Names:
 
 @dataclass(frozen=True)
 class Fit:
-    """An expert trace for a program of the same structure, whose names for the operator's `names` has."""
+    """An expert trace for a program of the same structure, whose names for the operator's `names` has.
+
+    Where the program is so for each element of a batch only, `batch` has the program of one.
+    """
 
     expert: Expert
     names: Names
+    batch: Batch | None = None
 
     @property
     def written(self) -> Program:
         """The operator at the shape that the trace was written for."""
         return _header(self.expert.name)
 
+    def tensors(self, program: Program) -> list[tuple[Buffer, Buffer]]:
+        """The tensors that the trace was written for, each with the program's, or with an element of a batch of it."""
+        given = (program if self.batch is None else self.batch.element).func
+        return [(b, given.buffer(self.names.tensors.get(b.name, b.name))) for b in self.written.func.buffers()]
+
     def trace_for(self, program: Program) -> Trace:
-        """The expert's trace in the program's names. It is to be replayed with `Policy.REPAIR`."""
+        """The expert's trace in the program's names. It is to be replayed with `Policy.REPAIR`.
+
+        Raises ScheduleError for a trace that cannot be carried over to a batch.
+        """
         data = self.expert.trace.data
         instructions = tuple(self._renamed(i) for i in data.instructions)
-        return Trace(replace(data, program=program.name, params=program.params, instructions=instructions))
+        trace = Trace(replace(data, program=program.name, params=program.params, instructions=instructions))
+        return trace if self.batch is None else for_batch(trace, self.batch, program)
 
     def _renamed(self, instruction: Instruction) -> Instruction:
         place = _NAMING.get(instruction.op)
@@ -69,25 +85,33 @@ def fits(program: Program) -> tuple[Fit, ...]:
     A program that was not loaded from the library is compared with each of its operators, which the first such call
     reads: that takes 0.1 to 0.2 s.
     """
-    found = _operator_of(program)
-    if found is None:
-        return ()
-    operator, renamed = found
-    return tuple(Fit(expert(name), renamed) for name in _traces(operator))
+    found = [Fit(expert(name), renamed) for operator, renamed in _operator_of(program) for name in _traces(operator)]
+    for batch in batches(program):
+        found += [
+            Fit(expert(name), renamed, batch)
+            for operator, renamed in _by_structure(batch.element.func)
+            for name in _traces(operator)
+        ]
+    return tuple(sorted(found, key=lambda fit: fit.expert.name))
 
 
-def _operator_of(program: Program) -> tuple[str, Names] | None:
-    """The operator that a program is, and its names for the operator's."""
+def _operator_of(program: Program) -> list[tuple[str, Names]]:
+    """The operator that a program is, and its names for the operator's; none or one."""
     if program.name in names() and _usual(program.name).definition == program.definition:
-        return program.name, Names()
+        return [(program.name, Names())]
+    return _by_structure(program.func)
+
+
+def _by_structure(func: Func) -> list[tuple[str, Names]]:
+    """The operator that a function is by its structure, and its names for the operator's; none or one."""
     for operator in dict.fromkeys(name.partition(".")[0] for name in expert_names()):
-        if _counts(_usual(operator).func) != _counts(program.func):
+        if _counts(_usual(operator).func) != _counts(func):
             continue
         for written in _written(operator):
-            renamed = names_between(written.func, program.func)
+            renamed = names_between(written.func, func)
             if renamed is not None:
-                return operator, renamed
-    return None
+                return [(operator, renamed)]
+    return []
 
 
 def _traces(operator: str) -> list[str]:

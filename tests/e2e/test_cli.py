@@ -85,6 +85,16 @@ def test_show(folder: Path, what: str, expected: str) -> None:
     assert expected in metasched(folder, "show", "tiny.ms", what)
 
 
+@pytest.mark.parametrize("what", ["--schedule", "--loops", "--asm"])
+def test_show_says_what_a_guess_expects_and_why(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "op:matmul_nn", "-D", "N=64", what]) == 0
+    out, err = capsys.readouterr()
+    assert "a guess: " not in out
+    assert "a guess: the expert trace matmul_nn." in err
+    assert "why: " in err
+    assert "expected, not measured: " in err
+
+
 def test_show_a_trace(folder: Path) -> None:
     assert "func tiny(" in metasched(folder, "show", "tiny.ms", "--trace", "best.trace")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.backend.kernel import Origin
+from metasched.cost.expected import Limit
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
+from metasched.search import expert_guess
 from metasched.search import guess as guessing
 from metasched.search.guess import Guess, guess
 
@@ -67,9 +70,77 @@ def test_another_program_gets_what_the_model_likes() -> None:
     text = "program f[N=16](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[j, i] * A[i, j]\n"
     program = ms.parse_program(text)
     kernel = ms.compile(program)
-    assert kernel.report == Guess(kernel.trace)
-    assert str(kernel.report) == "a guess: by the cost model"
+    assert isinstance(kernel.report, Guess)
+    assert (kernel.report.trace, kernel.report.expert) == (kernel.trace, None)
+    chosen, why, said = str(kernel.report).splitlines()
+    assert chosen == "a guess: by the cost model"
+    assert why.startswith("why: no expert wrote a trace for what it computes; ")
+    assert said.startswith("expected, not measured: ")
+    assert "bound by" in said
     agrees(kernel)
+
+
+def test_it_says_what_it_expects_and_why() -> None:
+    found = guess(operators.load("matmul_nn", M=1024, N=1024, K=1024), SERVER)
+    chosen, why, said, *_ = str(found).splitlines()
+    assert chosen == "a guess: the expert trace matmul_nn.goto"
+    assert why.startswith("why: it has the shortest estimate of ")
+    assert found.expected is not None
+    assert found.expected.limit is Limit.OPERATIONS
+    assert f"{found.expected.cycles / 1e6:.3g} million cycles" in said
+    assert "bound by compute" in said
+    large = guess(operators.load("scale_shift_add_relu", M=8192, N=4096), SERVER)
+    assert "bound by memory" in str(large)
+    rules = guess(operators.load("matmul_nn", M=64, N=64, K=64), SERVER, "cpu")
+    assert rules.why.startswith("the rules were given; ")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_batch_takes_the_traces_of_an_element(threads: int) -> None:
+    """A product for each head takes what is best for a product of this size, with the batch shared out to threads."""
+    target = SERVER.with_threads(threads)
+    found = guess(operators.load("batch_matmul_nn", BATCH=4, M=512, N=512, K=512), target)
+    assert found.expert == "matmul_nn.goto"
+    assert found.batched
+    assert "the expert trace matmul_nn.goto, for each element of a batch" in str(found)
+    assert ("parallel(b_j_0)" in str(found.trace)) == (threads > 1)
+
+
+def test_the_spaces_favourite_where_a_trace_is_far_from_its_shape() -> None:
+    """The trace for few groups has gathers of four channels at a time where there are 32."""
+    program = operators.load("conv2d_nhwc", H=28, W=28, CI=256, CO=256, R=3, G=32)
+    found = guess(program, SERVER)
+    assert found.expert is None
+    assert "of the time of the expert trace conv2d_nhwc." in found.why
+    beaten = found.why.rpartition(" ")[2]
+    assert dict(found.passed_over)[beaten].startswith("the estimate is ")
+    agrees(ms.compile(operators.load("conv2d_nhwc", H=9, W=9, CI=64, CO=64, R=3, G=16)))
+
+
+def test_the_space_is_not_looked_at_where_it_has_nothing_to_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(*_: object) -> None:
+        raise AssertionError("the space was looked at")
+
+    monkeypatch.setattr(guessing, "_favourite", looked)
+    near_the_peak = operators.load("matmul_nn", M=1024, N=1024, K=1024)
+    small = operators.load("conv2d_nhwc", H=4, W=4, CI=32, CO=32, R=3, G=8)
+    bytes_by_instructions = operators.load("matmul_nn", M=256, N=256, K=256, **BYTES)
+    for program in (near_the_peak, small, bytes_by_instructions):
+        assert guess(program, SERVER).expert is not None
+
+
+def test_a_favourite_that_is_no_clear_gain_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of ten thousand by an estimate that errs is mostly lucky."""
+    program = operators.load("softmax", M=1024, N=1024)
+    taken = guess(program, SERVER)
+    assert taken.expected is not None
+    for share, expert in ((0.9, taken.expert), (0.3, None)):
+        better = replace(taken.expected, cycles=share * taken.expected.cycles)
+        monkeypatch.setattr(guessing, "_leaves_room", lambda *_: True)
+        monkeypatch.setattr(guessing, "_favourite", lambda *_, found=better: (taken.trace, found))
+        found = guess(program, SERVER)
+        assert found.expert == expert
+        assert f"{share:.2f}" in found.why
 
 
 def test_rules_that_are_named_decide() -> None:
@@ -83,18 +154,18 @@ def taken(target: ms.Target, **params: Any) -> str | None:
 
 
 def test_instructions_that_do_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "tiles_are_given", lambda: True)
+    monkeypatch.setattr(expert_guess, "tiles_are_given", lambda: True)
     assert taken(SERVER, **BYTES) == "matmul_nn.amx_u8i8"
 
 
 def test_what_the_machine_or_the_system_lacks_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     program = operators.load("matmul_nn", M=256, N=256, K=256, **BYTES)
-    monkeypatch.setattr(guessing, "tiles_are_given", lambda: False)
+    monkeypatch.setattr(expert_guess, "tiles_are_given", lambda: False)
     found = guess(program, SERVER)
     assert found.expert is not None
     assert found.expert.startswith("matmul_nn.vnni")
     assert dict(found.passed_over)["matmul_nn.amx_u8i8"] == "the system gives no tile registers"
-    monkeypatch.setattr(guessing, "tiles_are_given", lambda: True)
+    monkeypatch.setattr(expert_guess, "tiles_are_given", lambda: True)
     found = guess(program, SERVER.without({"amx-int8", "amx-tile"}))
     assert found.expert is not None
     assert found.expert.startswith("matmul_nn.vnni")

@@ -11,8 +11,7 @@ import metasched as ms
 from metasched.space import registry
 
 TILES = ("multi_level_tiling", "compute_location", "tile_transposition")
-LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
-CPU = ("blocked_sums", "inline", "rfactor", *TILES, *LAST)
+CPU = ("inline", "rfactor", *TILES, "columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
 
 
 def names(spec: registry.RuleSpec) -> tuple[str, ...]:
@@ -48,9 +47,9 @@ def test_installed_is_not_active() -> None:
     [
         (None, CPU),
         ("cpu", CPU),
-        ("cpu,-blocked_sums", CPU[1:]),
-        ("cpu, -blocked_sums , -unroll", CPU[1:-1]),
-        ("cpu,-blocked_sums,+blocked_sums", (*CPU[1:], "blocked_sums")),
+        ("cpu,-inline", CPU[1:]),
+        ("cpu, -inline , -unroll", CPU[1:-1]),
+        ("cpu,-inline,+inline", (*CPU[1:], "inline")),
         ("unroll,vectorize", ("unroll", "vectorize")),
         ("+unroll", ("unroll",)),
         (["unroll", "cpu"], ("unroll", *CPU)),
@@ -74,13 +73,13 @@ def test_rules_as_values() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `blocked_sums`, `columns`"),
+        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `columns`, `compute_location`, `inline`"),
         ("-inline", "`-inline`: there is no such rule to drop; there are none"),
         ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
         ("", "the rule specification '' has an empty part"),
         ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
-        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `blocked_sums`, `columns`"),
-        ("fastest", "no rule or preset `fastest` is installed. Installed are `blocked_sums`, `columns`"),
+        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `columns`, `compute_location`"),
+        ("fastest", "no rule or preset `fastest` is installed. Installed are `columns`, `compute_location`"),
         ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],
@@ -91,7 +90,7 @@ def test_specifications_that_are_wrong(spec: str, message: str) -> None:
 
 
 def test_what_is_installed_is_listed() -> None:
-    with pytest.raises(ms.RuleError, match="Installed are `blocked_sums`, `columns`, `compute_location`, `cpu`"):
+    with pytest.raises(ms.RuleError, match="Installed are `columns`, `compute_location`, `cpu`, `inline`"):
         registry.resolve("gpu")
 
 

@@ -1,0 +1,120 @@
+"""What the hand-made roofline expects of a scheduled program, and which of its terms limits that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from metasched.cost.groups import describe
+from metasched.cost.index import Table
+from metasched.cost.machine import CORE, Machine
+from metasched.cost.nest import Nest, analyse
+from metasched.cost.statement import Columns, View
+from metasched.ir.evaluate import Evaluator
+from metasched.ir.nodes import Func
+
+# A clock by which cycles are shown as a time: what a CPU's own is, no target says.
+_CLOCK_HZ = 3e9
+
+
+class Limit(Enum):
+    """A term of the roofline, as a person calls it."""
+
+    OPERATIONS = "arithmetic"
+    PORTS = "loads and stores"
+    LATENCY = "sums that wait for the one before"
+    OVERHEAD = "loops, masks and conditions"
+    L2 = "bytes from the second cache"
+    L3 = "bytes from the last cache"
+    MEMORY = "bytes from memory"
+    LAUNCH = "starting threads"
+
+    @property
+    def is_memory(self) -> bool:
+        return self in (Limit.L2, Limit.L3, Limit.MEMORY)
+
+
+# The terms of a statement that keep a core's units busy, of which the longest bounds it, and those that come on top.
+_UNITS = {"operation_cycles": Limit.OPERATIONS, "port_cycles": Limit.PORTS, "latency_cycles": Limit.LATENCY}
+_BESIDE = {
+    "overhead_cycles": Limit.OVERHEAD,
+    "l2_cycles": Limit.L2,
+    "l3_cycles": Limit.L3,
+    "memory_cycles": Limit.MEMORY,
+}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """An estimate that nothing was measured for.
+
+    `cycles` of the CPU are from the start to the end of a call, `efficiency` is the share of the peak arithmetic of all
+    threads. `parts` are the cycles of each term; they overlap, so that their sum is more.
+    """
+
+    cycles: float
+    efficiency: float
+    parts: Mapping[Limit, float]
+
+    @property
+    def limit(self) -> Limit:
+        """The term that takes longest."""
+        return max(self.parts, key=lambda term: self.parts[term])
+
+    def __str__(self) -> str:
+        kind = "memory" if self.limit.is_memory else "compute"
+        return (
+            f"{_count(self.cycles)} cycles ({_duration(self.cycles / _CLOCK_HZ)} at {_CLOCK_HZ / 1e9:g} GHz), "
+            f"{self.efficiency:.0%} of the peak arithmetic; bound by {kind}: "
+            f"{self.parts[self.limit] / max(self.cycles, 1.0):.0%} of it is for {self.limit.value}"
+        )
+
+
+def _count(cycles: float) -> str:
+    return f"{cycles / 1e6:.3g} million" if cycles >= 1e6 else f"{cycles / 1e3:.3g} thousand"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+
+
+def expected(func: Func, target: Machine) -> Expectation:
+    """What the roofline expects of a scheduled program whose numbers are all decided."""
+    nest, views = _views(func, target)
+    described = [describe(view) for view in views]
+    parts = dict.fromkeys(Limit, 0.0)
+    parts[Limit.LAUNCH] = nest.parallel_loops * CORE.parallel_launch
+    for columns in described:
+        longest = max(_UNITS, key=lambda name: _number(columns, name))
+        parts[_UNITS[longest]] += _number(columns, longest)
+        for name, limit in _BESIDE.items():
+            parts[limit] += _number(columns, name)
+    cycles = parts[Limit.LAUNCH] + sum(_number(columns, "cycles") for columns in described)
+    useful = sum(float(view.domain[0]) * view.statement.operations.flops for view in views)
+    peak = 2.0 * CORE.operations * target.vector_bits / 32 * max(target.threads, 1)
+    return Expectation(cycles, useful / max(cycles * peak, 1.0), parts)
+
+
+def least_cycles(func: Func, target: Machine) -> float:
+    """Cycles that no schedule of an unscheduled program is thought to go below: its operations in full vectors on all
+    threads.
+    """
+    total = 0.0
+    for view in _views(func, target)[1]:
+        lanes = target.vector_bits / (8 * view.statement.store.element_bytes)
+        total += float(view.domain[0]) * view.statement.operations.instructions / (CORE.operations * lanes)
+    return total / max(target.threads, 1)
+
+
+def _views(func: Func, target: Machine) -> tuple[Nest, list[View]]:
+    table = Table()
+    nest = analyse(func, table)
+    sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(table.exprs)({})]
+    return nest, [View(statement, sizes, 1, target) for statement in nest.statements]
+
+
+def _number(columns: Columns, name: str) -> float:
+    return float(columns[name][0])

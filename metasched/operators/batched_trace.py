@@ -1,0 +1,209 @@
+"""A trace for one element of a batch, carried over to the whole: loops over the batch stay outside of all others.
+
+A parallel loop right under the batch's becomes one with them, so that threads share elements and their parts. Where
+other loops are between, threads share elements, and each has a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import Buffer, For, Func, IndexMap, LoopKind, Var
+from metasched.ir.printer import print_index_map
+from metasched.ir.program import Program
+from metasched.lang import parse_index_map
+from metasched.lang.instructions import Instruction, Ref, Value
+from metasched.operators.batches import Batch
+from metasched.schedule.handlers import Policy, Record, Replay
+from metasched.schedule.kinds import Kind
+from metasched.schedule.primitive import registry
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Trace
+from metasched.schedule.values import BlockRV, LoopRV
+
+# Steps that say the same of the whole: they name blocks, tensors and loops, none of which is the batch's.
+_UNCHANGED = frozenset(
+    {
+        *("get_block", "get_producers", "get_consumers", "split", "fuse", "reorder", "vectorize", "unroll"),
+        *("annotate", "unannotate", "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline"),
+        *("set_scope", "tensorize", "decompose_padding", "decompose_reduction", "store_at", "fuse_reduction_epilogue"),
+        *("sample_tile", "sample_partitioned_tile", "sample_categorical", "choose"),
+    }
+)
+
+
+def for_batch(trace: Trace, batch: Batch, program: Program) -> Trace:
+    """The trace of `batch.element` as one of the whole program.
+
+    Raises ScheduleError for a step that is not legal there, or that cannot be carried over.
+    """
+    carried = _Carried(trace, batch, program)
+    for instruction in trace.instructions:
+        carried.step(instruction)
+    return carried.whole.trace
+
+
+class _Carried:
+    """Two schedules side by side, of an element and of the whole. Blocks are called the same in both, and so are loops,
+    but for those in `joined`, which became one with the batch's loops above them.
+    """
+
+    def __init__(self, trace: Trace, batch: Batch, program: Program) -> None:
+        self.element, self.whole = (
+            Schedule(of, handler=Replay(trace.decisions, Policy.REPAIR, Record(0))) for of in (batch.element, program)
+        )
+        self._dims = dict(batch.dims)
+        self._taken = {label for i in trace.instructions for label in i.outputs}
+        self._labels: set[str] = set()
+        self._joined: dict[str, str] = {}
+        self._relabelled: dict[str, str] = {}
+        self._over_batch: dict[str, str] = {}  # the label of each loop over the batch, by name
+        self._steps: Mapping[str, Callable[[Instruction], None]] = {
+            "get_loops": self._get_loops,
+            "parallel": self._parallel,
+            "cache_read": self._cache_read,
+            "transform_layout": self._transform_layout,
+            "storage_align": self._storage_align,
+            "pad_einsum": self._pad_einsum,
+        }
+
+    def step(self, instruction: Instruction) -> None:
+        """Run a step on both."""
+        self.element.execute(instruction)
+        if registry()[instruction.op].result is Kind.LOOP:
+            self._labels.update(instruction.outputs)
+        here = replace(instruction, args=tuple(self._here(arg) for arg in instruction.args))
+        for label in instruction.outputs:
+            self._relabelled.pop(label, None)
+        if instruction.op in self._steps:
+            self._steps[instruction.op](here)
+        elif instruction.op in _UNCHANGED:
+            self.whole.execute(here)
+        else:
+            raise ScheduleError(instruction.op, "it is not carried over to a batch")
+
+    def _here(self, arg: Value) -> Value:
+        if isinstance(arg, tuple):
+            return tuple(self._here(item) for item in arg)
+        return Ref(self._relabelled.get(arg.name, arg.name)) if isinstance(arg, Ref) else arg
+
+    def _fresh(self, name: str) -> str:
+        label, number = name, 1
+        while label in self._taken:
+            label, number = f"{name}_{number}", number + 1
+        self._taken.add(label)
+        return label
+
+    # --- loops
+
+    def _get_loops(self, instruction: Instruction) -> None:
+        own = [self.element.name_of(LoopRV(label)) for label in instruction.outputs]
+        expected = [self._joined.get(name, name) for name in own]
+        block = self._block(instruction)
+        labels, at = [], 0
+        for loop in query.loops_above(self.whole.func, block):
+            if at < len(expected) and loop.var == expected[at]:
+                labels.append(instruction.outputs[at])
+                at += 1
+            else:
+                label = self._over_batch.get(loop.var) or self._fresh(f"batch_{loop.var}")
+                self._over_batch[loop.var] = label
+                labels.append(label)
+        if at < len(expected):
+            raise ScheduleError(
+                "get_loops", f"of a batch, `{block}` has no loop `{expected[at]}` in its place", (block,)
+            )
+        self.whole.execute(replace(instruction, outputs=tuple(labels)))
+
+    def _parallel(self, instruction: Instruction) -> None:
+        (loop,) = instruction.args
+        assert isinstance(loop, Ref)
+        name = self.whole.name_of(LoopRV(loop.name))
+        outside = query.loops_above_loop(self.whole.func, name)
+        over = [outer for outer in outside if outer.var in self._over_batch]
+        if prod(as_int(outer.extent) or 1 for outer in over) == 1:
+            self.whole.execute(instruction)
+        elif outside[-len(over) :] == tuple(over):
+            joined = self._fused(over, loop)
+            self.whole.execute(replace(instruction, args=(joined,)))
+            self._join(name, joined.name)
+        elif all(outer.kind is LoopKind.SERIAL for outer in over):
+            self.whole.execute(replace(instruction, args=(self._fused(over),)))
+
+    def _fused(self, over: Sequence[For], *inner: Ref) -> Ref:
+        """One loop of the batch's loops and those right inside them."""
+        handles = [Ref(self._over_batch.pop(outer.var)) for outer in over]
+        label = self._fresh("_".join([*(outer.var for outer in over), *(ref.name for ref in inner)]))
+        self.whole.execute(Instruction("fuse", (*handles, *inner), outputs=(label,)))
+        if not inner:
+            self._over_batch[self.whole.name_of(LoopRV(label))] = label
+        return Ref(label)
+
+    def _join(self, name: str, label: str) -> None:
+        """From here on, the loop `name` is the one that `label` stands for."""
+        now = self.whole.name_of(LoopRV(label))
+        for known in self._labels:
+            own = self.element.name_of(LoopRV(known))
+            if self._joined.get(own, own) == name:
+                self._relabelled[known] = label
+        own_name = next((own for own, here in self._joined.items() if here == name), name)
+        self._joined[own_name] = now
+
+    # --- tensors
+
+    def _block(self, instruction: Instruction) -> str:
+        ref = instruction.args[0]
+        assert isinstance(ref, Ref)
+        return self.whole.name_of(BlockRV(ref.name))
+
+    def _written(self, instruction: Instruction) -> tuple[Buffer, tuple[int, ...]]:
+        """What the step's block writes, and which of its dimensions are the batch's: the leading ones, if it is new."""
+        block = self._block(instruction)
+        buffer, own = (_written(schedule.func, block) for schedule in (self.whole, self.element))
+        added = tuple(range(len(buffer.shape) - len(own.shape)))
+        return buffer, self._dims.get(buffer.name, added)
+
+    def _cache_read(self, instruction: Instruction) -> None:
+        self.whole.execute(instruction)
+        copy = _written(self.whole.func, self.whole.name_of(BlockRV(instruction.outputs[0])))
+        self._dims[copy.name] = self._dims[str(instruction.args[1])]
+
+    def _transform_layout(self, instruction: Instruction) -> None:
+        text = instruction.args[1]
+        assert isinstance(text, str)
+        self._lay_out(instruction, parse_index_map(text))
+
+    def _lay_out(self, instruction: Instruction, written: IndexMap) -> None:
+        buffer, dims = self._written(instruction)
+        names = [f"batch{n}" for n in range(len(dims))]
+        others = iter(written.names)
+        of_batch = dict(zip(dims, names, strict=True))
+        inputs = tuple(of_batch[n] if n in of_batch else next(others) for n in range(len(buffer.shape)))
+        outputs = (*(Var(name) for name in names), *written.outputs)
+        args = (instruction.args[0], print_index_map(IndexMap(inputs, outputs)))
+        self.whole.execute(Instruction("transform_layout", args))
+
+    def _storage_align(self, instruction: Instruction) -> None:
+        buffer, dims = self._written(instruction)
+        if buffer.layout is None and dims != tuple(range(len(dims))):
+            names = tuple(f"d{n}" for n in range(len(buffer.shape) - len(dims)))
+            self._lay_out(instruction, IndexMap(names, tuple(Var(name) for name in names)))
+        block, axis, *others = instruction.args
+        assert isinstance(axis, int)
+        self.whole.execute(replace(instruction, args=(block, axis + len(dims), *others)))
+
+    def _pad_einsum(self, instruction: Instruction) -> None:
+        block, padding = instruction.args
+        assert isinstance(padding, tuple)
+        iters = query.find_block(self.whole.func, self._block(instruction)).iters
+        ones: tuple[Value, ...] = (1,) * (len(iters) - len(padding))
+        self.whole.execute(replace(instruction, args=(block, (*ones, *padding))))
+
+
+def _written(func: Func, block: str) -> Buffer:
+    return func.buffer(query.find_block(func, block).store.buffer)

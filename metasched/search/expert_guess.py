@@ -1,0 +1,197 @@
+"""The expert traces that can be replayed on a program, and the best of them by the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log, prod
+
+from metasched.backend.emit.tensor import require_features
+from metasched.backend.lower import lower
+from metasched.backend.permission import tiles_are_given
+from metasched.backend.target import Target
+from metasched.cost.expected import Expectation, expected
+from metasched.errors import BuildError, ScheduleError
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import Func
+from metasched.ir.notes import Note
+from metasched.ir.program import Program
+from metasched.operators.matching import Fit, fits
+from metasched.schedule.handlers import Policy
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
+from metasched.schedule.trace import Trace
+
+# What an expert may allow and nobody asked for here: results would not be those that IEEE arithmetic has.
+_UNASKED = frozenset({Note.FASTMATH, Note.FLUSH_DENORMALS})
+# Estimates so near to the best are not told apart: there, the trace that was written for the nearer shape is taken.
+_TIE = 1.02
+# Threads have to gain this much by the estimate: whether others are idle, it does not know.
+_WORTH_THREADS = 0.8
+# Cycles beside which it makes no difference between traces what starting threads takes.
+_LARGE = 1e5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An expert trace replayed on the program.
+
+    `terms` is what an instruction of its intrinsic sums, `expected` what the roofline says, and `distance` how far the
+    shape is from the one that it was written for. `batched`: it was written for one element of a batch.
+    """
+
+    name: str
+    written: Trace
+    schedule: Schedule
+    terms: int
+    expected: Expectation
+    distance: float
+    batched: bool
+
+    @property
+    def cycles(self) -> float:
+        return self.expected.cycles
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best expert trace for a program on a target, if any can be taken: `why`, and of each other why not."""
+
+    taken: Candidate | None
+    why: str
+    passed_over: Mapping[str, str]
+
+
+def best_expert(program: Program, target: Target) -> Choice:
+    """The best expert trace that the machine can run."""
+    reasons: dict[str, str] = {}
+    candidates = _candidates(program, target, reasons)
+    for candidate in _ranked(candidates):
+        chosen = _with_threads_where_they_pay(program, candidate, target)
+        obstacle = obstacle_to(chosen.schedule.func, target)
+        if obstacle is None:
+            others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
+            return Choice(chosen, _why(candidate, candidates), {**others, **reasons})
+        reasons[candidate.name] = obstacle
+    why = (
+        "no expert trace for what it computes can be taken"
+        if reasons
+        else "no expert wrote a trace for what it computes"
+    )
+    return Choice(None, why, reasons)
+
+
+def _why(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
+    rivals = [c for c in candidates if c.terms == chosen.terms and c is not chosen]
+    if not rivals:
+        return "its instructions do most" if len(candidates) > 1 else "no other expert trace can be replayed"
+    near = sum(c.cycles <= _TIE * chosen.cycles for c in rivals)
+    if near:
+        return f"of {near + 1} with about the shortest estimate, it was written for the nearest shape"
+    return f"it has the shortest estimate of {len(rivals) + 1} expert traces"
+
+
+def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Intrinsics first, those that do most; then by the estimate, and by nearness where that is much the same."""
+    best: dict[int, float] = {}
+    for c in candidates:
+        best[c.terms] = min(c.cycles, best.get(c.terms, c.cycles))
+    near = {c.name: c.cycles <= _TIE * best[c.terms] for c in candidates}
+    return sorted(
+        candidates, key=lambda c: (-c.terms, not near[c.name], c.distance if near[c.name] else 0.0, c.cycles, c.name)
+    )
+
+
+def _why_not(other: Candidate, chosen: Candidate) -> str:
+    if other.terms < chosen.terms:
+        return "its instructions do less"
+    ratio = other.cycles / chosen.cycles
+    return "it was written for another shape" if ratio <= _TIE else f"the estimate is {ratio:.1f} times as long"
+
+
+def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> list[Candidate]:
+    found = []
+    for fit in fits(program):
+        reason = _other_types(fit, program)
+        if reason is None:
+            try:
+                found.append(_candidate(program, fit, _asked(fit.trace_for(program), program, target), target))
+                continue
+            except ScheduleError as error:
+                reason = error.reason
+        reasons[fit.expert.name] = reason
+    return found
+
+
+def _other_types(fit: Fit, program: Program) -> str | None:
+    """Tiles are made for elements of a size; None where it is the program's."""
+    for a, b in ((a.dtype, b.dtype) for a, b in fit.tensors(program)):
+        if a.bytes != b.bytes:
+            return f"it was written for elements of {a}, not {b}"
+    return None
+
+
+def _distance(fit: Fit, program: Program) -> float:
+    """Between the shapes of all tensors, in factors of e."""
+    pairs = ((as_int(x), as_int(y)) for a, b in fit.tensors(program) for x, y in zip(a.shape, b.shape, strict=True))
+    return sum(abs(log(x / y)) for x, y in pairs if x and y)
+
+
+def _asked(trace: Trace, program: Program, target: Target) -> Trace:
+    """A trace without notes that allow what nobody asked for, and with those on streams only where they may pay."""
+    dropped = _UNASKED if _exceeds_caches(program.func, target) else _UNASKED | {Note.NON_TEMPORAL}
+    kept = tuple(i for i in trace.instructions if not (i.op == "annotate" and dropped & set(map(str, i.args))))
+    return replace(trace, data=replace(trace.data, instructions=kept))
+
+
+def _exceeds_caches(func: Func, target: Target) -> bool:
+    """Whether the last cache cannot hold the arguments and the results."""
+    sizes = (prod(as_int(extent) or 1 for extent in b.shape) * b.dtype.bytes for b in (*func.inputs, *func.outputs))
+    return sum(sizes) > target.l3
+
+
+def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> Candidate:
+    schedule = trace.apply_to(program, Policy.REPAIR)
+    found = Candidate(
+        fit.expert.name,
+        trace,
+        schedule,
+        terms_of(schedule.func),
+        expected(schedule.func, target),
+        _distance(fit, program),
+        fit.batch is not None,
+    )
+    return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target)
+
+
+def terms_of(func: Func) -> int:
+    """How many products an instruction of the widest tensor intrinsic sums; 0 without intrinsics."""
+    return max((prod(i.extent(it.name) for it in i.block.iters) for i in _intrinsics(func)), default=0)
+
+
+def _intrinsics(func: Func) -> list[Intrinsic]:
+    return [intrinsics()[name] for loop in tensorized(func).values() if (name := tensorized_by(loop)) is not None]
+
+
+def _with_threads_where_they_pay(program: Program, candidate: Candidate, target: Target) -> Candidate:
+    """The candidate, or the same without threads unless they gain enough."""
+    instructions = tuple(i for i in candidate.written.instructions if i.op != "parallel")
+    if len(instructions) == len(candidate.written.instructions):
+        return candidate
+    written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
+    schedule = written.apply_to(program, Policy.REPAIR)
+    alone = expected(schedule.func, target)
+    if candidate.cycles < _WORTH_THREADS * alone.cycles:
+        return candidate
+    return replace(candidate, written=written, schedule=schedule, expected=alone)
+
+
+def obstacle_to(func: Func, target: Target) -> str | None:
+    """Why the target cannot run a scheduled program; None when it can."""
+    try:
+        require_features(lower(func, target), target)
+    except BuildError as error:
+        return error.reason
+    if any(intrinsic.tiles for intrinsic in _intrinsics(func)) and not tiles_are_given():
+        return "the system gives no tile registers"
+    return None

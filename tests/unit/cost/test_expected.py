@@ -1,0 +1,47 @@
+"""What the roofline expects of a schedule, and which term limits it."""
+
+from __future__ import annotations
+
+import pytest
+
+import metasched as ms
+from metasched import operators
+from metasched.cost.baseline import analytic_score
+from metasched.cost.expected import Limit, expected, least_cycles
+from metasched.cost.features import features_of
+
+SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "fma"}), 2, 32 << 10, 1 << 20, 32 << 20)
+
+
+def scheduled(name: str, **params: int) -> ms.Schedule:
+    return operators.expert(name).trace.apply_to(operators.load(name.partition(".")[0], **params), ms.Policy.REPAIR)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "limit"),
+    [
+        ("matmul_nn.goto", {"M": 1024, "N": 1024, "K": 1024}, Limit.OPERATIONS),
+        ("scale_shift_add_relu.folded", {"M": 8192, "N": 4096}, Limit.MEMORY),
+        ("scale_shift_add_relu.folded", {"M": 4, "N": 64}, Limit.LAUNCH),
+    ],
+)
+def test_the_term_that_limits(name: str, params: dict[str, int], limit: Limit) -> None:
+    found = expected(scheduled(name, **params).func, SERVER)
+    assert found.limit is limit
+    assert limit.value in str(found)
+    assert ("bound by memory" in str(found)) == (limit is Limit.MEMORY)
+
+
+def test_it_is_the_estimate_that_a_search_starts_from() -> None:
+    func = scheduled("softmax.fast", M=256, N=512).func
+    found = expected(func, SERVER)
+    assert found.cycles == pytest.approx(2.0 ** -analytic_score(features_of(func, SERVER)[None, :])[0], rel=1e-4)
+    assert sum(found.parts.values()) >= found.cycles
+
+
+def test_no_schedule_goes_below_its_operations() -> None:
+    program = operators.load("matmul_nn", M=512, N=512, K=512)
+    least = least_cycles(program.func, SERVER)
+    assert least == 512**3 / 16 / 2 / 2  # a multiply-add for a vector of 16, two a cycle, on two threads
+    assert expected(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
+    assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least

@@ -1,0 +1,128 @@
+"""Batched forms of an operator: what is a batch, and the operator's traces carried over to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched import operators
+from metasched.errors import ScheduleError
+from metasched.measure.check import mismatch, prepare
+from metasched.measure.inputs import given_inputs
+from metasched.operators.batches import batches
+from metasched.operators.matching import Fit, fits
+
+HEADS = """
+program heads[B=2, H=3, M=7, N=9, K=5](A: f32[B, M, H, K], C: f32[B, H, K, N]) -> D: f32[B, H, M, N]:
+    D[b, h, i, j] = sum[k](A[b, i, h, k] * C[b, h, k, j])
+"""
+SOFTMAX = """
+program attention[B=2, H=3, N=5, M=70](X: f32[B, H, N, M]) -> Y: f32[B, H, N, M]:
+    m[b, h, i] = max[j](X[b, h, i, j])
+    e[b, h, i, j] = exp(X[b, h, i, j] - m[b, h, i])
+    s[b, h, i] = sum[j](e[b, h, i, j])
+    Y[b, h, i, j] = e[b, h, i, j] / s[b, h, i]
+"""
+DENSE = """
+program dense[B=3, M=13, N=70, K=20](A: f32[B, M, K], const W: f32[K, N]) -> D: f32[B, M, N]:
+    D[b, i, j] = sum[k](A[b, i, k] * W[k, j])
+"""
+
+
+def batched(program: ms.Program) -> dict[str, Fit]:
+    return {fit.expert.name: fit for fit in fits(program) if fit.batch is not None}
+
+
+def test_a_batch_is_the_leading_dimensions_of_the_result() -> None:
+    one, two, *_ = batches(ms.parse_program(HEADS))
+    assert one.dims == {"A": (0,), "C": (0,), "D": (0,)}
+    assert two.dims == {"A": (0, 2), "C": (0, 1), "D": (0, 1)}
+    assert two.loops == {"b", "h"}
+    assert [b.name for b in two.element.func.buffers()] == ["A", "C", "D"]
+    assert str(two.element.func.buffer("A").shape) == str(operators.load("matmul_nn", M=7, K=5).func.buffer("A").shape)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "D[b < 4, i] = A[b + 2, i] * A[b + 1, i]",  # another element
+        "D[b < 4, i] = A[2 * b, i]",
+        "D[b < 4, i] = A[b, i] if b < 2 else 0",  # which element it is decides
+    ],
+)
+def test_elements_that_are_not_computed_alike_are_no_batch(stage: str) -> None:
+    program = ms.parse_program(f"program f[N=8](A: f32[9, N]) -> D: f32[4, N]:\n    {stage}\n")
+    assert list(batches(program)) == []
+
+
+TYPES = [{}, {"T": "f64"}, {"T": "bf16", "ACC": "f32"}, {"T": "u8", "U": "i8", "ACC": "i32"}]
+SHAPES = [{"BATCH": 3, "M": 37, "N": 77, "K": 40}, {"BATCH": 2, "M": 64, "N": 96, "K": 64}, {"M": 8, "N": 64, "K": 16}]
+
+
+@pytest.mark.parametrize("types", TYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_trace_of_matmul_serves_its_batched_form(shape: dict[str, int], types: dict[str, Any]) -> None:
+    """Where the trace is legal for an element, it is legal for the batch, and does the same."""
+    program = operators.load("batch_matmul_nn", **shape, **types)
+    one = operators.load("matmul_nn", **{k: v for k, v in shape.items() if k != "BATCH"}, **types)
+    found = batched(program)
+    assert found.keys() == {fit.expert.name for fit in fits(one)}
+    for name, fit in found.items():
+        try:
+            operators.expert(name).trace.apply_to(one, ms.Policy.REPAIR)
+        except ScheduleError:
+            with pytest.raises(ScheduleError):
+                fit.trace_for(program)
+            continue
+        trace = fit.trace_for(program)
+        trace.apply_to(program)  # strictly: it is a trace of this program
+        written = sum(i.op == "parallel" for i in fit.expert.trace.instructions)
+        assert sum(i.op == "parallel" for i in trace.instructions) == written
+        over_batch = sum(i.op == "fuse" and "batch" in str(i.args[0]) for i in trace.instructions)
+        assert over_batch == (written if shape.get("BATCH", 1) > 1 else 0), str(trace)
+
+
+def agrees(program: ms.Program, trace: ms.Trace) -> None:
+    kernel = ms.compile(program, trace=trace)
+    cases = prepare(program.func, given_inputs(program.func, None, seed=0), seed=0)
+    for case in (cases.integers, cases.random):
+        result = kernel(*(a.item() if a.shape == () else a for a in case.inputs))
+        assert mismatch(np.asarray(result), case.expected[0], case.tolerance[0]) is None
+
+
+@pytest.mark.parametrize("name", ["aligned", "blocked", "goto", "odd", "odd_columns", "packed", "small"])
+@pytest.mark.parametrize(("text", "sizes"), [(HEADS, {"M": 37, "N": 77, "K": 40}), (DENSE, {})])
+def test_batches_compute_what_they_should(name: str, text: str, sizes: dict[str, int]) -> None:
+    program = ms.parse_program(text, **sizes)
+    agrees(program, batched(program)[f"matmul_nn.{name}"].trace_for(program))
+
+
+def test_any_operator_has_batched_forms() -> None:
+    program = ms.parse_program(SOFTMAX)
+    found = batched(program)
+    assert {"softmax.fast", "softmax.long"} <= found.keys()
+    agrees(program, found["softmax.fast"].trace_for(program))
+    kernel = ms.compile(program)
+    assert kernel.report.expert.startswith("softmax.")
+    assert kernel.report.batched
+
+
+def test_a_step_that_cannot_be_carried_over_is_named() -> None:
+    program = ms.parse_program(SOFTMAX)
+    with pytest.raises(ScheduleError, match="rfactor: it is not carried over to a batch"):
+        batched(program)["softmax.rows"].trace_for(program)
+
+
+def test_threads_share_elements_where_their_loop_is_inside_another() -> None:
+    program = ms.parse_program(HEADS)
+    trace = str(batched(program)["matmul_nn.blocked"].trace_for(program))
+    assert "reorder(k0, i0, j0, k1, i1, j1)" in trace
+    assert "b_h = fuse(batch_b, batch_h)\n    parallel(b_h)" in trace
+
+
+def test_a_program_that_is_no_batch_is_compared_as_before() -> None:
+    program = operators.load("matmul_nn", M=8, N=8, K=8)
+    assert batched(program) == {}
