@@ -178,11 +178,7 @@ def _without_ranges(stage: Stage, tensors: dict[str, Tensor]) -> Stage:
 
 
 def _read_shows(axis: str, extent: SourceExpr, stage: Stage, tensors: dict[str, Tensor]) -> bool:
-    """Whether `axis` stands alone in a dimension whose extent is written the same as `extent`."""
-    return any(
-        use.axis == axis
-        and use.dim < len(tensors[use.buffer].shape)
-        and tensors[use.buffer].shape[use.dim].node == extent
-        for use in bare_uses(stage.value)
-        if use.buffer in tensors
-    )
+    """Whether `axis` stands alone in a dimension, and wherever it does, the extent is written the same as `extent`."""
+    uses = [use for use in bare_uses(stage.value) if use.axis == axis and use.buffer in tensors]
+    shown = [tensors[use.buffer].shape[use.dim].node for use in uses if use.dim < len(tensors[use.buffer].shape)]
+    return bool(shown) and all(node == extent for node in shown)

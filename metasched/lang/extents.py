@@ -60,7 +60,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Evidences:
-    """Every reason for the extent of one axis.
+    """Every reason that reads give for the extent of one axis.
 
     A bare use under a condition about the axis counts only where nothing else settles the extent.
     """

@@ -277,22 +277,24 @@ class _Inference:
             )
 
     def _bare(self, stage: Stage) -> dict[str, int]:
-        """Extents that a written range or a use alone in a dimension shows; raises where two of them differ."""
+        """Extents that a written range shows, or else a use alone in a dimension; raises where two of these differ."""
+        axes = [axis for group in stage_axes(stage) for axis in group]
+        written = {axis.name: axis.extent.value for axis in axes if isinstance(axis.extent, IntLit)}
         found: dict[str, tuple[int, str]] = {}
-        for group in stage_axes(stage):
-            for axis in group:
-                if isinstance(axis.extent, IntLit):
-                    found[axis.name] = (axis.extent.value, "the range written")
         uses = sorted(bare_uses(stage.value), key=lambda use: use.guarded)  # a guarded one counts where it is alone
         for use in uses:
             shape = self._shapes.get(use.buffer)
-            if shape is None:
+            if shape is None or use.axis in written:
                 continue
             extent, where = shape[use.dim], f"{use.buffer} (dimension {use.dim} of {shape})"
             known = found.setdefault(use.axis, (extent, where))
             if known[0] != extent and not use.guarded:
-                raise KernelError(f"`{use.axis}` is {known[0]} in {known[1]} and {extent} in {where}")
-        return {name: extent for name, (extent, _) in found.items()}
+                raise KernelError(
+                    f"`{use.axis}` is {known[0]} in {known[1]} and {extent} in {where}\n"
+                    f"  hint: where an index runs over a part of a dimension, write its range, "
+                    f"`{use.axis} < {min(known[0], extent)}`"
+                )
+        return written | {name: extent for name, (extent, _) in found.items()}
 
     def _affine(self, stage: Stage, extents: dict[str, int]) -> None:
         """Extents of indices that stand only in sums, such as `i` of `X[2*i + r]`: as far as the buffer goes."""

@@ -184,8 +184,8 @@ class StageBuilder:
         shapes = {name: info.shape for name, info in self._buffers.items()}
         evidences = evidence_from_uses(axis.name, uses, shapes)
         written, unknown = self._written(axis, declared)
-        firm = written + evidences.firm
-        counting = firm or evidences.guarded
+        # What is written wins over what reads show; that these stay inside is checked where they are built.
+        counting = written or evidences.firm or evidences.guarded
         if not counting:
             if not (unknown or evidences.unknown):
                 self._unsettled(axis)
@@ -195,9 +195,16 @@ class StageBuilder:
             if other.extent != first.extent:
                 message = f"the index `{axis.name}` goes to {first.extent} in {first.source}"
                 message += f" and to {other.extent} in {other.source}"
-                self._report.error(other.at, message, "these extents have to agree")
+                self._report.error(other.at, message, self._agreement(axis, counting, is_written=bool(written)))
                 self._disagreement = True
         return first.extent
+
+    def _agreement(self, axis: Axis, found: tuple[Evidence, ...], *, is_written: bool) -> str:
+        if is_written:
+            return "these extents have to agree"
+        least = f"{axis.name} < {min(evidence.extent for evidence in found)}"
+        where = "on the left-hand side" if axis in self._spatial else "where the reduction names it"
+        return f"these extents have to agree, or the range is written, `{least}` {where}, and every read stays inside"
 
     def _written(self, axis: Axis, declared: BufferInfo | None) -> tuple[tuple[Evidence, ...], bool]:
         """What the range and the declaration say, and whether one of them is there but wrong."""

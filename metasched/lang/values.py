@@ -460,6 +460,11 @@ class Values:
         if hi >= extent:
             conditions.append(f"{text} < {extent}")
         hint = f"guard the read: `{print_source(read)} if {' and '.join(conditions)} else 0`" if lo != hi else ""
+        if isinstance(index, Name) and index.name in self._scope.axes:
+            says = f"`{text}` goes as far as its range or a declaration says: is it the index meant, and the extent?"
+            hint = f"{says} Or {hint}" if hint else says
+        elif hint and lo >= 0:
+            hint += ", or write a smaller range of its indices"
         self._report.error(index.start, message, hint)
 
 

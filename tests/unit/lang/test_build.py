@@ -158,3 +158,18 @@ def test_wrong_use() -> None:
         ms.compute("Y", (4,), lambda i: x[i] if i < 3 else 0)
     with pytest.raises(TypeError, match="cannot be iterated"):
         list(x)  # type: ignore[call-overload]
+
+
+def test_a_shape_or_a_range_that_is_less_than_a_read_shows() -> None:
+    n, k_ = ms.param("N", 16), ms.param("K", 5)
+    x, z = ms.placeholder("X", (n, k_)), ms.placeholder("Z", (k_ + 2,))
+    t = ms.compute("T", (n - 2,), lambda i: ms.sum(lambda k: x[i, k] * z[k], k_))
+    y = ms.compute("Y", (n - 4,), lambda i: t[i] + t[i + 2] + ms.cast(i, "f32"))
+    program = ms.program("p", [x, z], [y], params=[n, k_])
+    text = """program p[N=16, K=5](X: f32[N, K], Z: f32[K + 2]) -> Y: f32[N - 4]:
+    T: f32[N - 2]
+    T[i] = sum[k < K](X[i, k] * Z[k])
+    Y[i] = T[i] + T[i + 2] + f32(i)
+"""
+    assert str(program) == text
+    assert program == parse_program(text)

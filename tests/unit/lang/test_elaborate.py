@@ -137,8 +137,46 @@ def test_a_guarded_read_does_not_overrule_a_declaration() -> None:
 
 def test_a_guard_about_other_indices_does_not_matter() -> None:
     assert mistakes("T[i, k < 6] = A[i, k] if i < 4 else 0", "C[i, j] = T[i, j] + B[i]") == [
-        "the index `k` goes to 6 in `k < 6` and to 4 in `A[i, k]`"
+        "`A[i, k]` leaves `A` in dimension 1, by 2 above: `k` goes from 0 to 5, and valid are 0 to 3"
     ]
+
+
+@pytest.mark.parametrize(
+    "stencil",
+    [
+        "Y[i < N - 2, j < N - 2] = X[i, j+1] + X[i+2, j+1]",
+        "Y[i, j] = X[i, j+1] + X[i+2, j+1]",
+        "Y[i, j] = X[i, j] + X[i+2, j]",
+        "Y[i, j] = sum[k < 3](X[i, k] * X[k, j])",
+        "Y[i, j] = sum[k < 3](X[i, k] * X[j, k] if k > 1 else X[k, k])",
+    ],
+)
+def test_what_is_written_wins_over_what_is_inferred(stencil: str) -> None:
+    program = parse_program(f"program p[N=16](X: f32[N, N]) -> Y: f32[N - 2, N - 2]:\n  {stencil}\n")
+    validate(program.func)
+    assert [it.extent for it in blocks(program)["Y"].iters][:2] == [Const(14), Const(14)]
+    temporary = parse_program(
+        "program p[N=16](X: f32[N]) -> Y: f32[N - 4]:\n  T: f32[N - 2]\n"
+        "  T[i] = X[i] + X[i + 2]\n  Y[i] = T[i] + T[i + 2]\n"
+    )
+    assert shape(temporary, "T") == [14]
+
+
+def test_what_is_written_twice_agrees() -> None:
+    (message,) = mistakes("C[i < 7, j] = A[i, j] + B[i]")
+    assert message == "the index `i` goes to 7 in `i < 7` and to 8 in the declaration of `C`"
+
+
+def test_extents_that_do_not_agree_have_a_way_out() -> None:
+    with pytest.raises(LanguageError, match=r"or the range is written, `k < 4` where the reduction names it"):
+        of_stages("C[i, j] = sum[k](A[i, k] * A[k, j] * B[i])")
+    with pytest.raises(LanguageError, match=r"or the range is written, `i < 4` on the left-hand side"):
+        of_stages("T[i] = A[i, 0] + A[0, i]", "C[i, j] = T[0] + A[i, j] + B[i]")
+
+
+def test_a_read_outside_by_what_is_written() -> None:
+    with pytest.raises(LanguageError, match=r"`i` goes as far as its range or a declaration says"):
+        of_stages("C[i, j] = A[j, i] + B[i]")
 
 
 def test_ranges_of_reductions() -> None:
@@ -317,7 +355,7 @@ def test_wrong_expressions(value: str, message: str) -> None:
         (["T[i, k] = B[i]", "C[i, j] = T[i, j]"], "nothing says how far the index `k` goes"),
         (["T[i < 8] = 1", "C[i, j] = T[i]"], "nothing says which element type `T` has"),
         (["T[i < 8] = 3 if i == 0 else 1", "C[i, j] = T[i]"], "nothing says which element type `T` has"),
-        (["C[i, j] = A[j, i]"], "the index `i` goes to 8 in the declaration of `C` and to 4 in `A[j, i]`"),
+        (["C[i, j] = A[j, i]"], "`A[j, i]` leaves `A` in dimension 1, by 4 above: `i` goes from 0 to 7, and "),
         (["C[i, j] = sum[k](A[k, k])"], "the index `k` goes to 8 in `A[k, k]` and to 4 in `A[k, k]`"),
     ],
 )  # fmt: skip

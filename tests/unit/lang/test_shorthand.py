@@ -99,7 +99,8 @@ def test_sizes_do_not_take_the_names_of_tensors() -> None:
         ("y[i, j] = x[i]", {"x": t(4)}, "nothing says how far the index `j` of `y` goes"),
         ("y[i] = x[i - 1] if i >= 1 else 0", {"x": t(4)}, "nothing says how far the index `i` of `y` goes"),
         ("y[i < 4] = 1", {}, "nothing says which element type `y` has"),
-        ("y[i < 3] = x[i]", {"x": t(4)}, "`i` is 3 in the range written and 4 in x"),
+        ("y[i] = x[i] + z[i]", {"x": t(4), "z": t(3)}, "is 4 in x (dimension 0 of (4,)) and 3 in z"),
+        ("y[i] = x[i] + z[i]", {"x": t(4), "z": t(3)}, "write its range, `i < 3`"),
     ],
 )  # fmt: skip
 def test_types_that_do_not_go_together(text: str, types: dict[str, ArgumentType], message: str) -> None:
@@ -192,3 +193,7 @@ def test_a_mistake_is_told_once_and_where_it_is() -> None:
     assert mistakes("T[i] = x[i]; for[i] = T[i]", x=t(4)) == [(1, 14, *said)]
     assert mistakes("y[i] = x[i] + for[i]", x=t(4), **{"for": t(4)}) == [(1, 15, *said)]
     assert mistakes("y[i] = x[i] * for", x=t(4), **{"for": NUMBER}) == [(1, 15, *said)]
+
+
+def test_a_written_range_wins_over_what_arrays_show() -> None:
+    assert written("y[i < 2] = x[i] + x[i + 2]", x=t(4)).splitlines()[1].strip() == "y[i < 2] = x[i] + x[i + 2]"
