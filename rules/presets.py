@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metasched.rules.blocked_sums import blocked_sums
 from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
 from metasched.rules.inline import inline
@@ -14,8 +15,10 @@ from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.unroll import unroll
 from metasched.rules.vectorize import vectorize
 
-# Order matters: inlining shortens the program before tiling sees it, and loops are assigned to threads and lanes last.
+# Order matters: sums are marked while their lengths are known, inlining shortens the program before tiling sees it, and
+# loops are assigned to threads and lanes last.
 cpu = (
+    blocked_sums,
     inline,
     rfactor,
     multi_level_tiling,

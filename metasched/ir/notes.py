@@ -13,3 +13,4 @@ class Note(StrEnum):
     PREFETCH = "prefetch"
     FASTMATH = "fastmath"
     FLUSH_DENORMALS = "flush_denormals"
+    BLOCKED_SUM = "blocked_sum"

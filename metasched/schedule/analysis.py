@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, IterKind, LoopKind, Select, Var
+from metasched.schedule.summation import block_length
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class BlockInfo:
             that two loops of equal numbers are nested directly.
         readers, sources: the blocks that read its buffer, and that write what it reads.
         writes: the buffer that it writes; `positions`, that it is an arg-reduction and writes another with positions.
+        sum_block: of a long sum of f32, how many terms are best summed at a time; 0 for any other block.
     """
 
     name: str
@@ -70,6 +72,7 @@ class BlockInfo:
     held: tuple[int, ...]
     writes: str
     positions: bool
+    sum_block: int
 
     @property
     def spatial(self) -> tuple[IterInfo, ...]:
@@ -128,6 +131,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         held=tuple(len(query.blocks_under(loop)) for loop in nest),
         writes=query.writes(block),
         positions=block.index is not None,
+        sum_block=block_length(func, block),
     )
 
 

@@ -19,6 +19,7 @@ from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
 from metasched.schedule.handlers import Policy
 from metasched.schedule.schedule import Schedule
+from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Trace
 
@@ -151,7 +152,7 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
 
 
 def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> Candidate:
-    schedule = trace.apply_to(program, Policy.REPAIR)
+    schedule = _applied(trace, program)
     found = Candidate(
         fit.expert.name,
         trace,
@@ -162,6 +163,14 @@ def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> Cand
         fit.batch is not None,
     )
     return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target)
+
+
+def _applied(trace: Trace, program: Program) -> Schedule:
+    """A trace replayed on a program, with sums that are longer here than where it was written taken in blocks."""
+    schedule = trace.apply_to(program, Policy.REPAIR)
+    for name, length in blocks_to_cut(schedule.func).items():
+        schedule.annotate(schedule.get_block(name), Note.BLOCKED_SUM.value, length)
+    return schedule
 
 
 def terms_of(func: Func) -> int:
@@ -179,7 +188,7 @@ def _with_threads_where_they_pay(program: Program, candidate: Candidate, target:
     if len(instructions) == len(candidate.written.instructions):
         return candidate
     written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
-    schedule = written.apply_to(program, Policy.REPAIR)
+    schedule = _applied(written, program)
     alone = expected(schedule.func, target)
     if candidate.cycles < _WORTH_THREADS * alone.cycles:
         return candidate

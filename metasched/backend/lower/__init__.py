@@ -6,15 +6,16 @@ The passes, in order, each a file:
 2. `unroll`: which loops are unrolled, by kind and by unroll limits.
 3. `strips`: a vectorised loop around other loops becomes a loop over its strips around one vector.
 4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
-5. `layouts`: what a buffer's layout says becomes its indices.
-6. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
-7. `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end.
-8. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
-9. `promote`: accumulators move to registers around the reduction loops they are invariant in.
-10. `crowded`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the fewest.
-11. `guards`: what guards are left clip loops, or become conditions as far out as possible.
-12. `flatten`: one flat index for each access, as a sum ordered by loops.
-13. `widths`: whether all that fits in 64 bits.
+5. `partial_sums`: long sums are taken in blocks, where the schedule says so.
+6. `layouts`: what a buffer's layout says becomes its indices.
+7. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
+8. `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end.
+9. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
+10. `promote`: accumulators move to registers around the reduction loops they are invariant in.
+11. `crowded`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the fewest.
+12. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+13. `flatten`: one flat index for each access, as a sum ordered by loops.
+14. `widths`: whether all that fits in 64 bits.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from metasched.backend.lower.initialise import place_inits
 from metasched.backend.lower.lanes import Lanes
 from metasched.backend.lower.layouts import apply_layouts
 from metasched.backend.lower.nest import Names
+from metasched.backend.lower.partial_sums import sum_in_blocks
 from metasched.backend.lower.promote import Promotion
 from metasched.backend.lower.registers import Machine, Target
 from metasched.backend.lower.specialise import specialise
@@ -54,6 +56,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     names = Names(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
+    func, nest = sum_in_blocks(func, nest, names)
     budget = Budget(machine)
     func, nest = apply_layouts(func, nest)
     nest, storages = place_storage(func, nest, machine, budget)

@@ -152,6 +152,7 @@ def _block(block: Block, context: _Context) -> Nest:
         _limit(block.annotations, None),
         fast=_has(block.annotations, Note.FASTMATH),
         streams=_has(block.annotations, Note.NON_TEMPORAL),
+        block_length=_note(block.annotations, Note.BLOCKED_SUM) or 0,
     )
     if block.index is not None:
         position = _fold(substitute(block.index.value, values), context.ranges)

@@ -43,7 +43,8 @@ class Assign(Nest):
     `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use.
     `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises, and
     `begins` is what with, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
-    and what starts one have `positions`.
+    and what starts one have `positions`. `block_length` is how many terms of a sum are summed at a time, 0 for all.
+    `in_memory` says that what it updates has no accumulators: that is done once for many terms.
     """
 
     block: str
@@ -61,6 +62,8 @@ class Assign(Nest):
     fast: bool = False
     streams: bool = False
     positions: Positions | None = None
+    block_length: int = 0
+    in_memory: bool = False
 
     @property
     def written(self) -> dict[str, tuple[Expr, ...]]:

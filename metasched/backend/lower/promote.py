@@ -110,7 +110,7 @@ class Promotion:
     def _accumulator(self, loop: Loop, path: Path, inner: Path, update: Assign) -> _Accumulator | None:
         """A register array for `update` while `loop` runs, where there can be one."""
         storage = self._storages.get(update.array)
-        if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None:
+        if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None or update.in_memory:
             return None
         if any(loop.var in free_vars(i) for i in update.indices):
             return None

@@ -22,6 +22,7 @@ KEYS = {
     Note.PREFETCH: "each iteration asks for what the loop reads so many iterations later",
     Note.FASTMATH: "the block's arithmetic may be regrouped, and need not know NaN",
     Note.FLUSH_DENORMALS: "the block may take numbers below the smallest normal one for zero",
+    Note.BLOCKED_SUM: "so many terms of the block's sum are summed apart, and then added to it",
 }
 
 
@@ -40,11 +41,14 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> Non
             of a zero is any, and what becomes of a NaN is undefined. Functions such as exp stay as they are.
             "flush_denormals", on a block: it may take numbers below the smallest normal one for zero, as some tensor
             intrinsics do.
+            "blocked_sum", on a block that sums floats: every `value` terms, counted in each lane and accumulator, are
+            summed apart and then added to the sum. Its error is at most that of `value` + n/`value` additions rather
+            than of n (Higham 1993, section 3). The result is regrouped, as by any other schedule of the reduction.
         value: an integer or an integer random variable, 0 for none; True and False for what is on or off.
 
     Requires:
         The key is known. For "non_temporal", the block stores vectors of an output that no block reads; for "prefetch",
-        the loop is not vectorized.
+        the loop is not vectorized; for "blocked_sum", the block is a sum of floats.
     """
     if key not in KEYS:
         known = ", ".join(f'"{k}"' for k in KEYS)

@@ -9,6 +9,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, IterKind, IterVar, Load, Stmt, Store, Var
+from metasched.ir.notes import Note
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName, Number
 from metasched.schedule.primitive import primitive
@@ -207,6 +208,7 @@ class _Factored:
             index=None if block.index is None else stores[1],
             reducer=block.reducer if still else None,
             init=identity(block.reducer, self.partials[0].dtype) if still else None,
+            annotations=block.annotations if still else (),
         )
 
     def _reached(self, loop: For) -> Expr:
@@ -237,7 +239,7 @@ class _Factored:
             guards=tuple(simplify_sides(substitute(g, renamed)) for g in block.guards if not free_vars(g) & left_out),
             store=stores[0],
             index=None if block.index is None else stores[1],
-            annotations=(),
+            annotations=tuple(a for a in block.annotations if a.key == Note.BLOCKED_SUM),
         )
         for x in reversed(copied):
             var = renamed[x.var]

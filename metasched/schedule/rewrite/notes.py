@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, substitute
-from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, LoopKind
+from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, LoopKind, Reducer
 from metasched.ir.notes import Note
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.parts import is_output, readers
@@ -109,9 +109,22 @@ def _prefetch(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
     )
 
 
+def _blocked_sum(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
+    block = _block(op, target, Note.BLOCKED_SUM)
+    if block.reducer is not Reducer.SUM or not block.store.value.dtype.is_float:
+        raise ScheduleError(
+            op, f"`{block.name}` is not a sum of floats", (block.name,), "nothing else loses digits by its length"
+        )
+    ctx.require(
+        value >= 0,
+        ScheduleError(op, "a block has less than 0 terms", (block.name,), "512 is a good length; 0 is for no blocks"),
+    )
+
+
 _CHECKS: Mapping[str, Check] = {
     Note.FASTMATH: _fastmath,
     Note.FLUSH_DENORMALS: _flush_denormals,
     Note.NON_TEMPORAL: _non_temporal,
     Note.PREFETCH: _prefetch,
+    Note.BLOCKED_SUM: _blocked_sum,
 }

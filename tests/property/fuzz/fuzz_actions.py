@@ -146,9 +146,12 @@ def _annotate(s: Spot) -> None:
 
 def _decide(s: Spot) -> None:
     """How a block stores or computes, or what its loop asks for ahead."""
-    key = s.pick(["non_temporal", "prefetch", "fastmath"])
+    key = s.pick(["non_temporal", "prefetch", "fastmath", "blocked_sum"])
     if key == "prefetch":
         s.sch.annotate(s.loop, key, s.number(0, 4))
+        return
+    if key == "blocked_sum":
+        s.sch.annotate(s.on(lambda info: info.reduces).block, key, s.pick([2, 3, 8]))
         return
     s = s.on(lambda info: info.output and not info.readers) if key == "non_temporal" else s
     if key == "non_temporal" and s.chance(0.7):

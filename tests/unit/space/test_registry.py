@@ -11,7 +11,8 @@ import metasched as ms
 from metasched.space import registry
 
 TILES = ("multi_level_tiling", "compute_location", "tile_transposition")
-CPU = ("inline", "rfactor", *TILES, "columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
+LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
+CPU = ("blocked_sums", "inline", "rfactor", *TILES, *LAST)
 
 
 def names(spec: registry.RuleSpec) -> tuple[str, ...]:
@@ -47,9 +48,9 @@ def test_installed_is_not_active() -> None:
     [
         (None, CPU),
         ("cpu", CPU),
-        ("cpu,-inline", CPU[1:]),
-        ("cpu, -inline , -unroll", CPU[1:-1]),
-        ("cpu,-inline,+inline", (*CPU[1:], "inline")),
+        ("cpu,-blocked_sums", CPU[1:]),
+        ("cpu, -blocked_sums , -unroll", CPU[1:-1]),
+        ("cpu,-blocked_sums,+blocked_sums", (*CPU[1:], "blocked_sums")),
         ("unroll,vectorize", ("unroll", "vectorize")),
         ("+unroll", ("unroll",)),
         (["unroll", "cpu"], ("unroll", *CPU)),
@@ -73,13 +74,13 @@ def test_rules_as_values() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `columns`, `compute_location`, `inline`"),
+        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `blocked_sums`, `columns`"),
         ("-inline", "`-inline`: there is no such rule to drop; there are none"),
         ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
         ("", "the rule specification '' has an empty part"),
         ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
-        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `columns`, `compute_location`"),
-        ("fastest", "no rule or preset `fastest` is installed. Installed are `columns`, `compute_location`"),
+        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `blocked_sums`, `columns`"),
+        ("fastest", "no rule or preset `fastest` is installed. Installed are `blocked_sums`, `columns`"),
         ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],
@@ -90,7 +91,7 @@ def test_specifications_that_are_wrong(spec: str, message: str) -> None:
 
 
 def test_what_is_installed_is_listed() -> None:
-    with pytest.raises(ms.RuleError, match="Installed are `columns`, `compute_location`, `cpu`, `inline`"):
+    with pytest.raises(ms.RuleError, match="Installed are `blocked_sums`, `columns`, `compute_location`, `cpu`"):
         registry.resolve("gpu")
 
 
