@@ -16,22 +16,23 @@ import numpy as np
 
 from metasched import api
 from metasched.backend.arguments import in_order
-from metasched.backend.kernel import Kernel
+from metasched.backend.foreign import Library, as_numpy
+from metasched.backend.kernel import Kernel, Origin
+from metasched.backend.recipe import Recipe
 from metasched.backend.single_flight import SingleFlight
+from metasched.backend.taken import TakenArgument, take
 from metasched.backend.target import Target
 from metasched.database.base import scheme_of
 from metasched.database.user_database import CACHE, kernels_database, make_folder
 from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, counted
-from metasched.ir.dtypes import DType
 from metasched.ir.program import Program
-from metasched.lang.shorthand import ArgumentType, ScalarType, Shorthand, TensorType, read_shorthand
+from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
 from metasched.search.progress import ProgressCallback
 from metasched.space.registry import RuleSpec
 
 _ARRAY = np.ndarray
-_OPTIONS = ("out", "trials", "seed", "data", "progress")
-_DTYPES = {dtype.numpy: dtype for dtype in DType}
+_OPTIONS = ("out", "trials", "seed", "data", "rules", "progress")
 
 
 def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: Target | None = None) -> KernelFunction:
@@ -84,6 +85,8 @@ class KernelFunction:
         self._only: Kernel | None = None
         self._compiling: SingleFlight[_Compiled] = SingleFlight()
         self._warned: set[str] = set()
+        self._recipes: dict[tuple[Any, ...], Recipe] = {}  # what came with a pickled function
+        self._copied = 0
 
     @property
     def text(self) -> str:
@@ -97,48 +100,70 @@ class KernelFunction:
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """The result, a new array, or `out` written. Arguments are given in their order, or by name.
 
+        Arrays of other libraries in the CPU's memory, such as PyTorch's tensors, are taken as they are, and the result
+        is one of theirs. A transposed array has a kernel of its own, which reads it where it lies; any other that is
+        not contiguous is copied first, and `out` is copied to: one pass over the array more.
+
         Raises KernelError for arguments that do not go together.
         """
         if named:
             inputs = self._in_order(inputs, named)
         only = self._only
-        if only is None:
-            return self._looked_up(inputs, out)
-        try:
-            return only(*inputs, out=out)
-        except KernelError:  # they are for another kernel, or wrong: looking it up tells
-            return self._looked_up(inputs, out)
-
-    def _looked_up(self, inputs: tuple[Any, ...], out: Any) -> Any:
+        if only is not None:
+            try:
+                return only(*inputs, out=out)
+            except KernelError:  # they are for another kernel, or strided, or wrong: looking it up tells
+                pass
         found = self._kernels.get(_key(inputs))
-        return (self.kernel_for(*inputs) if found is None else found)(*inputs, out=out)
+        if found is not None and found is not only:
+            try:
+                return found(*inputs, out=out)
+            except KernelError:
+                pass
+        return self._run(inputs, out)
+
+    def _run(self, inputs: tuple[Any, ...], out: Any) -> Any:
+        """The call with every argument looked at, and copied where it has to be."""
+        taken = self._taken(inputs)
+        kernel = self._kernel(taken)
+        values = [argument.contiguous() for argument in taken]
+        self._copied += sum(argument.bytes_to_copy for argument in taken)
+        if out is not None:
+            return self._written(kernel, values, out)
+        result = kernel(*values)
+        library = Library.of(value for name, value in zip(self.arguments, inputs, strict=True) if self._indexes(name))
+        if library is None:
+            return result
+        return tuple(map(library.array, result)) if isinstance(result, tuple) else library.array(result)
+
+    def _written(self, kernel: Kernel, values: list[Any], out: Any) -> Any:
+        """`out`, written by the kernel, or where it is strided by way of a new array."""
+        given = out if isinstance(out, tuple) else (out,)
+        arrays = [as_numpy("out", array) for array in given]
+        made = [p for p in kernel.compiled.parameters if p.is_output]
+        fits = len(arrays) == len(made) and all(
+            isinstance(a, np.ndarray) and (a.shape, a.dtype) == (p.shape, p.dtype.numpy) and a.flags.writeable
+            for a, p in zip(arrays, made, strict=True)
+        )
+        if not fits or all(array.flags.c_contiguous and array.flags.aligned for array in arrays):
+            return kernel(*values, out=out)
+        results = kernel(*values)
+        for array, result in zip(arrays, results if isinstance(results, tuple) else (results,), strict=True):
+            np.copyto(array, result)
+            self._copied += result.nbytes
+        return out
 
     def kernel_for(self, /, *inputs: Any, **named: Any) -> Kernel:
         """The kernel for arguments such as these, which are not run on: it has the trace, and a form for Numba.
 
-        It is the best one measured, of this process's `tune` or of the database, else the best guess.
+        It is the best one measured, of this process's `tune` or of the database, else the best guess. That for a
+        transposed array takes the array as it lies in memory, `A.T` where this is given `A`.
         """
-        inputs = self._in_order(inputs, named)
-        key = _key(inputs)
-        found = self._kernels.get(key)
-        if found is None:
-            self._check_contiguous(inputs)
-            program = self.program(*inputs)
-            compiled = self._compiling.run(key, lambda: self._compiled(key, program))
-            found = compiled.kernel
-            self._warn(compiled.obstacle)
-        return found
+        return self._kernel(self._taken(self._in_order(inputs, named)))
 
     def program(self, /, *inputs: Any, **named: Any) -> Program:
         """The program for arguments such as these. Raises KernelError or LanguageError where there is none."""
-        inputs = self._in_order(inputs, named)
-        names = self._shorthand.arguments
-        if len(inputs) != len(names):
-            listed = ", ".join(f"`{name}`" for name in names)
-            raise KernelError(
-                f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}{_unbound(self._shorthand)}"
-            )
-        return self._shorthand.program({n: self._type(n, value) for n, value in zip(names, inputs, strict=True)})
+        return self._program(self._taken(self._in_order(inputs, named)))
 
     def tune(
         self,
@@ -147,6 +172,7 @@ class KernelFunction:
         trials: int = 64,
         seed: int = 0,
         data: Inputs | None = None,
+        rules: RuleSpec = None,
         progress: ProgressCallback | None = None,
         **named: Any,
     ) -> Kernel:
@@ -157,30 +183,47 @@ class KernelFunction:
             trials: measurements to have in the database in the end; the same call again is instant.
             seed: with the recorded times, decides every candidate.
             data: what to measure on, by argument, as `inputs` of `ms.tune`; by default random numbers.
+            rules: the rules that make the space; by default those of this function.
             progress: called after each measurement.
             named: arguments given by name; those that are called as one of the above are given by their place.
 
         Raises as `ms.tune` does.
         """
-        inputs = self._in_order(inputs, named)
-        program = self.program(*inputs)
+        taken = self._taken(self._in_order(inputs, named))
         tuned = api.tune(
-            program,
+            self._program(taken),
             trials=trials,
             db=self._database_to_write(),
-            rules=self._rules,
+            rules=self._rules if rules is None else rules,
             seed=seed,
             target=self._target,
             inputs=data,
             progress=progress,
         )
-        return self._keep(_key(inputs), tuned)
+        return self._keep(_key_of(taken), tuned)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The text and the options, and of what was compiled programs and traces."""
+        recipes = {**self._recipes, **{key: Recipe.of(kernel) for key, kernel in self._kernels.items()}}
+        options = {"db": self._db, "rules": self._rules, "target": self._target}
+        return {"text": self.text, "options": options, "recipes": recipes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(read_shorthand(state["text"]), **state["options"])  # type: ignore[misc]
+        self._recipes = state["recipes"]
+
+    def __copy__(self) -> KernelFunction:
+        return self  # as a copy of any function
+
+    def __deepcopy__(self, _memo: object) -> KernelFunction:
+        return self
 
     def __repr__(self) -> str:
         stages = "; ".join(line.strip() for line in self.text.strip().splitlines())
         count = len(self._kernels)
         shapes = "no shapes yet" if not count else f"{counted(count, 'combination')} of shapes"
-        return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}>"
+        copied = f", {self._copied} bytes copied" if self._copied else ""
+        return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}{copied}>"
 
     # --- helpers
 
@@ -194,7 +237,8 @@ class KernelFunction:
         be looked at: a kernel takes those of any type.
         """
         self._kernels[key] = kernel
-        looked_up = len(self._kernels) > 1 or len(self._shorthand.tensors) < len(self._shorthand.arguments)
+        numbers = len(self._shorthand.tensors) < len(self._shorthand.arguments)
+        looked_up = len(self._kernels) > 1 or numbers or isinstance(next(iter(key), None), Reordered)
         self._only = None if looked_up else kernel
         return kernel
 
@@ -211,15 +255,21 @@ class KernelFunction:
         """The best kernel measured, else a guess; also where there is a database that cannot be used."""
         if key in self._kernels:
             return _Compiled(self._kernels[key])
+        recipe = self._recipes.get(key)
+        if recipe is not None and recipe.lacking():
+            recipe = None  # another machine's
         obstacle, where = "", ""
-        try:
-            url = self._database()
-            where = f" ({url})"
-            return _Compiled(self._keep(key, api.compile(program, db=url, target=self._target)))
-        except NoRecord:
-            pass
-        except MetaschedError as error:  # told to the user as a warning
-            obstacle = f"{where}: {error}"
+        if recipe is None or recipe.origin is Origin.GUESS:
+            try:
+                url = self._database()
+                where = f" ({url})"
+                return _Compiled(self._keep(key, api.compile(program, db=url, target=self._target)))
+            except NoRecord:
+                pass
+            except MetaschedError as error:  # told to the user as a warning
+                obstacle = f"{where}: {error}"
+        if recipe is not None:
+            return _Compiled(self._keep(key, recipe.kernel()), obstacle)
         return _Compiled(self._keep(key, api.compile(program, rules=self._rules, target=self._target)), obstacle)
 
     def _warn(self, obstacle: str) -> None:
@@ -234,27 +284,30 @@ class KernelFunction:
             stacklevel=_callers_level(),
         )
 
-    def _type(self, name: str, value: Any) -> ArgumentType:
-        if name in self._shorthand.tensors:
-            return _tensor(name, value)
-        if isinstance(value, np.ndarray) and value.ndim:
-            raise KernelError(f"`{name}` is an array of shape {value.shape}; it is not indexed, so it takes a number")
-        if isinstance(value, np.generic | np.ndarray):
-            return ScalarType(_dtype(name, value.dtype), fixed=True)
-        if isinstance(value, bool):
-            return ScalarType(DType.BOOL, fixed=True)
-        if isinstance(value, int | float):
-            return ScalarType(DType.I64 if isinstance(value, int) else DType.F64, fixed=False)
-        raise KernelError(f"`{name}` is a {type(value).__name__}; it takes a number")
+    def _indexes(self, name: str) -> bool:
+        return name in self._shorthand.tensors
 
-    def _check_contiguous(self, inputs: tuple[Any, ...]) -> None:
-        """Say so before compiling what could not be called."""
-        for name, value in zip(self._shorthand.arguments, inputs, strict=False):
-            if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-                raise KernelError(
-                    f"`{name}` is not C-contiguous (strides {value.strides}). Copy it first with "
-                    f"`numpy.ascontiguousarray({name})`"
-                )
+    def _taken(self, inputs: tuple[Any, ...]) -> tuple[TakenArgument, ...]:
+        names = self.arguments
+        if len(inputs) != len(names):
+            listed = ", ".join(f"`{name}`" for name in names)
+            raise KernelError(
+                f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}{_unbound(self._shorthand)}"
+            )
+        return tuple(take(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
+
+    def _program(self, taken: tuple[TakenArgument, ...]) -> Program:
+        return self._shorthand.program({argument.name: argument.type for argument in taken})
+
+    def _kernel(self, taken: tuple[TakenArgument, ...]) -> Kernel:
+        key = _key_of(taken)
+        found = self._kernels.get(key)
+        if found is None:
+            program = self._program(taken)
+            compiled = self._compiling.run(key, lambda: self._compiled(key, program))
+            found = compiled.kernel
+            self._warn(compiled.obstacle)
+        return found
 
 
 def _unbound(shorthand: Shorthand) -> str:
@@ -267,23 +320,6 @@ def _unbound(shorthand: Shorthand) -> str:
     return f"\n  hint: {listed} {number}; to sum over it, write `sum[{names[0]}](...)`"
 
 
-def _tensor(name: str, value: Any) -> TensorType:
-    if not isinstance(value, np.ndarray):
-        raise KernelError(f"`{name}` is a {type(value).__name__}, not a NumPy array. Pass `numpy.asarray({name})`")
-    empty = [n for n, extent in enumerate(value.shape) if extent == 0]
-    if empty:
-        raise KernelError(f"`{name}` has shape {value.shape}; dimension {empty[0]} is empty")
-    return TensorType(_dtype(name, value.dtype), value.shape)
-
-
-def _dtype(name: str, dtype: np.dtype[Any]) -> DType:
-    found = _DTYPES.get(dtype)
-    if found is None:
-        known = ", ".join(d.name for d in _DTYPES)
-        raise KernelError(f"`{name}` has dtype {dtype.str if dtype.names is None else dtype}; kernels take {known}")
-    return found
-
-
 def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a compiled kernel depends on: shape and element type of an array, the type of a number."""
     key: list[Any] = []
@@ -294,6 +330,22 @@ def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         else:
             key.append(type(value))
     return tuple(key)
+
+
+def _key_of(taken: tuple[TakenArgument, ...]) -> tuple[Any, ...]:
+    """That of the arguments as they lie in memory. Where their dimensions are in another order it is told from that of
+    arrays which have this order.
+    """
+    key = _key(tuple(argument.value for argument in taken))
+    orders = tuple(argument.order for argument in taken)
+    return key if all(order is None for order in orders) else (Reordered(orders), *key)
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """The orders of the dimensions of a kernel's arguments, where some are not in their own."""
+
+    orders: tuple[tuple[int, ...] | None, ...]
 
 
 def _callers_level() -> int:

@@ -48,6 +48,7 @@ def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
     """The address of a checked array: an ndarray of the parameter's dtype and shape, C-contiguous and aligned."""
     if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
         raise KernelError(f"`{p.name}` is a {type(array).__name__}, not a NumPy array. Pass `numpy.asarray({p.name})`")
+    require_unmasked(p.name, array)
     if array.dtype != dtype:
         raise KernelError(
             f"`{p.name}` has dtype {array.dtype}; the kernel takes {dtype}. Convert it with "
@@ -69,6 +70,12 @@ def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
     if p.below is not None:
         _check_indices(p, array, p.below)
     return data_pointer(array)
+
+
+def require_unmasked(name: str, array: np.ndarray[Any, Any]) -> None:
+    """Raise KernelError for a masked array: what is masked would count like the rest."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise KernelError(f"`{name}` is a masked array, and kernels know no masks. Pass `{name}.filled(value)`")
 
 
 def _check_indices(p: Parameter, array: np.ndarray[Any, Any], below: int) -> None:

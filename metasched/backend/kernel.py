@@ -14,6 +14,7 @@ import numpy as np
 from metasched.backend import arguments
 from metasched.backend.compiled import CompiledKernel, aligned_empty, build, data_pointer, raise_status
 from metasched.backend.emit.runtime import Status
+from metasched.backend.foreign import Library, as_numpy
 from metasched.backend.target import Target
 from metasched.errors import KernelError
 
@@ -37,12 +38,13 @@ class Origin(Enum):
 class Kernel:
     """A compiled program: `kernel(A, B)` returns new arrays, `kernel(A, B, out=D)` writes one that is given.
 
-    Arguments are C-contiguous NumPy arrays of the compiled shapes and dtypes; anything else is a KernelError, never
-    a hidden copy. An output may not overlap another argument. A call releases the GIL, and several threads may call
-    one kernel at once. Several outputs are returned as a tuple, and given as one.
+    Arguments are C-contiguous NumPy arrays of the compiled shapes and dtypes, or such arrays of other libraries in the
+    CPU's memory (PyTorch's tensors; DLPack, or NumPy's array interface), which results are of then. Anything else is a
+    KernelError, never a hidden copy. An output may not overlap another argument. A call releases the GIL, and several
+    threads may call one kernel at once. Several outputs are returned as a tuple, and given as one.
 
-    `numba` and `numba_into` are for `@njit` code: `kernel.numba(A, B)` allocates its result, and
-    `kernel.numba_into(A, B, D)` does not. Numba has no arrays of f16 and bf16; there they are their bits, as
+    In `@njit` code `kernel(A, B)`, or `kernel.numba(A, B)`, allocates its result, and `kernel.numba_into(A, B, D)` does
+    not. Numba has no arrays of f16 and bf16; there they are their bits, as
     `A.view(numpy.uint16)`.
     """
 
@@ -140,15 +142,20 @@ class Kernel:
         """The call with every argument looked at from Python, which can say what is wrong with it."""
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
+        # Held on to until the end: the memory may be another library's.
+        taken = [as_numpy(p.name, value) for p, value in zip(self._inputs, inputs, strict=True)]
         values: list[Any] = []
-        for p, dtype, value in zip(self._inputs, self._dtypes, inputs, strict=False):
+        for p, dtype, value in zip(self._inputs, self._dtypes, taken, strict=False):
             values.append(arguments.scalar(p, value) if p.shape is None else arguments.pointer(p, dtype, value))
         if out is None:
-            results = [aligned_empty(p.shape or (), p.dtype.numpy) for p in self._outputs]
-            values.extend([data_pointer(array) for array in results])
+            arrays = [aligned_empty(p.shape or (), p.dtype.numpy) for p in self._outputs]
+            values.extend([data_pointer(array) for array in arrays])
+            library = Library.of(v for p, v in zip(self._inputs, inputs, strict=True) if p.shape is not None)
+            results = arrays if library is None else [library.array(array) for array in arrays]
         else:
             results = self._given(out)
-            for p, array in zip(self._outputs, results, strict=True):
+            arrays = [as_numpy(p.name, array) for p, array in zip(self._outputs, results, strict=True)]
+            for p, array in zip(self._outputs, arrays, strict=True):
                 values.append(arguments.pointer(p, p.dtype.numpy, array))
                 arguments.check_output(p, array)
             arguments.check_overlap(self._compiled.parameters, values, self._sizes)
@@ -212,6 +219,18 @@ class Kernel:
         from metasched.backend.export import export
 
         return export(self._compiled.binary, path)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """It travels as program, trace and target, and is compiled where it is read."""
+        from metasched.backend.recipe import Recipe, compiled_again
+
+        return compiled_again, (Recipe.of(self),)
+
+    def __copy__(self) -> Kernel:
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, _memo: object) -> Kernel:
+        return self
 
     def __repr__(self) -> str:
         given = ", ".join(map(str, self._inputs))

@@ -1,4 +1,5 @@
-"""`kernel.numba(A, B)` written inside `@njit` code: what Numba knows of a `Kernel` it meets as a global or closure.
+"""`kernel(A, B)` and `kernel.numba(A, B)` inside `@njit` code: what Numba knows of a `Kernel` that it meets there as a
+global, in a closure, or as an argument.
 
 A kernel's type is its identity, so the call is resolved when the caller is compiled, and costs what the form itself
 costs.
@@ -10,7 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.imputils import lower_constant
+from numba.core.imputils import lower_builtin, lower_constant
+from numba.core.types.misc import VarArg
 from numba.extending import NativeValue, overload_method, register_model, typeof_impl, unbox
 from numba.extending import models as numba_models
 
@@ -41,6 +43,18 @@ def _constant(context: Any, _builder: Any, _type: KernelType, _value: Kernel) ->
 @unbox(KernelType)  # type: ignore[untyped-decorator]
 def _unbox(_type: KernelType, _object: Any, context: Any) -> Any:
     return NativeValue(ir.Constant(ir.IntType(8).as_pointer(), None))
+
+
+@overload_method(KernelType, "__call__")  # type: ignore[untyped-decorator]
+def _call(kernel: Any, *arguments: Any) -> Any:
+    return _numba(kernel, *arguments)
+
+
+@lower_builtin(KernelType, VarArg(types.Any))  # type: ignore[untyped-decorator]
+def _lower_call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Numba types `kernel(A)` as its method `__call__`, and looks for the code under the type of what is called."""
+    method = context.typing_context.resolve_getattr(signature.args[0], "__call__")
+    return context.get_function(method, signature)(builder, arguments)
 
 
 @overload_method(KernelType, "numba")  # type: ignore[untyped-decorator]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 
 from metasched.backend import arguments
 from metasched.backend.compiled import aligned_empty, build
+from metasched.backend.foreign import as_numpy
 from metasched.backend.kernel import Kernel
 from metasched.backend.packing import divide
+from metasched.backend.recipe import Recipe
 from metasched.backend.single_flight import SingleFlight
 from metasched.backend.target import Target
 from metasched.errors import KernelError
@@ -31,6 +33,21 @@ class _Parts:
     held: tuple[str, ...]
 
 
+class _Main(Kernel):
+    """The part of a divided kernel that takes packed weights: its program and trace are those of the whole."""
+
+    def __reduce__(self) -> Any:
+        raise KernelError(f"`{self.name}` is the main part of a packed kernel. Pickle the packed kernel instead")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a packed kernel is compiled from again in another process."""
+
+    recipe: Recipe
+    weights: tuple[str, ...]
+
+
 class Packer:
     """Packs a kernel's weights. Compiles once for each choice of which weights are given."""
 
@@ -44,7 +61,7 @@ class Packer:
         if self._kernel.program is None or self._kernel.trace is None:
             raise KernelError(f"`{self._kernel.name}` was made without a trace, and cannot be packed. Use `ms.compile`")
         known = tuple(b.name for b in self._kernel.program.func.inputs if b.const)
-        given = self._named(known, weights, named)
+        given = {name: as_numpy(name, weight) for name, weight in self._named(known, weights, named).items()}
         parts = self._parts(tuple(name for name in known if name in given))
         before = time.perf_counter()
         taken = parts.prologue.compiled.parameters
@@ -53,7 +70,8 @@ class Packer:
         shapes = {p.name: p for p in parts.main.compiled.parameters}
         held = [_copy(shapes[name], given[name]) for name in parts.held]
         seconds = time.perf_counter() - before
-        return PackedKernel(parts.main, [*held, *arrays], seconds)
+        source = _Source(Recipe.of(self._kernel), tuple(name for name in known if name in given))
+        return PackedKernel(parts.main, [*held, *arrays], seconds, source)
 
     def _named(self, known: tuple[str, ...], weights: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The weights by name."""
@@ -91,15 +109,28 @@ class Packer:
         main = build(division.main, kernel.target)
         self._compiled[weights] = _Parts(
             prologue,
-            Kernel(main, program=kernel.program, trace=kernel.trace, report=kernel.report, origin=kernel.origin),
+            _Main(main, program=kernel.program, trace=kernel.trace, report=kernel.report, origin=kernel.origin),
             division.held,
         )
         return self._compiled[weights]
 
 
+def _compiled_again(source: _Source, arrays: Sequence[Array], pack_seconds: float) -> PackedKernel:
+    """What a pickled packed kernel is read by."""
+    recipe = source.recipe
+    recipe.require_target()
+    main = build(divide(recipe.trace.apply_to(recipe.program).func, source.weights).main, recipe.target)
+    kernel = _Main(main, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin)
+    return PackedKernel(kernel, [_aligned(array) for array in arrays], pack_seconds, source)
+
+
 def _copy(p: Any, weight: Any) -> Array:
     """An aligned copy of a checked array."""
     arguments.pointer(p, p.dtype.numpy, weight)
+    return _aligned(weight)
+
+
+def _aligned(weight: Array) -> Array:
     array = aligned_empty(weight.shape, weight.dtype)
     array[...] = weight
     return array
@@ -112,8 +143,9 @@ class PackedKernel:
     Nothing of it changes afterwards: several threads may call it at once.
     """
 
-    def __init__(self, main: Kernel, arrays: Sequence[Array], pack_seconds: float) -> None:
+    def __init__(self, main: Kernel, arrays: Sequence[Array], pack_seconds: float, source: _Source) -> None:
         self._main = main
+        self._source = source
         self._arrays = tuple(arrays)
         self.pack_seconds = pack_seconds
         self.packed_bytes = sum(array.nbytes for array in arrays)
@@ -174,6 +206,16 @@ class PackedKernel:
         from metasched.backend.export import export
 
         return export(self._main.compiled.binary, path, self._arrays)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """It travels as program, trace, target and packed weights, and is compiled where it is read."""
+        return _compiled_again, (self._source, self._arrays, self.pack_seconds)
+
+    def __copy__(self) -> PackedKernel:
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, _memo: object) -> PackedKernel:
+        return self
 
     def __repr__(self) -> str:
         given = ", ".join(map(str, self._inputs))

@@ -6,9 +6,9 @@ Equality and hashing ignore where a node stood in its text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import BinOp, Reducer, UnOp
@@ -44,6 +44,17 @@ class SourceNode:
             node = stack.pop()
             yield node
             stack.extend(reversed(list(node.children())))
+
+    def map(self, change: Callable[[SourceNode], SourceNode]) -> Self:
+        """This node with each node directly below it changed."""
+        changed: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, SourceNode):
+                changed[f.name] = change(value)
+            elif isinstance(value, tuple) and any(isinstance(item, SourceNode) for item in value):
+                changed[f.name] = tuple(change(item) if isinstance(item, SourceNode) else item for item in value)
+        return replace(self, **changed)
 
 
 # --- expressions -----------------------------------------------------------------------------------------

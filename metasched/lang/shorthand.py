@@ -40,6 +40,7 @@ from metasched.ir.source_printer import print_source
 from metasched.lang.elaborate import elaborate
 from metasched.lang.extents import bare_uses, stage_axes
 from metasched.lang.load import parse_definitions
+from metasched.lang.memory_order import in_memory_order
 from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
@@ -55,10 +56,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TensorType:
-    """What an array says of a tensor."""
+    """What an array says of a tensor. `order` has its dimensions as they lie in memory, from the outermost to the
+    innermost, where they do not lie in their order.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class Shorthand:
         """The program for arguments of these types, one for each of `arguments`.
 
         An index goes as far as the dimension where it stands alone. One that never does goes as far as it can without
-        leaving a buffer: in `sum[r](X[i + r] * K[r])`, `i` has `len(X) - len(K) + 1` values.
+        leaving a buffer: in `sum[r](X[i + r] * K[r])`, `i` has `len(X) - len(K) + 1` values. Tensors whose dimensions
+        lie in another order are arguments of the program as they lie: of a transposed `A` it reads `A[k, i]`.
 
         Raises KernelError where the types do not go together, LanguageError where the stages are wrong.
         """
@@ -108,7 +113,12 @@ class Shorthand:
         stages = tuple(inference.stage(stage) for stage in self.stages)
         definition = inference.definition(stages)
         wrapped, origins = _wrapped(self.text)
-        return _placed(self.text, origins, lambda: elaborate(definition, {}, Report(wrapped, _FILE)))
+        program = _placed(self.text, origins, lambda: elaborate(definition, {}, Report(wrapped, _FILE)))
+        orders = {n: t.order for n, t in types.items() if isinstance(t, TensorType) and t.order is not None}
+        if not orders:
+            return program
+        # What is wrong was told of the program as it was written.
+        return elaborate(in_memory_order(definition, orders), {}, Report(wrapped, _FILE))
 
 
 def read_shorthand(text: str) -> Shorthand:

@@ -22,6 +22,7 @@ NAMES = (
     "any_number_of_threads",
     "each_thread_has_its_slice",
     "numba_thread_count_is_respected",
+    "numba_thread_count_is_respected_everywhere",
     "same_bits_at_every_call",
     "many_python_threads_at_once",
     "gil_is_released",

@@ -6,6 +6,7 @@ have started, and the last ones fork after.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -22,9 +23,12 @@ import pytest
 from numba.core.errors import NumbaWarning
 from threads_support import COLUMNS, ROWS, expected, inputs, make_kernel
 
+from metasched.backend.emit import runtime
+from metasched.backend.threads import state
 from metasched.errors import KernelError
 
 LAYER = sys.argv[1]
+PARALLEL_FOR = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_ssize_t] * 3)
 
 
 def in_child(body: Callable[[], object]) -> None:
@@ -93,6 +97,35 @@ def numba_thread_count_is_respected() -> None:
     np.testing.assert_array_equal(y, expected(x))
     assert slices[0].any()
     assert not slices[1:].any()
+
+
+def numba_thread_count_is_respected_everywhere() -> None:
+    """Called from Python and from compiled code: as many chunks as Numba has threads for this thread of Python's."""
+    kernel = make_kernel(3)
+    x = inputs(1)[0]
+
+    @numba.njit
+    def called(x: np.ndarray) -> np.ndarray:
+        return kernel(x)
+
+    check(kernel)
+    called(x)
+    slots, plain = state._slots, state._slots[runtime.PARALLEL_FOR]
+    chunks: list[int] = []
+
+    @PARALLEL_FOR
+    def counting(*arguments: int) -> None:
+        chunks.append(arguments[-1])
+        PARALLEL_FOR(plain)(*arguments)
+
+    slots[runtime.PARALLEL_FOR] = ctypes.cast(counting, ctypes.c_void_p).value
+    for threads in (1, 2, 3):
+        numba.set_num_threads(threads)
+        for call in (kernel, called):
+            chunks.clear()
+            np.testing.assert_array_equal(call(x), expected(x))
+            assert chunks == ([threads] if threads > 1 else []), (threads, chunks)
+    slots[runtime.PARALLEL_FOR] = plain
 
 
 def same_bits_at_every_call() -> None:
@@ -288,6 +321,7 @@ SCENARIOS = (
     any_number_of_threads,
     each_thread_has_its_slice,
     numba_thread_count_is_respected,
+    numba_thread_count_is_respected_everywhere,
     same_bits_at_every_call,
     many_python_threads_at_once,
     gil_is_released,

@@ -159,7 +159,6 @@ A, B = arrays((4, 3), (3, 5))
         ((A,), "the kernel takes 2 arguments (`A`, `B`), not 1"),
         ((A, A), "`k` is 3 in A (dimension 1 of (4, 3)) and 4 in B (dimension 0 of (4, 3))"),
         ((A, B[0]), "`B` is read as `B[k, j]`, with 2 indices, and the array has 1"),
-        ((A, B.T.copy().T), "`B` is not C-contiguous"),
         ((A, B.tolist()), "`B` is a list, not a NumPy array. Pass `numpy.asarray(B)`"),
         ((A, 3.0), "`B` is a float, not a NumPy array"),
         ((A, B.astype(np.complex64)), "`B` has dtype <c8; kernels take float16, bfloat16, float32"),
@@ -217,8 +216,8 @@ def test_arguments_are_checked_at_every_call(others: list[tuple[int, int]]) -> N
     for other in arrays(*others):
         np.testing.assert_array_equal(f(other, B), other @ B)
         np.testing.assert_array_equal(f(A, B), A @ B)
-    with pytest.raises(ms.KernelError, match="`B` is not C-contiguous"):
-        f(A, np.asfortranarray(B))
+    with pytest.raises(ms.KernelError, match="`B` is a list"):
+        f(A, B.tolist())
     square = np.ones((3, 3), np.float32)
     with pytest.raises(ms.KernelError, match="overlaps"):
         f(square, square, out=square)

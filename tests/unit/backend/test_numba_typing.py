@@ -32,6 +32,44 @@ def test_a_closure(kernel: ms.Kernel) -> None:
     np.testing.assert_array_equal(twice(a, b), (a + b) + b)
 
 
+def test_a_plain_call(kernel: ms.Kernel) -> None:
+    @numba.njit
+    def twice(a: Any, b: Any) -> Any:
+        return kernel(kernel(a, b), b)
+
+    @numba.njit
+    def through(k: Any, a: Any, b: Any) -> Any:
+        return k(a, b)
+
+    a, b = arrays()
+    np.testing.assert_array_equal(twice(a, b), (a + b) + b)
+    np.testing.assert_array_equal(through(kernel, a, b), a + b)
+    other = ms.compile(ms.parse_program(PROGRAM.replace("A[i] + B[i]", "A[i] - B[i]")))
+    np.testing.assert_array_equal(through(other, a, b), a - b)
+
+
+def test_a_plain_call_that_does_not_fit(kernel: ms.Kernel) -> None:
+    a, b = arrays()
+    with pytest.raises(numba.core.errors.TypingError, match="`add` takes 3 arguments"):
+        numba.njit(lambda k, a: k(a))(kernel, a)
+    with pytest.raises(numba.core.errors.TypingError, match="argument"):
+        numba.njit(lambda a, b: kernel(a, B=b))(a, b)
+    with pytest.raises(ms.KernelError, match="another shape"):
+        numba.njit(lambda k, a, b: k(a, b))(kernel, *arrays(36))
+
+
+def test_a_plain_call_in_a_parallel_loop(kernel: ms.Kernel) -> None:
+    @numba.njit(parallel=True)
+    def rows(a: Any, b: Any, c: Any) -> None:
+        for n in numba.prange(len(a)):
+            c[n] = kernel(a[n], b)
+
+    a, b = np.random.default_rng(0).random((5, 37), np.float32), arrays()[1]
+    c = np.zeros_like(a)
+    rows(a, b, c)
+    np.testing.assert_array_equal(c, a + b)
+
+
 def test_an_argument(kernel: ms.Kernel) -> None:
     @numba.njit
     def apply(k: Any, a: Any, b: Any, c: Any) -> None:
