@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import add_repair, kernel_of, note_warnings, policy_of
+from metasched.cli.kernels import TRACE_HELP, add_repair, form_of, kernel_of, note_warnings, policy_of, trace_in
 from metasched.cli.render import duration
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
@@ -27,8 +28,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--db", metavar="URL", help="the best measured trace of a database")
-    source.add_argument("--trace", metavar="FILE", help="a trace as text or JSON; or op:NAME.VARIANT, of the library")
+    source.add_argument("--trace", metavar="FILE", help=TRACE_HELP)
     add_repair(parser)
+    parser.add_argument(
+        "--out", metavar="FILE", help="write the trace there, as JSON or Python where the name ends in .json or .py"
+    )
     parser.add_argument(
         "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
     )
@@ -58,7 +62,8 @@ class Outcome:
 def run(args: Namespace, console: Console) -> int:
     program = program_of(args)
     policy = policy_of(args)
-    kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy)
+    given = trace_in(args.trace) if args.trace else None
+    kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = Outcome(
         task=program.key,
@@ -70,10 +75,15 @@ def run(args: Namespace, console: Console) -> int:
         samples=len(measured.times) if measured is not None and args.time else 0,
         repairs=kernel.report if policy is Policy.REPAIR else None,
     )
+    if args.out:
+        Path(args.out).write_text(form_of(args.out).write(kernel.trace, program), encoding="utf-8")
     if args.json:
         console.print_json(as_json(outcome, measured is not None))
     else:
-        console.print(render(outcome, measured is not None))
+        # The trace alone goes to standard output, so that it reads back from there.
+        if not args.out:
+            console.print(outcome.trace.rstrip("\n"))
+        console.note(verdict(outcome, measured is not None))
     note_warnings(kernel.warnings, console)
     return FAILED if outcome.failure else 0
 
@@ -90,10 +100,9 @@ def _failure_text(measured: Measurement) -> str:
     return "\n".join(text for text in (measured.failure.reason, measured.failure.detail) if text)
 
 
-def render(outcome: Outcome, checked: bool) -> str:
-    lines = [outcome.trace.rstrip("\n"), ""]
-    if outcome.repairs is not None:
-        lines += [str(outcome.repairs), ""]
+def verdict(outcome: Outcome, checked: bool) -> str:
+    """What was found of the trace."""
+    lines = [] if outcome.repairs is None else [str(outcome.repairs)]
     if outcome.failure:
         lines.append(f"{outcome.task}: FAILED: {outcome.failure}")
     elif checked:

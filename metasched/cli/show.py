@@ -13,7 +13,7 @@ from metasched.backend.lower import lower
 from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import add_repair, kernel_of, note_warnings, policy_of, space_in, trace_in
+from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in, trace_in
 from metasched.errors import BuildError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
@@ -29,9 +29,7 @@ FAILED = 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
-    parser.add_argument(
-        "--trace", metavar="FILE", help="a trace of the program, or op:NAME.VARIANT; alone, shows the scheduled program"
-    )
+    parser.add_argument("--trace", metavar="FILE", help=f"{TRACE_HELP}; alone, shows the scheduled program")
     add_repair(parser)
     parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
@@ -53,39 +51,68 @@ def add_arguments(parser: ArgumentParser) -> None:
     what.add_argument("--diff", metavar="FILE", help="how the trace in this file differs from the other")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What is shown: a program, and the trace of --trace, which is read once, as it may be a pipe."""
+
+    program: Program
+    given: Trace | None
+    args: Namespace
+    guess: Guess | None = None  # where the schedule that is shown is one
+
+    @property
+    def policy(self) -> Policy:
+        return policy_of(self.args)
+
+    @property
+    def target(self) -> Target:
+        return Target.detect(self.args.threads)
+
+    def trace(self) -> Trace:
+        """The trace that is shown: of --trace (mended under --repair), --db, or the best guess."""
+        if self.guess is not None:
+            return self.guess.trace
+        if self.given is None:
+            found: Trace = kernel_of(self.program, None, self.args.db, self.target).trace
+            return found
+        repairs = self.policy is Policy.REPAIR
+        return self.given.apply_to(self.program, Policy.REPAIR).trace if repairs else self.given
+
+    def open_trace(self) -> Trace | None:
+        """The given trace where it leaves something open and nothing is to be mended."""
+        opened = self.given is not None and self.policy is Policy.STRICT and self.given.holes
+        return self.given if opened else None
+
+    def scheduled(self) -> Func:
+        # The schedule is shown even where the backend could not compile it.
+        return self.trace().apply_to(self.program, self.policy).func
+
+
 def run(args: Namespace, console: Console) -> int:
     if args.trace and args.db:
         raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
     policy = policy_of(args)
     program = program_of(args)
-    if policy is Policy.REPAIR:
-        console.note(str(Repairs(trace_in(args.trace).apply_to(program, policy).repairs)))
+    given = trace_in(args.trace) if args.trace else None
+    if given is not None and policy is Policy.REPAIR:
+        console.note(str(Repairs(given.apply_to(program, policy).repairs)))
     if args.what == "problems":
-        return _problems(program, args, console)
+        return _problems(program, given, console)
     what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
     if what in CODE:
-        kernel = kernel_of(program, args.trace, args.db, Target.detect(args.threads), policy)
+        kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
         if kernel.origin is Origin.GUESS:
             console.note(str(kernel.report))
         console.print(CODE[what](kernel).rstrip("\n"))
         note_warnings(kernel.warnings, console)
         return 0
-    shown = _Shown(program, args, _guess(program, args) if what in SCHEDULED else None)
-    if shown.guess is not None:
-        console.note(str(shown.guess))
-    console.print(VIEWS[what](shown).rstrip("\n"))
+    subject = Subject(program, given, args, _guess(program, args) if what in SCHEDULED else None)
+    if subject.guess is not None:
+        console.note(str(subject.guess))
+    console.print(VIEWS[what](subject).rstrip("\n"))
     if what == "loops" or (what == "schedule" and (args.trace or args.db)):
-        note_warnings(_lowering_warnings(shown), console)
+        note_warnings(_lowering_warnings(subject), console)
     return 0
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """What is shown; `guess` where the schedule is one."""
-
-    program: Program
-    args: Namespace
-    guess: Guess | None
 
 
 def _guess(program: Program, args: Namespace) -> Guess | None:
@@ -97,34 +124,26 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
     return guess(program, Target.detect(args.threads))
 
 
-def _lowering_warnings(shown: _Shown) -> tuple[str, ...]:
+def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
     """What the backend says of the schedule before it makes any code."""
-    args = shown.args
-    if args.trace and not args.repair and trace_in(args.trace).holes:
+    if subject.open_trace() is not None:
         return ()
     try:
-        return lower(_scheduled(shown), Target.detect(args.threads)).warnings
+        return lower(subject.scheduled(), subject.target).warnings
     except BuildError as error:
         return (f"this schedule does not compile: {error}",)
 
 
-def _program(shown: _Shown) -> str:
-    return str(shown.program)
-
-
-def _space(shown: _Shown) -> str:
+def _space(subject: Subject) -> str:
     from metasched import api
 
-    return str(api.space(shown.program, space_in(shown.args)).explain())
+    return str(api.space(subject.program, space_in(subject.args, subject.given)).explain())
 
 
-def _schedule(shown: _Shown) -> str:
+def _schedule(subject: Subject) -> str:
     """The scheduled program; of a trace with holes, with their numbers free."""
-    if shown.args.trace and not shown.args.repair:
-        trace = trace_in(shown.args.trace)
-        if trace.holes:
-            return _sketches(shown.program, trace)
-    return print_func(_scheduled(shown))
+    opened = subject.open_trace()
+    return print_func(subject.scheduled()) if opened is None else _sketches(subject.program, opened)
 
 
 def _sketches(program: Program, trace: Trace) -> str:
@@ -133,54 +152,33 @@ def _sketches(program: Program, trace: Trace) -> str:
     return "\n".join(str(sketch) for sketch in api.space(program, trace))
 
 
-def _loops(shown: _Shown) -> str:
-    return print_kernel(lower(_scheduled(shown), Target.detect(shown.args.threads)))
+def _loops(subject: Subject) -> str:
+    return print_kernel(lower(subject.scheduled(), subject.target))
 
 
-def _scheduled(shown: _Shown) -> Func:
-    # The schedule is shown even where the backend could not compile it.
-    return _trace(shown).apply_to(shown.program, policy_of(shown.args)).func
-
-
-def _problems(program: Program, args: Namespace, console: Console) -> int:
-    if not args.trace:
+def _problems(program: Program, given: Trace | None, console: Console) -> int:
+    if given is None:
         raise UsageError("--problems is about a trace; say which with --trace FILE")
-    found = trace_in(args.trace).problems(program)
+    found = given.problems(program)
     console.print("\n".join(str(problem) for problem in found) or "nothing is wrong with the trace")
     return FAILED if found else 0
 
 
-def _trace(shown: _Shown) -> Trace:
-    """The trace that is shown: of --trace (mended under --repair), --db, or the best guess."""
-    program, args = shown.program, shown.args
-    if shown.guess is not None:
-        return shown.guess.trace
-    if not args.trace:
-        found: Trace = kernel_of(program, None, args.db, Target.detect(args.threads)).trace
-        return found
-    trace = trace_in(args.trace)
-    return trace.apply_to(program, Policy.REPAIR).trace if args.repair else trace
+def _python(subject: Subject) -> str:
+    return subject.trace().as_python(subject.program)
 
 
-def _python(shown: _Shown) -> str:
-    return _trace(shown).as_python(shown.program)
+def _diff(subject: Subject) -> str:
+    return str(subject.trace().diff(trace_in(subject.args.diff)))
 
 
-def _json(shown: _Shown) -> str:
-    return _trace(shown).as_json()
-
-
-def _diff(shown: _Shown) -> str:
-    return str(_trace(shown).diff(trace_in(shown.args.diff)))
-
-
-VIEWS: Mapping[str, Callable[[_Shown], str]] = {
-    "program": _program,
+VIEWS: Mapping[str, Callable[[Subject], str]] = {
+    "program": lambda subject: str(subject.program),
     "space": _space,
     "schedule": _schedule,
     "loops": _loops,
     "python": _python,
-    "json": _json,
+    "json": lambda subject: subject.trace().as_json(),
     "diff": _diff,
 }
 

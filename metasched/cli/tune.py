@@ -16,14 +16,15 @@ from metasched.cli.arguments import (
     program_of,
 )
 from metasched.cli.command import Command, Console
-from metasched.cli.kernels import space_in
+from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import duration, failures
-from metasched.search.progress import Progress
+from metasched.errors import counted
 from metasched.search.strategies import StrategyName
+from metasched.search.tune import TuningReport
 
 if TYPE_CHECKING:
-    from metasched.api import Kernel
+    from metasched.api import Kernel, Program
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
     add_module(parser)
     parser.add_argument(
-        "--trace", metavar="FILE", help="instead of --rules: a trace; search only the decisions that it leaves open"
+        "--trace", metavar="FILE", help=f"instead of --rules, {TRACE_HELP}; searches the decisions that it leaves open"
     )
     names = [strategy.value for strategy in StrategyName]
     parser.add_argument("--strategy", choices=names, default=names[0], help="how to search (default: %(default)s)")
@@ -54,15 +55,8 @@ def run(args: Namespace, console: Console) -> int:
     from metasched import api
 
     program = program_of(args)
-    searched = space_in(args)
+    searched = space_in(args, trace_in(args.trace) if args.trace else None)
     view = choose_view(console, args.json)
-    last: Progress | None = None
-
-    def watch(progress: Progress) -> None:
-        nonlocal last
-        last = progress
-        view(progress)
-
     view.begin(program.key)
     try:
         kernel = api.tune(
@@ -73,14 +67,14 @@ def run(args: Namespace, console: Console) -> int:
             seed=args.seed,
             strategy=args.strategy,
             target=Target.detect(args.threads),
-            progress=watch,
+            progress=view,
         )
     finally:
         view.close()
     if args.json:
-        console.print_json(result(program.key, kernel, last))
+        console.print_json(result(program, kernel))
     else:
-        console.print(summary(program.key, kernel, last))
+        console.print(summary(program, kernel))
         if kernel.report.interrupted:
             console.print("\nInterrupted: the same command goes on from here.")
         settings = "".join(f" -D {key}={value}" for key, value in args.params)
@@ -91,31 +85,41 @@ def run(args: Namespace, console: Console) -> int:
     return 0
 
 
-def result(task: str, kernel: Kernel, last: Progress | None) -> dict[str, object]:
-    """The last line of `--json`."""
+def result(program: Program, kernel: Kernel) -> dict[str, object]:
+    """The last line of `--json`, from all records of the task, whichever run measured them."""
+    report: TuningReport = kernel.report
+    best = _seconds(report)
     return {
         "event": "result",
-        "task": task,
-        "best_ms": None if last is None or last.best_s is None else last.best_s * 1e3,
-        "gflops": None if last is None else last.gflops,
-        "trials": 0 if last is None else last.trials,
-        "interrupted": kernel.report.interrupted,
-        "failures": {} if last is None else dict(last.failures),
+        "task": program.key,
+        "best_ms": None if best is None else best * 1e3,
+        "gflops": None if best is None else program.flops / best / 1e9,
+        "trials": report.records,
+        "measured": report.measured,
+        "interrupted": report.interrupted,
+        "failures": dict(report.failures),
         "origin": str(kernel.origin),
         "target": str(kernel.target),
         "trace": str(kernel.trace),
     }
 
 
-def summary(task: str, kernel: Kernel, last: Progress | None) -> str:
+def summary(program: Program, kernel: Kernel) -> str:
     """What a person wants to know at the end: the time, what failed, and the trace to paste back."""
+    report: TuningReport = kernel.report
+    best = _seconds(report)
     lines = []
-    if last is not None and last.best_s is not None:
-        speed = "" if last.gflops is None else f", {last.gflops:.1f} GFLOP/s"
-        lines.append(f"{task}: {duration(last.best_s)}{speed} after {last.trials} trials")
-        if last.failures:
-            lines.append(failures(last.failures))
+    if best is not None:
+        speed = f"{duration(best)}, {program.flops / best / 1e9:.1f} GFLOP/s"
+        new = "" if report.measured else ", none of them new"
+        lines.append(f"{program.key}: {speed} after {counted(report.records, 'trial')}{new}")
+    if report.failures:
+        lines.append(failures(report.failures))
     return "\n".join([*lines, "", str(kernel.trace).rstrip()])
+
+
+def _seconds(report: TuningReport) -> float | None:
+    return None if report.best is None else report.best.seconds
 
 
 COMMAND = Command("tune", "Find the fast schedule of a program on this machine.", add_arguments, run)

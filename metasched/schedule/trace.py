@@ -23,6 +23,7 @@ from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
 from metasched.schedule.trace_diff import TraceDiff, diff_traces
 from metasched.schedule.trace_python import trace_as_python
+from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
 
 _CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
@@ -52,6 +53,11 @@ class Trace:
     def from_json(cls, text: str) -> Trace:
         """A trace from what `as_json` wrote. Raises LanguageError, naming the instruction."""
         return cls(trace_from_json(text))
+
+    @classmethod
+    def from_python(cls, text: str) -> Trace:
+        """A trace from what `as_python` wrote, which is read as data and never run. Raises LanguageError."""
+        return cls(trace_from_python(text))
 
     def __str__(self) -> str:
         return print_trace(self.data)

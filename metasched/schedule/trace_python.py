@@ -18,6 +18,7 @@ from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceD
 from metasched.schedule.handlers import FREE, Free, Handler, Site
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace_python_reader import LineReader
 from metasched.schedule.versions import current_form
 
 _CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
@@ -61,26 +62,35 @@ class _Writer:
 
     schedule: Schedule | None
     variables: dict[str, str] = field(default_factory=dict)
+    reader: LineReader = field(default_factory=lambda: LineReader("sch"))
 
     def line(self, instruction: Instruction) -> str:
         declaration, current = current_form(instruction)
-        short = self._shortest(declaration, current)
+        calls = self._shortest_first(declaration, current)
+        targets = [self._variable(label) for label in current.outputs]
+        *short, whole = (_assign(declaration, targets) + call for call in calls)
+        written = next((line for line in short if self._reads_as(line, current)), whole)
         if self.schedule is not None:
             self.schedule.handler = _handler(current)
             self.schedule.execute(current)
-        targets = [self._variable(label) for label in current.outputs]
-        return _assign(declaration, targets) + short
+        self.reader.read_text(written)
+        return written
 
-    def _shortest(self, declaration: Declaration, current: Instruction) -> str:
-        """The call without what comes of itself."""
+    def _reads_as(self, line: str, current: Instruction) -> bool:
+        """Whether one who reads the code, and does not run it, sees the labels and the address."""
+        read = self.reader.copy().read_text(line)
+        return (read.outputs, read.address) == (current.outputs, current.address)
+
+    def _shortest_first(self, declaration: Declaration, current: Instruction) -> list[str]:
+        """The call without what comes of itself, before the whole."""
         asked = self._asked(declaration, current)
-        if self.schedule is None:
-            return self._call(declaration, current, asked)
-        for without in ({"labels", "address"}, {"labels"}, {"address"}):
-            tried = {key: text for key, text in asked.items() if key not in without}
-            if len(tried) < len(asked) and self._gives(declaration, current, tried.keys()):
-                return self._call(declaration, current, tried)
-        return self._call(declaration, current, asked)
+        calls = []
+        if self.schedule is not None:
+            for without in ({"labels", "address"}, {"labels"}, {"address"}):
+                tried = {key: text for key, text in asked.items() if key not in without}
+                if len(tried) < len(asked) and self._gives(declaration, current, tried.keys()):
+                    calls.append(self._call(declaration, current, tried))
+        return [*calls, self._call(declaration, current, asked)]
 
     def _gives(self, declaration: Declaration, current: Instruction, said: Collection[str]) -> bool:
         """Whether a call that says so much of its line makes the line."""

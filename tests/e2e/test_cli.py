@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -21,9 +22,8 @@ program tiny[N=24, K=16](A: f32[N, K], B: f32[K, N]) -> D: f32[N, N]:
 DB = ("--db", "sqlite:///t.db")
 
 
-def metasched(folder: Path, *arguments: str, status: int = 0) -> str:
-    """What a command prints on standard output, or on standard error where it is expected to fail."""
-    done = subprocess.run(
+def start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "metasched", *arguments],
         cwd=folder,
         capture_output=True,
@@ -31,6 +31,11 @@ def metasched(folder: Path, *arguments: str, status: int = 0) -> str:
         timeout=300,
         check=False,
     )
+
+
+def metasched(folder: Path, *arguments: str, status: int = 0) -> str:
+    """What a command prints on standard output, or on standard error where it is expected to fail."""
+    done = start(folder, *arguments)
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout if status == 0 else done.stderr
@@ -55,6 +60,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_same_call_again_measures_nothing(folder: Path) -> None:
     text = metasched(folder, "tune", "tiny.ms", "--trials", "6", *DB)
     assert "trace 1 of tiny[N=24, K=16]" in text
+    assert re.match(r"tiny\[N=24, K=16\]: [\d.]+ us, [\d.]+ GFLOP/s after 6 trials, none of them new", text)
+    again = json.loads(metasched(folder, "tune", "tiny.ms", "--trials", "6", *DB, "--json"))
+    assert again["best_ms"] > 0
+    assert again["gflops"] > 0
+    assert (again["trials"], again["measured"]) == (6, 0)
     assert "metasched replay tiny.ms --db sqlite:///t.db" in text
     stats = json.loads(metasched(folder, "db", "stats", *DB, "--json"))
     assert stats["records"] == 6
@@ -66,8 +76,9 @@ def test_replay_checks_and_times(folder: Path) -> None:
     assert data["checked"]
     assert data["failure"] is None
     assert data["ms"] > 0
-    text = metasched(folder, "replay", "tiny.ms", "--trace", "best.trace", "--check")
-    assert "results agree with the reference" in text
+    done = start(folder, "replay", "tiny.ms", "--trace", "best.trace", "--check")
+    assert "results agree with the reference" in done.stderr
+    assert done.stdout == (folder / "best.trace").read_text()
 
 
 @pytest.mark.parametrize(

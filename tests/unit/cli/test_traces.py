@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,15 +66,16 @@ def test_showing_a_trace_of_another_shape() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_replaying_a_trace_of_another_shape() -> None:
-    status, out, _ = run("replay", "dense.ms", *SMALL, "--trace", "a.trace", "--repair")
+    status, out, err = run("replay", "dense.ms", *SMALL, "--trace", "a.trace", "--repair")
     assert status == 0
-    assert 'repaired 1 decision:\n    "rows": [_, 12] -> [_, 7]' in out
+    assert 'repaired 1 decision:\n    "rows": [_, 12] -> [_, 7]' in err
+    assert ms.parse_trace(out).decisions["rows"][1] == 7  # type: ignore[index]
     _, out, _ = run("replay", "dense.ms", *SMALL, "--trace", "a.trace", "--repair", "--json")
     assert json.loads(out)["repairs"][0].startswith('"rows": [_, 12] -> [_, 7]')
-    _, out, _ = run("replay", "dense.ms", "--trace", "a.trace", "--repair")
-    assert "nothing had to be repaired" in out
-    _, out, _ = run("replay", "dense.ms", "--trace", "a.trace")
-    assert "repaired" not in out
+    _, _, err = run("replay", "dense.ms", "--trace", "a.trace", "--repair")
+    assert "nothing had to be repaired" in err
+    _, _, err = run("replay", "dense.ms", "--trace", "a.trace")
+    assert "repaired" not in err
 
 
 def test_the_other_forms(folder: Path) -> None:
@@ -87,6 +90,40 @@ def test_the_other_forms(folder: Path) -> None:
     (folder / "b.json").write_text(out)
     _, out, _ = run("show", "dense.ms", "--trace", "b.json")
     assert "vectorized(8) j" in out
+
+
+def test_what_is_replayed_reads_back_in_every_form(folder: Path) -> None:
+    """From standard output, and from a file in the form of its name; each is taken where a trace is."""
+    _, out, err = run("replay", "dense.ms", "--trace", "a.trace")
+    assert out == TRACE
+    assert "replays and compiles" in err
+    for name in ("b.trace", "b.json", "b.py"):
+        status, out, err = run("replay", "dense.ms", "--trace", "a.trace", "--out", name)
+        assert (status, out) == (0, "")
+        assert "replays and compiles" in err
+        assert (folder / name).read_text().startswith({"b.trace": "trace", "b.json": "{", "b.py": "import"}[name])
+        assert run("show", "dense.ms", "--trace", "a.trace", "--diff", name)[1] == "the traces say the same\n"
+        assert run("show", "dense.ms", "--trace", name, "--problems")[0] == 0
+        assert run("replay", "dense.ms", "--trace", name)[:2] == (0, TRACE)
+        assert "func dense" in run("show", "dense.ms", *SMALL, "--trace", name, "--repair")[1]
+
+
+def test_python_given_as_a_trace_is_not_run(folder: Path) -> None:
+    (folder / "b.py").write_text('def schedule(sch):\n    """dense[N=24, K=16]"""\n    open("ran", "w")\n')
+    status, _, err = run("show", "dense.ms", "--trace", "b.py")
+    assert status == 2
+    assert "b.py:3:5: only methods of `sch` are called in a trace" in err
+    assert not (folder / "ran").exists()
+
+
+def test_a_trace_from_a_pipe_is_read_once(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    writer = threading.Thread(target=lambda: (folder / "pipe").write_text(TRACE))
+    writer.start()
+    status, out, _ = run("show", "dense.ms", "--trace", "pipe", "--schedule")
+    writer.join()
+    assert status == 0
+    assert "func dense" in out
 
 
 def test_differences(folder: Path) -> None:

@@ -104,6 +104,8 @@ def test_there_and_back(which: str) -> None:
     assert ms.Trace.from_json(trace.as_json()) == trace
     assert ms.Trace.from_json(trace.as_json(indent=None)) == trace
     for code in (ms.parse_trace(str(trace)).as_python(), trace.as_python(prog)):
+        assert ms.Trace.from_python(code).canonical() == trace.canonical()
+        assert ms.Trace.from_python(code).decisions == trace.decisions
         again = run(code, prog)
         assert again.canonical() == trace.canonical()
         assert again.decisions == trace.decisions
@@ -135,6 +137,7 @@ def test_the_python_of_a_trace_written_by_hand() -> None:
     trace = ms.parse_trace(TEXT)
     for code in (trace.as_python(), trace.as_python(program())):
         assert run(code, program()) == trace
+        assert ms.Trace.from_python(code) == trace
     code = trace.as_python(program())
     assert 'lambda_, sch_, ms_ = sch.get_loops(dense, labels=["lambda", "sch", "ms"])' in code
     assert 'i0, i1 = sch.split(lambda_, [t0, t1], labels=["i0", "i1"])' in code

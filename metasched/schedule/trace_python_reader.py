@@ -1,0 +1,280 @@
+"""A trace from its Python form, as `trace_as_python` writes it. The code is read as data, and never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from metasched.errors import Diagnostic, LanguageError
+from metasched.ir.dtypes import INDEX
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
+from metasched.ir.source import Setting
+from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value
+from metasched.schedule.kinds import Kind
+from metasched.schedule.primitive import Declaration, registry
+from metasched.schedule.versions import normal_form
+
+_HEAD = re.compile(r"(\w+)\[(.*)\]")
+_OPERATORS: Mapping[type[ast.operator], BinOp] = {
+    ast.Add: BinOp.ADD,
+    ast.Sub: BinOp.SUB,
+    ast.Mult: BinOp.MUL,
+    ast.FloorDiv: BinOp.FLOORDIV,
+    ast.Mod: BinOp.MOD,
+}
+_CALLS = {"minimum": BinOp.MIN, "maximum": BinOp.MAX, "ceildiv": BinOp.CEILDIV}
+_OF_A_LINE = frozenset({"labels", "address", "decision", "name"})
+_MOST_SHOWN = 80  # characters of code in a message
+_FORM = "`metasched show --python` writes such files: `def schedule(sch)`, and lines such as `i, j = sch.get_loops(b)`"
+
+
+def trace_from_python(text: str, filename: str = "<python>") -> TraceData:
+    """The trace that a module with `def schedule(sch)` stands for, whose lines are calls of the schedule's methods.
+
+    Results are called as their variables, where `labels` does not say otherwise. Raises LanguageError for anything that
+    is no such line, with its place: a loop, a condition, another call.
+    """
+    try:
+        module = ast.parse(text)
+    except SyntaxError as error:
+        place = Diagnostic(error.lineno or 1, error.offset or 1, f"this is no Python: {error.msg}")
+        raise LanguageError((place,), text, filename) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise LanguageError(
+            (Diagnostic(1, 1, f"this is no Python that can be read: {error}"),), text, filename
+        ) from None
+    try:
+        return _read_module(module)
+    except _WrongError as error:
+        place = Diagnostic(error.node.lineno, error.node.col_offset + 1, error.message, error.hint)
+        raise LanguageError((place,), text, filename) from None
+    except RecursionError:
+        raise LanguageError((Diagnostic(1, 1, "this is nested too deeply"),), text, filename) from None
+
+
+class _WrongError(Exception):
+    def __init__(self, node: ast.stmt | ast.expr, message: str, hint: str) -> None:
+        self.node, self.message, self.hint = node, message, hint
+        super().__init__(message)
+
+
+def _wrong(node: ast.stmt | ast.expr, message: str, hint: str = _FORM) -> NoReturn:
+    raise _WrongError(node, message, hint)
+
+
+def _read_module(module: ast.Module) -> TraceData:
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    for node in module.body:
+        if not (isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef) or _text_of(node) is not None):
+            _wrong(node, "a trace is one function, and this stands outside of it")
+    if len(functions) != 1:
+        first = functions[1] if functions else (module.body or [ast.Pass(lineno=1, col_offset=0)])[0]
+        _wrong(first, f"a trace is one function, and there are {len(functions)}")
+    function = functions[0]
+    taken = function.args
+    others = (*taken.posonlyargs, *taken.kwonlyargs, *taken.defaults, taken.vararg, taken.kwarg)
+    if len(taken.args) != 1 or any(others) or function.decorator_list:
+        _wrong(function, "the function of a trace takes the schedule and nothing else, and has no decorator")
+    head, *lines = function.body
+    said = _text_of(head)
+    match = None if said is None else _HEAD.fullmatch(said)
+    if match is None:
+        _wrong(head, 'its first line says the program and its parameters, as in """dense[N=64]"""')
+    params = tuple(_setting(head, part) for part in match[2].split(",") if part.strip())
+    reader = LineReader(function.args.args[0].arg)
+    return TraceData(match[1], params, tuple(reader.read(line) for line in lines if not isinstance(line, ast.Pass)))
+
+
+class LineReader:
+    """Reads lines in their order. `labels` are what variables so far are called in the trace, `addresses` are taken."""
+
+    def __init__(self, schedule: str) -> None:
+        self.schedule = schedule
+        self.labels: dict[str, str] = {}
+        self.addresses: set[str] = set()
+
+    def copy(self) -> LineReader:
+        other = LineReader(self.schedule)
+        other.labels, other.addresses = dict(self.labels), set(self.addresses)
+        return other
+
+    def read_text(self, line: str) -> Instruction:
+        """The instruction of one line that `trace_as_python` writes."""
+        return self.read(ast.parse(line).body[0])
+
+    def read(self, line: ast.stmt) -> Instruction:
+        match line:
+            case ast.Expr(value=ast.Call() as call):
+                variables: list[str] = []
+            case ast.Assign(targets=[target], value=ast.Call() as call):
+                variables = _names(target)
+            case _:
+                _wrong(line, "a line of a trace is one call of the schedule, whose results may be given names")
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=self.schedule), attr=op):
+                pass
+            case _:
+                _wrong(call, f"only methods of `{self.schedule}` are called in a trace")
+        declaration = registry().get(op)
+        if declaration is None:
+            _wrong(call, f"there is no primitive `{op}`", "metasched's documentation lists them")
+        instruction = self._instruction(call, declaration, variables)
+        for variable, label in zip(variables, instruction.outputs, strict=True):
+            self.labels[variable] = label
+        return normal_form(instruction)
+
+    def _instruction(self, call: ast.Call, declaration: Declaration, variables: list[str]) -> Instruction:
+        if any(keyword.arg is None for keyword in call.keywords):
+            _wrong(call, "`**` stands for no argument of a trace")
+        given = {str(keyword.arg): keyword.value for keyword in call.keywords}
+        asked = {name: given.pop(name) for name in _OF_A_LINE if name in given and _is_asked(declaration, name)}
+        named, written = self._positional(call, declaration)
+        outputs = tuple(variables)
+        if "labels" in asked:
+            outputs = tuple(self._text(item) for item in _items(asked["labels"]))
+            if len(outputs) != len(variables):
+                _wrong(call, f"{len(variables)} results have {len(outputs)} labels")
+        kinds = {param.name: param.kind for param in declaration.params}
+        kwargs = tuple((name, self._value(value, kinds.get(name))) for name, value in given.items())
+        made = Instruction(declaration.name, written, kwargs, outputs, declaration.random, version=declaration.version)
+        if not declaration.random:
+            return made
+        name = self._text(asked["name"]) if "name" in asked else named or _own_name(made)
+        address = self._text(asked["address"]) if "address" in asked else self._numbered(name)
+        self.addresses.add(address)
+        decision = self._decision(asked["decision"], declaration) if "decision" in asked else None
+        return Instruction(made.op, made.args, made.kwargs, made.outputs, True, address, decision, version=made.version)
+
+    def _positional(self, call: ast.Call, declaration: Declaration) -> tuple[str, tuple[Value, ...]]:
+        """The name of a choice ('' for anything else), and the arguments without names."""
+        if declaration.name == "choose":
+            if len(call.args) != 2:
+                _wrong(call, "a choice has a name and a list of options")
+            return self._text(call.args[0]), tuple(self._value(item, None) for item in _items(call.args[1]))
+        kinds: list[Kind | None] = [param.kind for param in declaration.params if not param.variadic]
+        kinds += [None] * (len(call.args) - len(kinds))
+        return "", tuple(self._value(value, kind) for value, kind in zip(call.args, kinds, strict=False))
+
+    def _numbered(self, name: str) -> str:
+        """The address that a schedule gives to a random variable of that name, outside of any scope."""
+        number, address = 1, name
+        while address in self.addresses:
+            number += 1
+            address = f"{name}#{number}"
+        return address
+
+    # --- values
+
+    def _value(self, node: ast.expr, kind: Kind | None) -> Value:
+        match node:
+            case ast.Constant(value=str(text)) if kind is Kind.LOCATION:
+                return Ref(text)
+            case ast.Constant(value=bool() | int() | float() | str() | None as value):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                return -number
+            case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value="inf" | "-inf" as text)]):
+                return float(text)
+            case ast.Name(id=name):
+                return Ref(self._label(node, name))
+            case ast.List() | ast.Tuple():
+                return tuple(self._value(item, kind) for item in node.elts)
+        return self._arithmetic(node)
+
+    def _arithmetic(self, node: ast.expr) -> Expr:
+        match node:
+            case ast.Constant(value=int() as number) if not isinstance(number, bool):
+                return Const(number, INDEX)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+                return Const(-number, INDEX)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return Unary(UnOp.NEG, self._arithmetic(operand))
+            case ast.Name(id=name):
+                return Var(self._label(node, name))
+            case ast.BinOp(left=a, op=op, right=b) if type(op) in _OPERATORS:
+                return Binary(_OPERATORS[type(op)], self._arithmetic(a), self._arithmetic(b))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="ms"), attr=name), args=[a, b]) if name in _CALLS:
+                return Binary(_CALLS[name], self._arithmetic(a), self._arithmetic(b))
+            case ast.Call(func=func, args=[a]) if ast.unparse(func) == "ms.Int.of":
+                return self._arithmetic(a)
+        _wrong(
+            node,
+            f"`{_short(ast.unparse(node))}` has no meaning in a trace",
+            "arguments are names, texts, numbers and lists, and + - * // %, ms.minimum, ms.maximum, ms.ceildiv",
+        )
+
+    def _label(self, node: ast.expr, name: str) -> str:
+        if name not in self.labels:
+            _wrong(node, f"`{name}` is the result of no line above", "texts are written in quotes")
+        return self.labels[name]
+
+    def _decision(self, node: ast.expr, declaration: Declaration) -> Decision | None:
+        match node:
+            case ast.Constant(value=None):
+                return None
+            case ast.List() | ast.Tuple():
+                return tuple(HOLE if part is None else part for part in (self._plain(item) for item in node.elts))
+        value = self._plain(node)
+        if isinstance(value, str) and declaration.name == "sample_compute_location":
+            return Ref(value)
+        return value
+
+    def _plain(self, node: ast.expr) -> str | bool | int | float | None:
+        value = self._value(node, None)
+        if not isinstance(value, str | bool | int | float | None):
+            _wrong(node, "a decision is a plain value", "write the number it stands for")
+        return value
+
+    def _text(self, node: ast.expr) -> str:
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            _wrong(node, "this is to be a text, in quotes")
+        return node.value
+
+
+def _is_asked(declaration: Declaration, name: str) -> bool:
+    """Whether an argument of that name is about the line, and not one of the primitive's."""
+    return name == "labels" or (declaration.random and (name != "name" or declaration.name != "choose"))
+
+
+def _own_name(instruction: Instruction) -> str:
+    """What a random variable is called after: the first handle that it samples."""
+    handles = (arg.name for arg in instruction.args if isinstance(arg, Ref))
+    return next(handles, instruction.op.removeprefix("sample_"))
+
+
+def _short(code: str) -> str:
+    return code if len(code) <= _MOST_SHOWN else code[:_MOST_SHOWN] + "..."
+
+
+def _text_of(node: ast.stmt) -> str | None:
+    match node:
+        case ast.Expr(value=ast.Constant(value=str(text))):
+            return text
+    return None
+
+
+def _names(target: ast.expr) -> list[str]:
+    match target:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Tuple(elts=items) | ast.List(elts=items) if all(isinstance(item, ast.Name) for item in items):
+            return [item.id for item in items if isinstance(item, ast.Name)]
+    _wrong(target, "results are given plain names")
+
+
+def _items(node: ast.expr) -> Sequence[ast.expr]:
+    if not isinstance(node, ast.List | ast.Tuple):
+        _wrong(node, "this is to be a list")
+    return node.elts
+
+
+def _setting(node: ast.stmt, part: str) -> tuple[str, Setting]:
+    name, separator, value = (piece.strip() for piece in part.partition("="))
+    if not separator or not name.isidentifier() or not value:
+        _wrong(node, f"`{part.strip()}` is no parameter; write NAME=VALUE")
+    try:
+        return name, int(value)
+    except ValueError:
+        return name, value
