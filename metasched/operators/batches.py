@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from metasched.ir import query
-from metasched.ir.affine import free_vars
+from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, For, Func, IterKind, Load, Stmt, Store, Var
 from metasched.ir.program import Program
 
@@ -19,11 +20,12 @@ from metasched.ir.program import Program
 class Batch:
     """The leading dimensions of a program's results along which each element is computed alike.
 
-    `element` is the program of one element. `dims` says of each tensor which of its dimensions are the batch's, `loops`
-    which loops run over them.
+    `element` is the program of one element, of which there are `elements`. `dims` says of each tensor which of its
+    dimensions are the batch's, `loops` which loops run over them.
     """
 
     element: Program
+    elements: int
     dims: Mapping[str, tuple[int, ...]]
     loops: frozenset[str]
 
@@ -55,7 +57,8 @@ def _batch(program: Program, count: int) -> Batch | None:
     if loops is None:
         return None
     element = replace(program, func=_element(program.func, dims, variables, loops))
-    return Batch(element, dims, loops)
+    elements = prod(as_int(extent) or 1 for extent in program.outputs[0].shape[:count])
+    return Batch(element, elements, dims, loops)
 
 
 def _variables(block: Block, dims: Mapping[str, tuple[int, ...]]) -> frozenset[str] | None:

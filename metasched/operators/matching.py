@@ -58,15 +58,17 @@ class Fit:
         given = (program if self.batch is None else self.batch.element).func
         return [(b, given.buffer(self.names.tensors.get(b.name, b.name))) for b in self.written.func.buffers()]
 
-    def trace_for(self, program: Program) -> Trace:
+    def trace_for(self, program: Program, threads: int = 1) -> Trace:
         """The expert's trace in the program's names. It is to be replayed with `Policy.REPAIR`.
+
+        What `threads` share of a batch depends on how many they are.
 
         Raises ScheduleError for a trace that cannot be carried over to a batch.
         """
         data = self.expert.trace.data
         instructions = tuple(self._renamed(i) for i in data.instructions)
         trace = Trace(replace(data, program=program.name, params=program.params, instructions=instructions))
-        return trace if self.batch is None else for_batch(trace, self.batch, program)
+        return trace if self.batch is None else for_batch(trace, self.batch, program, threads)
 
     def _renamed(self, instruction: Instruction) -> Instruction:
         place = _NAMING.get(instruction.op)

@@ -116,7 +116,9 @@ def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> li
         reason = _other_types(fit, program)
         if reason is None:
             try:
-                found.append(_candidate(program, fit, _asked(fit.trace_for(program), program, target), target))
+                found.append(
+                    _candidate(program, fit, _asked(fit.trace_for(program, target.threads), program, target), target)
+                )
                 continue
             except ScheduleError as error:
                 reason = error.reason

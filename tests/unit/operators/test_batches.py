@@ -81,7 +81,7 @@ def test_every_trace_of_matmul_serves_its_batched_form(shape: dict[str, int], ty
         trace.apply_to(program)  # strictly: it is a trace of this program
         written = sum(i.op == "parallel" for i in fit.expert.trace.instructions)
         assert sum(i.op == "parallel" for i in trace.instructions) == written
-        over_batch = sum(i.op == "fuse" and "batch" in str(i.args[0]) for i in trace.instructions)
+        over_batch = sum(i.op == "parallel" and "batch" in str(i.args[0]) for i in trace.instructions)
         assert over_batch == (written if shape.get("BATCH", 1) > 1 else 0), str(trace)
 
 
@@ -116,11 +116,18 @@ def test_a_step_that_cannot_be_carried_over_is_named() -> None:
         batched(program)["softmax.rows"].trace_for(program)
 
 
-def test_threads_share_elements_where_their_loop_is_inside_another() -> None:
-    program = ms.parse_program(HEADS)
-    trace = str(batched(program)["matmul_nn.blocked"].trace_for(program))
-    assert "reorder(k0, i0, j0, k1, i1, j1)" in trace
-    assert "b_h = fuse(batch_b, batch_h)\n    parallel(b_h)" in trace
+def test_threads_share_elements_where_these_keep_them_busy() -> None:
+    program = ms.parse_program(HEADS)  # six elements
+    fit = batched(program)["matmul_nn.blocked"]
+    for threads in (1, 2, 4, 6):
+        trace = str(fit.trace_for(program, threads))
+        assert "reorder(k0, i0, j0, k1, i1, j1)" in trace
+        assert "b_h = fuse(batch_b, batch_h)\n    parallel(b_h)" in trace
+        assert "parallel(i0)" not in trace
+    for threads in (5, 16):
+        trace = str(fit.trace_for(program, threads))
+        assert "fuse(" not in trace
+        assert "parallel(i0)" in trace
 
 
 def test_a_program_that_is_no_batch_is_compared_as_before() -> None:

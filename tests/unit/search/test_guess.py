@@ -103,7 +103,7 @@ def test_a_batch_takes_the_traces_of_an_element(threads: int) -> None:
     assert found.expert == "matmul_nn.goto"
     assert found.batched
     assert "the expert trace matmul_nn.goto, for each element of a batch" in str(found)
-    assert ("parallel(b_j_0)" in str(found.trace)) == (threads > 1)
+    assert ("parallel(batch_b)" in str(found.trace)) == (threads > 1)
 
 
 def test_the_spaces_favourite_where_a_trace_is_far_from_its_shape() -> None:
