@@ -1,8 +1,8 @@
 """A trace for one element of a batch, carried over to the whole: loops over the batch stay outside of all others.
 
 Threads share the elements where these are enough to keep all of them busy, and the parts of each element where not, as
-the trace has it. (One loop over both would be balanced as well; its remainders kept lowering from telling whole tiles
-from partial ones, and products took up to 1.9 times as long.)
+the trace has it. (One loop over both would be balanced as well, but its quotients and remainders keep lowering from
+telling whole tiles from partial ones, which made products slow.)
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class _Carried:
             Schedule(of, handler=Replay(trace.decisions, Policy.REPAIR, Record(0))) for of in (batch.element, program)
         )
         self._dims = dict(batch.dims)
+        self._turned = set(batch.turned)
         self._taken = {label for i in trace.instructions for label in i.outputs}
         self._share_elements = share_elements
         self._over_batch: dict[str, str] = {}  # the label of each loop over the batch, by name
@@ -95,22 +96,23 @@ class _Carried:
     # --- loops
 
     def _get_loops(self, instruction: Instruction) -> None:
-        expected = [self.element.name_of(LoopRV(label)) for label in instruction.outputs]
         block = self._block(instruction)
-        labels, at = [], 0
-        for loop in query.loops_above(self.whole.func, block):
-            if at < len(expected) and loop.var == expected[at]:
-                labels.append(instruction.outputs[at])
-                at += 1
-            else:
-                label = self._over_batch.get(loop.var) or self._fresh(f"batch_{loop.var}")
-                self._over_batch[loop.var] = label
-                labels.append(label)
-        if at < len(expected):
-            raise ScheduleError(
-                "get_loops", f"of a batch, `{block}` has no loop `{expected[at]}` in its place", (block,)
-            )
-        self.whole.execute(replace(instruction, outputs=tuple(labels)))
+        own = dict(zip(self._own_loops(instruction), instruction.outputs, strict=True))
+        here = [loop.var for loop in query.loops_above(self.whole.func, block)]
+        if missing := [name for name in own if name not in here]:
+            raise ScheduleError("get_loops", f"for a batch, `{block}` has no loop `{missing[0]}`", (block,))
+        for name in here:
+            if name not in own and name not in self._over_batch:
+                self._over_batch[name] = self._fresh(f"batch_{name}")
+        labels = tuple(own[name] if name in own else self._over_batch[name] for name in here)
+        self.whole.execute(replace(instruction, outputs=labels))
+        # Loops over an operand that lies the other way.
+        swapped = [b for a, b in zip((name for name in here if name in own), own, strict=True) if a != b]
+        if swapped:
+            self.whole.execute(Instruction("reorder", tuple(Ref(own[name]) for name in swapped)))
+
+    def _own_loops(self, instruction: Instruction) -> list[str]:
+        return [self.element.name_of(LoopRV(label)) for label in instruction.outputs]
 
     def _parallel(self, instruction: Instruction) -> None:
         (loop,) = instruction.args
@@ -149,7 +151,13 @@ class _Carried:
     def _cache_read(self, instruction: Instruction) -> None:
         self.whole.execute(instruction)
         copy = _written(self.whole.func, self.whole.name_of(BlockRV(instruction.outputs[0])))
-        self._dims[copy.name] = self._dims[str(instruction.args[1])]
+        source = str(instruction.args[1])
+        self._dims[copy.name] = self._dims[source]
+        if source in self._turned:
+            self._turned.add(copy.name)
+            names = ("d0", "d1")
+            block = Ref(instruction.outputs[0])
+            self._lay_out(replace(instruction, args=(block,)), IndexMap(names, tuple(Var(name) for name in names)))
 
     def _transform_layout(self, instruction: Instruction) -> None:
         text = instruction.args[1]
@@ -159,7 +167,7 @@ class _Carried:
     def _lay_out(self, instruction: Instruction, written: IndexMap) -> None:
         buffer, dims = self._written(instruction)
         names = [f"batch{n}" for n in range(len(dims))]
-        others = iter(written.names)
+        others = iter(written.names[::-1] if buffer.name in self._turned else written.names)
         of_batch = dict(zip(dims, names, strict=True))
         inputs = tuple(of_batch[n] if n in of_batch else next(others) for n in range(len(buffer.shape)))
         outputs = (*(Var(name) for name in names), *written.outputs)

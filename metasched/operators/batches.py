@@ -1,13 +1,15 @@
 """Programs that compute the same for each element of a batch: which dimensions are the batch's, and what an element is.
 
 A product of matrices for each head, a softmax over the last of four axes: dropping the leading dimensions of results,
-wherever operands have them, leaves a program of fewer loops, which may be an operator that experts wrote traces for.
+wherever operands have them, leaves a program of fewer loops, which may be an operator that experts wrote traces for. So
+may the program whose operands lie the other way, where these are matrices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod
 
 from metasched.ir import query
@@ -15,19 +17,44 @@ from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, For, Func, IterKind, Load, Stmt, Store, Var
 from metasched.ir.program import Program
 
+_MATRIX = 2
+
 
 @dataclass(frozen=True)
 class Batch:
     """The leading dimensions of a program's results along which each element is computed alike.
 
     `element` is the program of one element, of which there are `elements`. `dims` says of each tensor which of its
-    dimensions are the batch's, `loops` which loops run over them.
+    dimensions are the batch's, `loops` which loops run over them. Operands that are `turned` lie the other way in the
+    element: they are matrices there, transposed.
     """
 
     element: Program
     elements: int
     dims: Mapping[str, tuple[int, ...]]
     loops: frozenset[str]
+    turned: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """What becomes of a trace for the element."""
+        said = ["for each element of a batch"] if self.loops else []
+        if self.turned:
+            said.append(f"with {' and '.join(sorted(self.turned))} transposed")
+        return ", ".join(said)
+
+
+def batch_of_one(program: Program) -> Batch:
+    """The program as its own element."""
+    return Batch(program, 1, {buffer.name: () for buffer in program.func.buffers()}, frozenset())
+
+
+def with_transposed_operands(batch: Batch) -> Iterator[Batch]:
+    """The batch whose element has some of its operands that are matrices the other way: one of them, then several."""
+    matrices = [buffer.name for buffer in batch.element.inputs if len(buffer.shape) == _MATRIX]
+    for count in range(1, len(matrices) + 1):
+        for turned in combinations(matrices, count):
+            element = replace(batch.element, func=_turned(batch.element.func, frozenset(turned)))
+            yield replace(batch, element=element, turned=frozenset(turned))
 
 
 def batches(program: Program) -> Iterator[Batch]:
@@ -137,6 +164,22 @@ def _element(
         temps=buffers(func.temps),
         body=stmt(func.body),
     )
+
+
+def _turned(func: Func, turned: frozenset[str]) -> Func:
+    """The function with inputs that are matrices transposed."""
+
+    def expr(e: Expr) -> Expr:
+        mapped: Expr = e.map(lambda child: expr(child) if isinstance(child, Expr) else child)
+        if isinstance(mapped, Load) and mapped.buffer in turned:
+            return replace(mapped, indices=mapped.indices[::-1])
+        return mapped
+
+    def block(b: Block) -> Block:
+        return query.map_values(b, expr)
+
+    inputs = tuple(replace(b, shape=b.shape[::-1]) if b.name in turned else b for b in func.inputs)
+    return replace(func, inputs=inputs, body=query.map_blocks(func.body, block))
 
 
 def _others(items: tuple[Expr, ...], dims: tuple[int, ...]) -> tuple[Expr, ...]:

@@ -19,7 +19,7 @@ from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Call, Expr, For, Fu
 from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Value
 from metasched.operators.batched_trace import for_batch
-from metasched.operators.batches import Batch, batches
+from metasched.operators.batches import Batch, batch_of_one, batches, with_transposed_operands
 from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.library import load, names
 from metasched.schedule.trace import Trace
@@ -41,7 +41,7 @@ class Names:
 class Fit:
     """An expert trace for a program of the same structure, whose names for the operator's `names` has.
 
-    Where the program is so for each element of a batch only, `batch` has the program of one.
+    Where the program is so for each element of a batch only, or with operands transposed, `batch` says how.
     """
 
     expert: Expert
@@ -84,17 +84,22 @@ class Fit:
 def fits(program: Program) -> tuple[Fit, ...]:
     """The expert traces for what a program computes, sorted by name; none for a program that is no operator.
 
+    Where nothing fits a program as it is, nor an element of a batch of it, operands that are matrices are transposed.
     A program that was not loaded from the library is compared with each of its operators, which the first such call
     reads: that takes 0.1 to 0.2 s.
     """
     found = [Fit(expert(name), renamed) for operator, renamed in _operator_of(program) for name in _traces(operator)]
-    for batch in batches(program):
-        found += [
-            Fit(expert(name), renamed, batch)
-            for operator, renamed in _by_structure(batch.element.func)
-            for name in _traces(operator)
-        ]
+    several = list(batches(program))
+    found += [fit for batch in several for fit in _fits_of_element(batch)]
+    if not found:
+        ways = (way for batch in (batch_of_one(program), *several) for way in with_transposed_operands(batch))
+        found = next((fits for way in ways if (fits := _fits_of_element(way))), [])
     return tuple(sorted(found, key=lambda fit: fit.expert.name))
+
+
+def _fits_of_element(batch: Batch) -> list[Fit]:
+    operators = _by_structure(batch.element.func)
+    return [Fit(expert(name), renamed, batch) for operator, renamed in operators for name in _traces(operator)]
 
 
 def _operator_of(program: Program) -> list[tuple[str, Names]]:

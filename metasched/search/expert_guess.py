@@ -38,7 +38,7 @@ class Candidate:
     """An expert trace replayed on the program.
 
     `terms` is what an instruction of its intrinsic sums, `expected` what the roofline says, and `distance` how far the
-    shape is from the one that it was written for. `batched`: it was written for one element of a batch.
+    shape is from the one that it was written for. `carried_over` says to what: to a batch, to transposed operands.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Candidate:
     terms: int
     expected: Expectation
     distance: float
-    batched: bool
+    carried_over: str
 
     @property
     def cycles(self) -> float:
@@ -162,7 +162,7 @@ def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> Cand
         terms_of(schedule.func),
         expected(schedule.func, target),
         _distance(fit, program),
-        fit.batch is not None,
+        "" if fit.batch is None else str(fit.batch),
     )
     return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target)
 

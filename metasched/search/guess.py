@@ -31,8 +31,8 @@ from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 
 # The favourite is the best of ten thousand by an estimate that errs: where the estimate says that it is as fast as an
-# expert's trace, it takes a fifth longer as a rule. On 107 layers of real networks, thresholds from 0.3 to 0.7 gave the
-# same geometric mean of times, 0.95 of that of traces alone.
+# expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds from 0.3 to 0.7 gave much
+# the same geometric mean of times, a little below that of traces alone; from 1 on there was nothing left of that.
 _BETTER = 0.5
 # Cycles that a call is expected to take for the space to be looked at: that takes as long as 10,000 such calls.
 _WORTH_LOOKING = 1e5
@@ -43,14 +43,15 @@ class Guess:
     """A schedule that was chosen without measuring, and why: the `report` of a kernel whose origin is a guess.
 
     `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, or None where the cost model
-    chose in the space of the rules. `batched`: the trace was written for one element of a batch. `why` says what speaks
-    for the choice, `expected` what the roofline expects of it. `repairs` is what the replay changed. `passed_over` are
-    expert traces for what the program computes that were not taken, each with the reason.
+    chose in the space of the rules. `carried_over` says to what the trace was carried over, if it was: to each element
+    of a batch, to transposed operands. `why` says what speaks for the choice, `expected` what the roofline expects of
+    it. `repairs` is what the replay changed. `passed_over` are expert traces for what the program computes that were
+    not taken, each with the reason.
     """
 
     trace: Trace
     expert: str | None = None
-    batched: bool = False
+    carried_over: str = ""
     why: str = ""
     expected: Expectation | None = None
     repairs: Repairs = Repairs()
@@ -62,7 +63,7 @@ class Guess:
 
     def __str__(self) -> str:
         chosen = "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
-        lines = [f"a guess: {chosen}{', for each element of a batch' if self.batched else ''}"]
+        lines = [f"a guess: {chosen}{', ' if self.carried_over else ''}{self.carried_over}"]
         if self.why:
             lines.append(f"why: {self.why}")
         if self.expected is not None:
@@ -96,7 +97,7 @@ def guess(program: Program, target: Target, rules: RuleSpec = None, seed: int = 
 
 def _by_expert(choice: Choice, taken: Candidate, why: str) -> Guess:
     trace, repairs = taken.schedule.trace, Repairs(taken.schedule.repairs)
-    return Guess(trace, taken.name, taken.batched, why, taken.expected, repairs, _sorted(choice.passed_over))
+    return Guess(trace, taken.name, taken.carried_over, why, taken.expected, repairs, _sorted(choice.passed_over))
 
 
 def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -135,7 +136,7 @@ def _the_favourite(
     if found is None:
         raise NoRecord(f"the space of {program.key} is empty")
     why += "; it has the shortest estimate that a search of the rules' space found"
-    return Guess(found[0], None, False, why, found[1], passed_over=_sorted(passed_over))
+    return Guess(found[0], None, "", why, found[1], passed_over=_sorted(passed_over))
 
 
 def _instead(favourite: _Favourite, ratio: float, choice: Choice, taken: Candidate) -> Guess:
@@ -143,4 +144,4 @@ def _instead(favourite: _Favourite, ratio: float, choice: Choice, taken: Candida
     why = f"it is expected to take {ratio:.2f} of the time of the expert trace {taken.name}"
     reason = f"the estimate is {1 / ratio:.1f} times as long"
     passed_over = {**choice.passed_over, taken.name: reason}
-    return Guess(favourite[0], None, False, why, favourite[1], passed_over=_sorted(passed_over))
+    return Guess(favourite[0], None, "", why, favourite[1], passed_over=_sorted(passed_over))

@@ -100,6 +100,39 @@ def test_batches_compute_what_they_should(name: str, text: str, sizes: dict[str,
     agrees(program, batched(program)[f"matmul_nn.{name}"].trace_for(program))
 
 
+OPERANDS = {"nt": "with B transposed", "tn": "with A transposed", "tt": "with A and B transposed"}
+
+
+@pytest.mark.parametrize("name", ["blocked", "goto", "odd_columns", "packed", "small"])
+@pytest.mark.parametrize("way", OPERANDS)
+@pytest.mark.parametrize("batch", [0, 3])
+def test_operands_may_lie_the_other_way(way: str, batch: int, name: str) -> None:
+    sizes = {"M": 37, "N": 140, "K": 40, **({"BATCH": batch} if batch else {})}
+    program = operators.load(f"{'batch_' if batch else ''}matmul_{way}", **sizes)
+    fit = batched(program)[f"matmul_nn.{name}"]
+    assert str(fit.batch) == ("for each element of a batch, " if batch else "") + OPERANDS[way]
+    agrees(program, fit.trace_for(program, threads=2))
+
+
+def test_a_transposed_operand_is_copied_to_how_the_trace_has_it() -> None:
+    """Rows of the copy, which the product's tiles read as vectors, are rows of the written operand."""
+    program = operators.load("batch_matmul_nt", BATCH=2, M=64, N=128, K=64)
+    trace = str(batched(program)["matmul_nn.goto"].trace_for(program))
+    assert 'transform_layout(C_B_read, "batch0, j, k -> batch0, j // 64, k, j % 64")' in trace
+    assert "reorder(k_of_C_B_read, j_of_C_B_read)" in trace
+    trace = str(batched(program)["matmul_nn.aligned"].trace_for(program))
+    assert 'transform_layout(C_B_read, "batch0, d1, d0 -> batch0, d0, d1")' in trace
+    assert "storage_align(C_B_read, 1, 512, 16)" in trace
+
+
+@pytest.mark.parametrize(
+    ("types", "variant"), [({"T": "u8", "U": "i8", "ACC": "i32"}, "vnni"), ({"T": "bf16", "ACC": "f32"}, "amx_bf16")]
+)
+def test_tensor_instructions_serve_them_too(types: dict[str, str], variant: str) -> None:
+    program = operators.load("batch_matmul_nt", BATCH=2, M=64, N=96, K=128, **types)
+    assert "tensorize(" in str(batched(program)[f"matmul_nn.{variant}"].trace_for(program).apply_to(program).trace)
+
+
 def test_any_operator_has_batched_forms() -> None:
     program = ms.parse_program(SOFTMAX)
     found = batched(program)
@@ -107,7 +140,7 @@ def test_any_operator_has_batched_forms() -> None:
     agrees(program, found["softmax.fast"].trace_for(program))
     kernel = ms.compile(program)
     assert kernel.report.expert.startswith("softmax.")
-    assert kernel.report.batched
+    assert kernel.report.carried_over == "for each element of a batch"
 
 
 def test_a_step_that_cannot_be_carried_over_is_named() -> None:

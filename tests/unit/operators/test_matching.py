@@ -37,7 +37,6 @@ def test_the_same_stages_under_other_names() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "C[i, j] = sum[k](A[i, k] * B[j, k])",  # transposed
         "C[i, j] = max[k](A[i, k] * B[k, j])",  # another reduction
         "C[i, j] = sum[k](A[i, k] + B[k, j])",  # another operation
         "C[i, j] = sum[k](exp(A[i, k]) * B[k, j])",  # one more

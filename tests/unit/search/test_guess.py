@@ -101,9 +101,20 @@ def test_a_batch_takes_the_traces_of_an_element(threads: int) -> None:
     target = SERVER.with_threads(threads)
     found = guess(operators.load("batch_matmul_nn", BATCH=4, M=512, N=512, K=512), target)
     assert found.expert == "matmul_nn.goto"
-    assert found.batched
+    assert found.carried_over == "for each element of a batch"
     assert "the expert trace matmul_nn.goto, for each element of a batch" in str(found)
     assert ("parallel(batch_b)" in str(found.trace)) == (threads > 1)
+
+
+def test_scores_of_attention_take_the_traces_of_a_product() -> None:
+    text = """
+program scores[H=8, L=512, D=64](Q: f32[L, H, D], K: f32[L, H, D]) -> S: f32[H, L, L]:
+    S[h, i, j] = sum[d](Q[i, h, d] * K[j, h, d])"""
+    found = guess(ms.parse_program(text), SERVER)
+    assert found.expert is not None
+    assert found.expert.startswith("matmul_nn.")
+    assert str(found).splitlines()[0].endswith(", for each element of a batch, with K transposed")
+    agrees(ms.compile(ms.parse_program(text, H=3, L=70, D=20)))
 
 
 def test_the_spaces_favourite_where_a_trace_is_far_from_its_shape() -> None:
