@@ -16,7 +16,7 @@ help:
 	@echo "make test    lint, types and every test"
 	@echo "make lint    ruff and mypy"
 	@echo "make fmt     format the code"
-	@echo "make docs    write docs/primitives.md from the primitives' own documentation"
+	@echo "make docs    write docs/primitives.md, docs/operators.md and methods.pyi from the code"
 	@echo "make bench   every benchmark under benchmarks/, one JSON object a line"
 	@echo "make fuzz    random programs under random schedules for BUDGET seconds, from SEED (BUDGET=600 SEED=0)"
 

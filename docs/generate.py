@@ -1,8 +1,10 @@
-"""Write docs/primitives.md and docs/operators.md from what they describe: `make docs`."""
+"""Write docs/primitives.md, docs/operators.md and the types of a schedule's methods from the code: `make docs`."""
 
 from __future__ import annotations
 
+import inspect
 import textwrap
+import typing
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,11 @@ from metasched import operators
 from metasched.errors import LanguageError
 from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
+from metasched.schedule.distributions.categorical import Categorical
+from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.partitioned_tile import PartitionedTile
+from metasched.schedule.distributions.tile import Tile
+from metasched.schedule.kinds import Kind
 from metasched.schedule.primitive import Declaration, registry
 
 PAGE = Path(__file__).parent / "primitives.md"
@@ -115,6 +122,71 @@ def _shapes(name: str) -> str:
     return f" (only where {SHAPES[name]})" if name in SHAPES else ""
 
 
+METHODS = Path(__file__).parents[1] / "metasched" / "schedule" / "methods.pyi"
+METHODS_HEAD = '''\
+"""What the methods of a `Schedule` take and return (written by `make docs` from the declarations; a test compares)."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
+
+class PrimitiveMethods:
+'''
+TYPES = {
+    Kind.BLOCK: "BlockRV",
+    Kind.LOOP: "LoopRV",
+    Kind.TARGET: "LoopRV | BlockRV",
+    Kind.LOCATION: 'LoopRV | Literal["root", "inline"]',
+    Kind.INT: "Int | int",
+    Kind.SETTING: "Int | int | bool",
+    Kind.FACTOR: "Int | int | None",
+    Kind.LITERAL: "str | float | bool",
+    Kind.STR: "str",
+    Kind.NUMBER: "int",
+    Kind.BOOL: "bool",
+    Kind.INDEX_MAP: "str | Callable[..., object]",
+    Kind.NONE: "None",
+}
+# What a sampler gives whoever calls it, by the distribution that it declares.
+DRAWN = {Categorical: "Int", Tile: "list[Int]", PartitionedTile: "list[Int]", Choice: "LocationRV"}
+LABELS = "labels: Sequence[str] = ..."
+SITE = "name: str | None = ..., address: str | None = ..., decision: object = ..."
+
+
+def methods_stub() -> str:
+    """The whole file of types. `choose` is written out in `Schedule` itself."""
+    return METHODS_HEAD + "".join(_method(d) for d in registry().values() if d.name != "choose")
+
+
+def _method(declaration: Declaration) -> str:
+    positional: list[str] = []
+    keywords: list[str] = []
+    for parameter, p in zip(
+        declaration.params, list(inspect.signature(declaration.run).parameters.values())[1:], strict=True
+    ):
+        type_ = TYPES[parameter.kind]
+        if parameter.variadic:
+            positional.append(f"*{parameter.name}: {type_}")
+            continue
+        text = f"{parameter.name}: {f'Sequence[{type_}]' if parameter.many else type_}"
+        text += "" if parameter.required else f" = {parameter.default!r}"
+        (keywords if p.kind is inspect.Parameter.KEYWORD_ONLY else positional).append(text)
+    star = [] if any(p.variadic for p in declaration.params) else ["*"]
+    asked = [*keywords, *([SITE] if declaration.random else []), LABELS]
+    head = f"    def {declaration.name}(self, {', '.join([*positional, *star, *asked])}) -> {_returned(declaration)}:"
+    doc = textwrap.indent(declaration.doc, "        ").strip()
+    return f'{head}\n        """{doc}\n        """\n'
+
+
+def _returned(declaration: Declaration) -> str:
+    if declaration.random:
+        return DRAWN[typing.get_type_hints(declaration.run)["return"]]
+    one = TYPES[declaration.result]
+    return f"list[{one}]" if declaration.many_results else one
+
+
 if __name__ == "__main__":
+    METHODS.write_text(methods_stub(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     OPERATORS.write_text(operators_page(), encoding="utf-8")

@@ -27,6 +27,7 @@ from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site, Tentative, Unasked
 from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.methods import PrimitiveMethods
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Schedule:
+class Schedule(PrimitiveMethods):
     """A program under transformation.
 
     Every primitive and sampler of `metasched.schedule.primitives` is a method. Samplers ask `handler`, by default
@@ -231,9 +232,6 @@ class Schedule:
             method.__name__ = name
             method.__doc__ = f"{declaration.signature}\n\n{declaration.doc}"
             return method
-    else:
-
-        def __getattr__(self, name: str) -> Any: ...
 
     def choose(self, name: str, options: list[T] | tuple[T, ...], **asked: Any) -> T:
         """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.

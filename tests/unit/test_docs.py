@@ -33,6 +33,44 @@ def test_the_page_of_operators_is_current() -> None:
     assert made.OPERATORS.read_text(encoding="utf-8") == made.operators_page(), "run `make docs`"
 
 
+def test_the_types_of_methods_are_current() -> None:
+    made = generator()
+    assert made.METHODS.read_text(encoding="utf-8") == made.methods_stub(), "run `make docs`"
+
+
+CALLER = """
+import metasched as ms
+sch = ms.Schedule(ms.parse_program("program p(A: f32[8]) -> B: f32[8]: B[i] = A[i]"))
+block = sch.get_block("B")
+(i,) = sch.get_loops(block)
+t0, t1 = sch.sample_tile(i, parts=2, name="t")
+reveal_type(sch.split(i, [t0, t1 * 2, None]))
+reveal_type(sch.choose("how", ["a", "b"]))
+reveal_type(sch.sample_categorical([1, 2]))
+sch.parallel(block)
+sch.vectorize(i, lane=4)
+sch.paralel(i)
+sch.compute_at(block, "rot")
+"""
+
+
+def test_a_type_checker_knows_the_methods(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "caller.py"
+    file.write_text(CALLER)
+    out, *_ = api.run([str(file), "--strict", "--no-incremental", "--follow-imports=silent", "--config-file", ""])
+    for expected in (
+        'list[metasched.schedule.values.LoopRV]"',
+        'str"',
+        'metasched.schedule.values.Int"',
+        'Argument 1 to "parallel" of "PrimitiveMethods" has incompatible type "BlockRV"; expected "LoopRV"',
+        'Unexpected keyword argument "lane" for "vectorize" of "PrimitiveMethods"',
+        '"Schedule" has no attribute "paralel"',
+        'Argument 2 to "compute_at" of "PrimitiveMethods" has incompatible type',
+    ):
+        assert expected in out
+
+
 def replays(name: str, **params: int) -> bool:
     expert = operators.expert(name)
     program = operators.load(expert.operator, **{**dict(expert.trace.data.params), **params})
