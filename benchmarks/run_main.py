@@ -16,23 +16,16 @@ import metasched as ms
 from benchmarks.sides import OURS, UNSTEADY, SideTime, blas_name, compare
 from benchmarks.tuning import program
 from benchmarks.workloads import WORKLOADS
-from metasched.cli.command import Console
-from metasched.cli.progress_view import choose_view
-from metasched.cli.render import duration, table
+from metasched.cli.render import table
+from metasched.search.progress_text import duration
 
 PEERS = ("naive Numba", "numpy")
 NAIVE = "for i in prange(N): for j in range(M): acc = 0; for k in range(K): acc += A[i, k] * B[k, j]"
 
 
 def tune(name: str, trials: int, db: str, threads: int) -> str:
-    view = choose_view(Console(), as_json=False)
-    view.begin(program(name).key)
-    try:
-        target = ms.Target.detect(threads=threads)
-        kernel = ms.tune(program(name), trials=trials, db=db, target=target, progress=view)
-    finally:
-        view.close()
-    return str(kernel.trace)
+    target = ms.Target.detect(threads=threads)
+    return str(ms.tune(program(name), trials=trials, db=db, target=target, progress=True).trace)
 
 
 def row(name: str, sides: dict[str, SideTime]) -> list[str]:

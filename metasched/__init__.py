@@ -45,6 +45,7 @@ from metasched.schedule.values import ceildiv as ceildiv
 from metasched.schedule.values import maximum as maximum
 from metasched.schedule.values import minimum as minimum
 from metasched.search.progress import Progress as Progress
+from metasched.search.progress_view import progress_view as progress_view
 from metasched.space.combinators import attempt as attempt
 from metasched.space.combinators import choice as choice
 from metasched.space.combinators import each_consumer as each_consumer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import metasched.backend.numba_typing  # noqa: F401 -- tells Numba what a Kernel is
@@ -24,7 +25,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
-from metasched.search.progress import ProgressCallback
+from metasched.search.progress_view import Shown, view_of
 from metasched.search.strategies import StrategyName, opener
 from metasched.search.tune import Job, Tools, everything
 from metasched.search.tune import tune as run_tuning
@@ -97,7 +98,7 @@ def tune(
     strategy: str = StrategyName.EVOLUTIONARY.value,
     target: Target | None = None,
     inputs: Inputs | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Shown = None,
 ) -> Kernel:
     """Search for a fast schedule by measuring candidates, and return the best kernel.
 
@@ -114,7 +115,9 @@ def tune(
         target: the CPU to compile for and measure on; by default this one.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
-        progress: called after each measurement.
+        progress: how to show where the run stands. By default that is a line where somebody looks on, in a terminal or
+            a notebook; False shows nothing, a function is called with a `Progress` after each measurement instead, and
+            `progress_view(stream)` is a view for a stream of yours.
 
     Ctrl-C ends the search and returns the best so far; where there is none yet, KeyboardInterrupt is raised. Raises
     NoRecord when no candidate was valid; its message counts the reasons.
@@ -130,7 +133,10 @@ def tune(
     job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(searched, found))
     name = _strategy(strategy)
 
+    view = view_of(progress)
+
     def open_runner() -> LocalRunner:
+        view.begin(program.key)
         runner = LocalRunner(RunnerSettings(threads=where.threads), inputs)
         runner.prepare(program)
         return runner
@@ -140,8 +146,8 @@ def tune(
         open_runner=open_runner,
         open_strategy=opener(name, seed),
     )
-    with open_database(db) as database:
-        report = run_tuning(job, database, tools, progress)
+    with open_database(db) as database, closing(view):
+        report = run_tuning(job, database, tools, view)
     if report.best is None and report.interrupted:
         raise KeyboardInterrupt
     if report.best is None:

@@ -28,7 +28,7 @@ from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
-from metasched.search.progress import ProgressCallback
+from metasched.search.progress_view import Shown
 from metasched.space.registry import RuleSpec
 
 _ARRAY = np.ndarray
@@ -173,7 +173,7 @@ class KernelFunction:
         seed: int = 0,
         data: Inputs | None = None,
         rules: RuleSpec = None,
-        progress: ProgressCallback | None = None,
+        progress: Shown = None,
         **named: Any,
     ) -> Kernel:
         """Search for a fast schedule for arguments such as these, and use it from now on, here and in later processes.
@@ -184,7 +184,8 @@ class KernelFunction:
             seed: with the recorded times, decides every candidate.
             data: what to measure on, by argument, as `inputs` of `ms.tune`; by default random numbers.
             rules: the rules that make the space; by default those of this function.
-            progress: called after each measurement.
+            progress: how to show where the run stands, as of `ms.tune`: by default a line in a terminal or a notebook;
+                False for nothing, or a function to be called after each measurement.
             named: arguments given by name; those that are called as one of the above are given by their place.
 
         Raises as `ms.tune` does.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, positive
 from metasched.cli.command import Command, Console
-from metasched.cli.render import duration, failures, table
+from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
 from metasched.database.transfer import (
     DAY_S,
@@ -26,6 +26,7 @@ from metasched.database.transfer import (
 )
 from metasched.errors import NoRecord
 from metasched.lang import read_source
+from metasched.search.progress_text import duration, failures
 
 EMPTY = "sqlite:///:memory:"
 MOST_TOLD = 5  # of what is wrong in imported files

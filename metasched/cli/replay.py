@@ -11,11 +11,12 @@ from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, form_of, kernel_of, note_warnings, policy_of, trace_in
-from metasched.cli.render import duration
+from metasched.ir.work import Work
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.schedule.handlers import Policy, Repairs
+from metasched.search.progress_text import duration
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -43,20 +44,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What replaying gave; times in seconds per call, and `flops` those of one call."""
+    """What replaying gave; times in seconds per call, and `work` is that of one."""
 
     task: str
     trace: str
     target: str
-    flops: int
+    work: Work
     failure: str | None
     seconds: float | None
     samples: int
     repairs: Repairs | None = None  # None when none were to be made
-
-    @property
-    def gflops(self) -> float | None:
-        return None if self.seconds is None else self.flops / self.seconds / 1e9
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -69,7 +66,7 @@ def run(args: Namespace, console: Console) -> int:
         task=program.key,
         trace=str(kernel.trace),
         target=str(kernel.target),
-        flops=program.flops,
+        work=program.work,
         failure=None if measured is None or measured.failure is None else _failure_text(measured),
         seconds=measured.seconds if measured is not None and args.time else None,
         samples=len(measured.times) if measured is not None and args.time else 0,
@@ -109,8 +106,9 @@ def verdict(outcome: Outcome, checked: bool) -> str:
         lines.append(f"{outcome.task}: results agree with the reference")
     else:
         lines.append(f"{outcome.task}: replays and compiles (--check compares its results, --time times it)")
-    if outcome.seconds is not None and outcome.gflops is not None:
-        lines.append(f"{duration(outcome.seconds)} (median of {outcome.samples}), {outcome.gflops:.1f} GFLOP/s")
+    if outcome.seconds is not None:
+        time = f"{duration(outcome.seconds)} (median of {outcome.samples})"
+        lines.append(", ".join(filter(None, [time, outcome.work.speed(outcome.seconds)])))
     return "\n".join(lines)
 
 
@@ -121,7 +119,8 @@ def as_json(outcome: Outcome, checked: bool) -> dict[str, object]:
         "failure": outcome.failure,
         "ms": None if outcome.seconds is None else outcome.seconds * 1e3,
         "samples": outcome.samples,
-        "gflops": outcome.gflops,
+        "gflops": None if outcome.seconds is None else outcome.work.gflops(outcome.seconds),
+        "gops": None if outcome.seconds is None else outcome.work.gops(outcome.seconds),
         "target": outcome.target,
         "trace": outcome.trace,
         "repairs": [str(repair) for repair in outcome.repairs or ()],

@@ -12,12 +12,13 @@ from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_json, add_program, add_threads, positive, program_of
 from metasched.cli.command import Console
 from metasched.cli.progress_view import choose_view
-from metasched.cli.render import duration, failures, table
+from metasched.cli.render import table
 from metasched.cli.rule_trial import WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
 from metasched.errors import MetaschedError
 from metasched.lang import print_decision
 from metasched.measure.paired import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
+from metasched.search.progress_text import duration, failures
 from metasched.space.blame import described, is_of_a_rule
 from metasched.space.generate import explain
 from metasched.space.rule import Outcome, Rule, inside

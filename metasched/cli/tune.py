@@ -18,8 +18,8 @@ from metasched.cli.arguments import (
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
 from metasched.cli.progress_view import choose_view
-from metasched.cli.render import duration, failures
 from metasched.errors import counted
+from metasched.search.progress_text import duration, failures
 from metasched.search.strategies import StrategyName
 from metasched.search.tune import TuningReport
 
@@ -56,21 +56,16 @@ def run(args: Namespace, console: Console) -> int:
 
     program = program_of(args)
     searched = space_in(args, trace_in(args.trace) if args.trace else None)
-    view = choose_view(console, args.json)
-    view.begin(program.key)
-    try:
-        kernel = api.tune(
-            program,
-            trials=args.trials,
-            db=args.db,
-            space=searched,
-            seed=args.seed,
-            strategy=args.strategy,
-            target=Target.detect(args.threads),
-            progress=view,
-        )
-    finally:
-        view.close()
+    kernel = api.tune(
+        program,
+        trials=args.trials,
+        db=args.db,
+        space=searched,
+        seed=args.seed,
+        strategy=args.strategy,
+        target=Target.detect(args.threads),
+        progress=choose_view(console, args.json),
+    )
     if args.json:
         console.print_json(result(program, kernel))
     else:
@@ -93,7 +88,8 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
         "event": "result",
         "task": program.key,
         "best_ms": None if best is None else best * 1e3,
-        "gflops": None if best is None else program.flops / best / 1e9,
+        "gflops": None if best is None else program.work.gflops(best),
+        "gops": None if best is None else program.work.gops(best),
         "trials": report.records,
         "measured": report.measured,
         "interrupted": report.interrupted,
@@ -110,7 +106,7 @@ def summary(program: Program, kernel: Kernel) -> str:
     best = _seconds(report)
     lines = []
     if best is not None:
-        speed = f"{duration(best)}, {program.flops / best / 1e9:.1f} GFLOP/s"
+        speed = ", ".join(filter(None, [duration(best), program.work.speed(best)]))
         new = "" if report.measured else ", none of them new"
         lines.append(f"{program.key}: {speed} after {counted(report.records, 'trial')}{new}")
     if report.failures:

@@ -10,17 +10,12 @@ from enum import Enum
 from functools import cached_property
 
 from metasched.ir.nodes import (
-    Binary,
     Block,
     Buffer,
-    Call,
-    Const,
-    Expr,
     For,
     Func,
     Node,
     Scalar,
-    Select,
     Stmt,
     Var,
 )
@@ -28,6 +23,7 @@ from metasched.ir.printer import print_func
 from metasched.ir.source import ProgramDef as ProgramDef
 from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params, print_program
+from metasched.ir.work import Work, work_of
 
 
 @dataclass(frozen=True)
@@ -63,13 +59,14 @@ class Program:
         return self.func.outputs
 
     @cached_property
-    def flops(self) -> int:
-        """Floating-point operations of one run.
+    def work(self) -> Work:
+        """The arithmetic of one run."""
+        return work_of(self.func.body)
 
-        Each `+ - * /`, `max`, `min` and math function on floats counts one per instance, so that a
-        multiply-add of a reduction counts two. Of a conditional's sides the dearer one counts.
-        """
-        return _stmt_flops(self.func.body, 1)
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one run, counted as in `Work`."""
+        return self.work.floats
 
     def structural_hash(self) -> str:
         """A hash (SHA-256, 64 hex digits) of the IR that no renaming changes."""
@@ -88,24 +85,6 @@ class Program:
     def __setstate__(self, state: dict[str, object]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-
-
-def _stmt_flops(stmt: Stmt, instances: int) -> int:
-    if isinstance(stmt, For):
-        assert isinstance(stmt.extent, Const)
-        return _stmt_flops(stmt.body, instances * int(stmt.extent.value))
-    if isinstance(stmt, Block):
-        reduces = stmt.reducer is not None and stmt.store.value.dtype.is_float
-        return instances * (sum(_expr_flops(store.value) for store in stmt.stores) + int(reduces))
-    return sum(_stmt_flops(child, instances) for child in stmt.children() if isinstance(child, Stmt))
-
-
-def _expr_flops(e: Expr) -> int:
-    if isinstance(e, Select):
-        return _expr_flops(e.cond) + max(_expr_flops(e.then), _expr_flops(e.otherwise))
-    below = sum(_expr_flops(child) for child in e.children() if isinstance(child, Expr))
-    counts = (isinstance(e, Binary) and not e.op.is_comparison and not e.op.is_logical) or isinstance(e, Call)
-    return below + int(counts and e.dtype.is_float)
 
 
 def _canonical(func: Func) -> str:

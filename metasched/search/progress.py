@@ -10,8 +10,9 @@ from dataclasses import dataclass
 class Progress:
     """Where a tuning run stands, after a measurement has finished.
 
-    Times are in seconds. `trials` counts every record, failures included, out of `total`; `best_s` and `gflops`
-    (billions of arithmetic operations a second at the best time) are None until a candidate was valid.
+    Times are in seconds. `trials` counts every record, failures included, out of `total`; `best_s` is None until a
+    candidate was valid. At that time `gflops` are billions of arithmetic operations a second where all are on floats,
+    `gops` where some are on integers; the other one is None.
     `failures` counts by reason. `left_s` is an estimate, None while there is nothing to estimate from.
     """
 
@@ -23,6 +24,7 @@ class Progress:
     failures: Mapping[str, int]
     elapsed_s: float
     left_s: float | None
+    gops: float | None = None
 
     @property
     def failed(self) -> int:

@@ -267,14 +267,15 @@ class _Run:
             self.first_s = elapsed
         each = (elapsed - self.first_s) / (self.measured - 1) if self.measured > 1 else None
         left = None if each is None else each * (total - len(self.records))
-        gflops = None if self.best_s is None else self.job.program.flops / self.best_s / 1e9
+        work = self.job.program.work
         self.progress(
             Progress(
                 task=self.job.program.key,
                 trials=len(self.records),
                 total=total,
                 best_s=self.best_s,
-                gflops=gflops,
+                gflops=None if self.best_s is None else work.gflops(self.best_s),
+                gops=None if self.best_s is None else work.gops(self.best_s),
                 failures=dict(self.failures),
                 elapsed_s=elapsed,
                 left_s=left,

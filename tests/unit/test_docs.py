@@ -54,6 +54,7 @@ sch.compute_at(block, "rot")
 """
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_the_methods(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "caller.py"

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from metasched.ir.work import Work
 from metasched.lang import parse_program
 
 DENSE = """program dense_relu[N=16, M=8, K=4](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -92,3 +93,29 @@ def test_a_multiply_add_counts_two() -> None:
 
 def test_integers_do_not_count() -> None:
     assert parse_program("program p(A: i32[5]) -> s: i32[]:\n  s[] = sum[k](A[k] * A[k])\n").flops == 0
+
+
+@pytest.mark.parametrize(
+    ("stages", "floats", "integers"),
+    [
+        ("s: s[] = sum[k](A[k] * B[k])", 20, 0),
+        ("s: s[] = sum[k](i32(X[k]) * i32(W[k]))", 0, 20),
+        ("s: s[k] = i32(X[(k * 3 + 1) % 10])", 0, 0),
+        ("s: s[k] = i32(X[k]) * i32(k + 1) + i32(k * 2)", 0, 20),
+        ("s: s[k] = f32(i32(X[k]) * i32(W[k])) * A[k]", 10, 10),
+        ("s: s[k] = i32(X[k]) if k % 2 == 0 else i32(W[k]) * i32(X[k])", 0, 10),
+    ],
+)
+def test_work_on_floats_and_on_integers(stages: str, floats: int, integers: int) -> None:
+    given = ", ".join(f"{name}: {'f32' if name in 'AB' else 'i8'}[10]" for name in "ABXW" if f"{name}[" in stages)
+    result = f"{'f32' if floats else 'i32'}[{'' if 's[]' in stages else '10'}]"
+    text = f"program p({given}) -> s: {result}:\n  {stages}\n"
+    work = parse_program(text).work
+    assert (work.floats, work.integers) == (floats, integers)
+
+
+def test_the_unit_is_that_of_the_work() -> None:
+    assert Work(2 * 10**9, 0).speed(1.0) == "2.0 GFLOP/s"
+    assert Work(0, 2 * 10**9).speed(1.0) == "2.0 GOP/s"
+    assert Work(10**9, 10**9).speed(1.0) == "2.0 GOP/s"
+    assert Work().speed(1.0) == ""

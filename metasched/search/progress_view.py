@@ -1,0 +1,178 @@
+"""Ways to watch a tuning run: a line that changes on a terminal or in a notebook, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TextIO, runtime_checkable
+
+from metasched.search.progress import Progress, ProgressCallback
+from metasched.search.progress_text import progress_line
+
+_ERASE_TO_END = "\x1b[K"
+STARTING = "making its space, starting workers, computing what is right ..."
+
+
+@runtime_checkable
+class ProgressView(Protocol):
+    """Told of the start, of every finished measurement, and of the end."""
+
+    def begin(self, task: str) -> None: ...
+
+    def __call__(self, progress: Progress) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class LiveLine:
+    """One line of a terminal, rewritten; no longer than the terminal is wide, since a wrapped line cannot be."""
+
+    stream: TextIO
+    width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
+    _drawn: bool = False
+
+    def begin(self, task: str) -> None:
+        self._draw(f"{task}  {STARTING}")
+
+    def __call__(self, progress: Progress) -> None:
+        line = progress_line(progress)
+        if len(line) >= self.width():
+            # The sizes are the least that one watches for: the command above the line has them.
+            line = progress_line(replace(progress, task=progress.task.partition("[")[0]))
+        self._draw(line)
+
+    def _draw(self, line: str) -> None:
+        room = self.width() - 1
+        if len(line) > room:
+            line = line[: max(room - 1, 0)] + "…"
+        self.stream.write(f"\r{line}{_ERASE_TO_END}")
+        self.stream.flush()
+        self._drawn = True
+
+    def close(self) -> None:
+        if self._drawn:
+            self.stream.write("\n")
+            self.stream.flush()
+            self._drawn = False
+
+
+@dataclass
+class Lines:
+    """A line every `every_s` seconds, and one for the last trial: for logs."""
+
+    stream: TextIO
+    every_s: float = 5.0
+    now: Callable[[], float] = time.monotonic
+    _last: float | None = None
+
+    def begin(self, task: str) -> None:
+        self._say(f"{task}  {STARTING}")
+
+    def __call__(self, progress: Progress) -> None:
+        now = self.now()
+        if self._last is None or now - self._last >= self.every_s or progress.trials >= progress.total:
+            self._say(progress_line(progress))
+            self._last = now
+
+    def _say(self, line: str) -> None:
+        print(line, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+@dataclass
+class NotebookLine:
+    """One line below a notebook's cell, shown anew. `display` is IPython's function of that name."""
+
+    display: Callable[..., Any]
+    _handle: Any = None
+
+    def begin(self, task: str) -> None:
+        self._draw(f"{task}  {STARTING}")
+
+    def __call__(self, progress: Progress) -> None:
+        self._draw(progress_line(progress))
+
+    def _draw(self, line: str) -> None:
+        if self._handle is None:
+            self._handle = self.display(_Line(line), display_id=True)
+        else:
+            self._handle.update(_Line(line))
+
+    def close(self) -> None:
+        """The last line stays; the next run has its own."""
+        self._handle = None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A text that a notebook shows as it is."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(self.text)}</code>"
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Nobody watches, or only a function that is told of every measurement."""
+
+    tell: ProgressCallback | None = None
+
+    def begin(self, task: str) -> None:
+        """Nothing is shown."""
+
+    def __call__(self, progress: Progress) -> None:
+        if self.tell is not None:
+            self.tell(progress)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+# What a caller says of it: False for none, a function or a view to be told, True for lines where there is nothing
+# better, and None for a view where somebody looks on.
+Shown = bool | ProgressCallback | ProgressView | None
+
+
+def progress_view(stream: TextIO | None = None) -> ProgressView:
+    """The best view there is here: in a notebook, on a terminal, else lines now and then on `stream`, by default
+    standard error.
+    """
+    display = _notebook()
+    if stream is None and display is not None:
+        return NotebookLine(display)
+    out = sys.stderr if stream is None else stream
+    return LiveLine(out) if out.isatty() else Lines(out)
+
+
+def view_of(shown: Shown) -> ProgressView:
+    """The view that a caller's `progress=` asks for."""
+    if isinstance(shown, ProgressView):
+        return shown
+    if callable(shown):
+        return Unseen(shown)
+    view = progress_view()
+    watched = shown is True or (shown is None and not isinstance(view, Lines))
+    return view if watched else Unseen()
+
+
+def _notebook() -> Callable[..., Any] | None:
+    """IPython's `display` in the kernel of a notebook; elsewhere None. Who is in one has imported IPython."""
+    interactive = sys.modules.get("IPython")
+    shell = interactive.get_ipython() if interactive is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+    return display  # type: ignore[no-any-return,unused-ignore]
