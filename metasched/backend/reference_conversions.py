@@ -1,6 +1,7 @@
-"""Conversions that Numba lacks, for the reference: `to_DTYPE(x)`.
+"""Conversions and arithmetic that Numba lacks, for the reference: `to_DTYPE(x)`, `add_i64(a, b)`.
 
-Numba has no arithmetic on f16 and no bf16 at all, so the reference holds both as f32 numbers that are exact in them.
+Numba has no arithmetic on f16 and no bf16 at all, so the reference holds both as f32 numbers that are exact in them. Of
+signed integers it tells LLVM that sums and products do not overflow, so those that may are computed without a sign.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ def conversions() -> Mapping[str, Any]:
     """The conversions by name, compiled at their first use."""
     import numba
 
-    found: dict[str, Callable[[Any], Any]] = {"to_bf16": _to_bf16, "to_f16": _to_f16}
+    found: dict[str, Callable[..., Any]] = {"to_bf16": _to_bf16, "to_f16": _to_f16}
     found |= {f"to_{dtype}": _to_integer(dtype) for dtype in DType if dtype.is_integer}
+    found |= WRAPPING
     return MappingProxyType({name: numba.njit(error_model="numpy")(function) for name, function in found.items()})
 
 
@@ -71,3 +73,31 @@ def _to_integer(dtype: DType) -> Callable[[Any], Any]:
         return kind(np.int64(number))
 
     return convert
+
+
+def _add(a: Any, b: Any) -> Any:
+    return np.int64(np.uint64(a) + np.uint64(b))
+
+
+def _sub(a: Any, b: Any) -> Any:
+    return np.int64(np.uint64(a) - np.uint64(b))
+
+
+def _mul(a: Any, b: Any) -> Any:
+    return np.int64(np.uint64(a) * np.uint64(b))
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    # The lowest number over -1 would end the process.
+    if b == -1:
+        return np.int64(np.uint64(0) - np.uint64(a))
+    return np.int64(0) if b == 0 else np.int64(a) // np.int64(b)
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return np.int64(0) if b in (-1, 0) else np.int64(a) % np.int64(b)
+
+
+WRAPPING: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {"add_i64": _add, "sub_i64": _sub, "mul_i64": _mul, "floordiv_i64": _floordiv, "mod_i64": _mod}
+)

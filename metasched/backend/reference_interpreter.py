@@ -35,6 +35,7 @@ from metasched.ir.nodes import (
 
 Value = Any  # a NumPy scalar of the expression's dtype; indices may be Python integers
 Env = dict[str, Value]
+_WRAPS = 2**63
 
 _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
     {
@@ -113,6 +114,13 @@ def _whole(value: float, dtype: DType) -> int:
     return min(max(int(value), int(limits.min)), int(limits.max))
 
 
+def _wrapped(value: Value) -> Value:
+    """A number of Python's, which indices are, in 64 bits; NumPy's are so already."""
+    if type(value) is int and not -_WRAPS <= value < _WRAPS:
+        return (value + _WRAPS) % (2 * _WRAPS) - _WRAPS
+    return value
+
+
 class _Interpreter:
     def __init__(self, state: State) -> None:
         self.state = state
@@ -182,7 +190,7 @@ class _Interpreter:
             return self.binary(e, env)
         if isinstance(e, Unary):
             value = self.value(e.a, env)
-            return -value if e.op is UnOp.NEG else np.bool_(not value)
+            return _wrapped(-value) if e.op is UnOp.NEG else np.bool_(not value)
         if isinstance(e, Select):
             return self.value(e.then if self.value(e.cond, env) else e.otherwise, env)
         if isinstance(e, Cast):
@@ -196,7 +204,7 @@ class _Interpreter:
             first = bool(self.value(e.a, env))
             decided = first is (e.op is BinOp.OR)
             return np.bool_(first if decided else self.value(e.b, env))
-        return _BINARY[e.op](self.value(e.a, env), self.value(e.b, env))
+        return _wrapped(_BINARY[e.op](self.value(e.a, env), self.value(e.b, env)))
 
     def call(self, e: Call, env: Env) -> Value:
         args = [self.value(a, env) for a in e.args]

@@ -26,6 +26,7 @@ from metasched.backend.reference_conversions import conversions
 from metasched.backend.reference_state import ExecutionError, State, concrete_shape, initialisation
 from metasched.ir import query
 from metasched.ir.affine import ZERO, const, free_vars, prove, simplify, substitute
+from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
@@ -87,6 +88,22 @@ class Checks(Enum):
     EACH_READ = "each read"
 
 
+_WRAPPING = MappingProxyType(
+    {
+        BinOp.ADD: "add_i64",
+        BinOp.SUB: "sub_i64",
+        BinOp.MUL: "mul_i64",
+        BinOp.FLOORDIV: "floordiv_i64",
+        BinOp.MOD: "mod_i64",
+    }
+)
+
+# Loops that end, times smaller numbers, stay in 64 bits.
+_LARGE = 2**31
+
+# Numba would take it for an unsigned number.
+_LOWEST = -(2**63)
+
 # The site of a nest that reads a buffer some of whose elements are missing.
 _INCOMPLETE = "incomplete"
 
@@ -115,7 +132,7 @@ def _compile(func: Func, checks: Checks) -> tuple[Callable[..., int], tuple[str,
     import numba
 
     writer = SourceWriter(func, checks)
-    namespace: dict[str, Any] = {"np": np, "math": math, **conversions()}
+    namespace: dict[str, Any] = {"np": np, "math": math, "lowest_i64": np.int64(_LOWEST), **conversions()}
     exec(compile(writer.source, f"<reference of {func.name}>", "exec"), namespace)
     return numba.njit(error_model="numpy", nogil=True)(namespace["kernel"]), tuple(writer.sites)
 
@@ -232,7 +249,7 @@ class SourceWriter:
         if block.reducer is not None:
             # What has an init has been started by it.
             before = self._let(f"{self._buffers[name]}[{at}]" if block.init is not None else self._read(name, at))
-            value = self._arithmetic(block.reducer.operation, block.store.value.dtype, before, value)
+            value = self._wrapping(block.reducer.operation, block.store.value.dtype, before, value)
         self._line(f"{self._buffers[name]}[{at}] = {value}")
         if block.init is None:
             self._line(f"{self._flags[name]}[{at}] = True")
@@ -288,10 +305,19 @@ class SourceWriter:
         if isinstance(e, Binary):
             if e.op.is_logical:
                 return self._logical(e, env)
-            return self._arithmetic(e.op, e.a.dtype, self._expr(e.a, env), self._expr(e.b, env))
+            a, b = self._expr(e.a, env), self._expr(e.b, env)
+            if depends_on_data(e) or _has_large_number(e):
+                return self._wrapping(e.op, e.a.dtype, a, b)
+            return self._arithmetic(e.op, e.a.dtype, a, b)
         if isinstance(e, Unary):
             a = self._expr(e.a, env)
-            return self._let(f"not {a}" if e.op is UnOp.NOT else _typed(e.dtype, f"-{a}"))
+            if e.op is UnOp.NOT:
+                return self._let(f"not {a}")
+            return (
+                self._wrapping(BinOp.SUB, e.dtype, "0", a)
+                if e.dtype is DType.I64
+                else self._let(_typed(e.dtype, f"-{a}"))
+            )
         if isinstance(e, Select):
             return self._select(e, env)
         if isinstance(e, Cast):
@@ -320,6 +346,13 @@ class SourceWriter:
         self._line(f"{name} = {self._expr(e, env)}")
         self._depth -= 1
 
+    def _wrapping(self, op: BinOp, dtype: DType, a: str, b: str) -> str:
+        """Arithmetic that may leave 64 bits: over data, or in a part of a sum of index arithmetic."""
+        name = _WRAPPING.get(op)
+        if name is None or dtype is not DType.I64:
+            return self._arithmetic(op, dtype, a, b)
+        return self._let(f"{name}({a}, {b})")
+
     def _arithmetic(self, op: BinOp, dtype: DType, a: str, b: str) -> str:
         if op in (BinOp.MIN, BinOp.MAX):
             # A NaN on either side is the result.
@@ -337,6 +370,10 @@ class SourceWriter:
         if e.type.is_float:
             args = [self._let(f"np.float64({a})") for a in args]
         return self._let(_typed(e.type, _FUNCTIONS[e.func].format(*args)))
+
+
+def _has_large_number(e: Expr) -> bool:
+    return any(isinstance(n, Const) and n.type is DType.I64 and abs(n.value) >= _LARGE for n in e.walk())
 
 
 def elements_inside(stmt: Stmt) -> Stmt:
@@ -362,7 +399,7 @@ def elements_inside(stmt: Stmt) -> Stmt:
 
 def _literal(e: Const) -> str:
     if e.type is DType.I64:
-        return str(int(e.value))
+        return str(int(e.value)) if e.value != _LOWEST else "lowest_i64"
     if e.type.is_bool:
         return str(bool(e.value))
     if e.type.is_integer:

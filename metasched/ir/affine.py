@@ -352,13 +352,12 @@ def _from_poly(p: Poly) -> Expr:
     ordered = sorted(p.items(), key=lambda item: (not item[0], item[1] < 0, [_key(a) for a in item[0]]))
     out: Expr | None = None
     for monomial, coefficient in ordered:
-        magnitude = abs(coefficient)
         if out is None:
             out = _term(monomial, coefficient)
-        elif coefficient < 0:
-            out = Binary(BinOp.SUB, out, _term(monomial, magnitude))
+        elif -_WRAPS < coefficient < 0:  # -2**63 has no magnitude in 64 bits
+            out = Binary(BinOp.SUB, out, _term(monomial, -coefficient))
         else:
-            out = Binary(BinOp.ADD, out, _term(monomial, magnitude))
+            out = Binary(BinOp.ADD, out, _term(monomial, coefficient))
     assert out is not None
     return out
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
+from metasched.ir.data import depends_on_data
 from metasched.ir.evaluate import evaluate
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Select
 
@@ -220,7 +221,7 @@ def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
     for reader in known.values():
         for load in _surely_read(reader.block):
             sources = [known.get(b.name) for b in writers.get(load.buffer, ())]
-            if not sources or None in sources or any(query.loads(i) for i in load.indices):
+            if not sources or None in sources or any(depends_on_data(i) for i in load.indices):
                 continue
             written = {row for s in sources if s is not None for row in _written(s)}
             if not set(map(tuple, elements_of(reader, load.indices).tolist())) <= written:
@@ -282,7 +283,7 @@ def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: 
         assert started is not None
         written |= _keys(started, loop, elements_of(started, writer.block.store.indices))
     for load in _surely_read(reader.block):
-        known = load.buffer == buffer and not any(query.loads(i) for i in load.indices)
+        known = load.buffer == buffer and not any(depends_on_data(i) for i in load.indices)
         if known and not _keys(reader, loop, elements_of(reader, load.indices)) <= written:
             return False
     return True

@@ -13,6 +13,7 @@ import numpy as np
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, as_int, linear, simplify, substitute
 from metasched.ir.coverage import elements_of, instances
+from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Var
 
 
@@ -96,7 +97,7 @@ def _replaced(func: Func, found: Rolled) -> Iterator[str]:
             else [x.indices for x in query.reads_of(block) if x.buffer == found.buffer.name]
         )
         for indices in accesses:
-            if any(query.loads(i) for i in indices):
+            if any(depends_on_data(i) for i in indices):
                 continue
             at = elements_of(run, indices)
             rows = np.concatenate([run.loops[:, :depth], at], axis=1)

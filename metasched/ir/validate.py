@@ -8,12 +8,10 @@ from itertools import pairwise
 
 from metasched.errors import MetaschedError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, free_vars, linear, simplify
+from metasched.ir.affine import ONE, ZERO, as_int, free_vars, simplify
 from metasched.ir.coverage import coverage_violations
 from metasched.ir.index_map import inverse
 from metasched.ir.nodes import (
-    Binary,
-    BinOp,
     Block,
     Buffer,
     Expr,
@@ -27,6 +25,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.printer import print_expr, print_func
+from metasched.ir.quasi_affine import quasi_affine
 from metasched.ir.rolling import rolling_violations
 
 
@@ -194,26 +193,8 @@ def _index(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> It
         yield f"`{min(unknown)}` is no loop around the block"
     if query.loads(binding):
         yield "it reads a buffer"
-    elif not _quasi_affine(binding, loop_vars):
+    elif not quasi_affine(binding, loop_vars):
         yield f"{print_expr(binding)} is not quasi-affine in the loops"
-
-
-def _quasi_affine(e: Expr, loop_vars: frozenset[str]) -> bool:
-    """A sum of loops, and of quotients and remainders of such sums, with coefficients free of loops."""
-    try:
-        _, terms = linear(e, loop_vars)
-    except NotAffine:
-        return False
-    for digit, coefficient in terms.items():
-        if free_vars(coefficient) & loop_vars:
-            return False
-        if isinstance(digit, Var):
-            continue
-        if not (isinstance(digit, Binary) and digit.op in (BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)):
-            return False
-        if free_vars(digit.b) & loop_vars or not _quasi_affine(digit.a, loop_vars):
-            return False
-    return True
 
 
 def _position(func: Func, block: Block) -> Iterator[str]:

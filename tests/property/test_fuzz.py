@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,12 +18,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 
 from fuzz_actions import ACTIONS, LOOKING, Spot
-from fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, read_text, text_of
+from fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, Oracle, read_text, text_of
+from fuzz_meaning import is_plain
 from fuzz_programs import Source, pick, small
 from fuzz_shrink import shrink
+from fuzz_wide import wide
 
 from metasched.errors import LanguageError, ScheduleError
 from metasched.lang.instructions import TraceData
+from metasched.measure.records import CheckError
 from metasched.schedule.primitive import registry
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
@@ -140,3 +144,33 @@ def test_a_worker_that_dies_before_its_first_case_says_which(tmp_path: Path) -> 
     worker = fuzz._Worker(argparse.Namespace(seed="no number"), 0, 7, time.monotonic() + 60, tmp_path)
     assert worker.process.wait(60) != 0
     assert worker.died_at() == 7
+
+
+# --- index arithmetic near 64 bits
+
+
+def test_wide_programs_are_legal_or_refused_for_64_bits() -> None:
+    told: Counter[str] = Counter()
+    for number in range(80):
+        try:
+            program = wide(np.random.default_rng([SEED, number])).program()
+        except LanguageError as error:
+            told.update("refused" for d in error.diagnostics if "leaves 64 bits" in d.message)
+            continue
+        assert is_plain(program.definition)
+        told["legal"] += 1
+    assert told["refused"] > 10
+    assert told["legal"] > 10
+
+
+@pytest.mark.parametrize("number", range(25))
+def test_the_reference_computes_what_the_text_says(number: int) -> None:
+    with suppress(LanguageError, CheckError):
+        assert Oracle(wide(np.random.default_rng([SEED, number]))).wrong_meaning() is None
+
+
+def test_a_reference_that_is_wrong_is_seen() -> None:
+    oracle = Oracle(Source("program p(X: i64[4]) -> Y: i64[4]:\n    Y[i < 4] = X[i % 4] * 4611686018427387905\n"))
+    assert oracle.wrong_meaning() is None
+    oracle.cases.integers.expected[0][2] += 1
+    assert "by its text" in str(oracle.wrong_meaning())

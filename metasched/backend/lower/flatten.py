@@ -15,6 +15,7 @@ from metasched.backend.lower.prefetch import ahead_of
 from metasched.backend.lower.storage import Storage, relative
 from metasched.backend.lower.tensors import statement_of
 from metasched.ir.affine import ZERO, const, free_vars, simplify
+from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind, Reducer
 
@@ -126,7 +127,7 @@ class _Flattener:
         storage = self._storages[name]
         flat: Expr = ZERO
         for index, size, stride in zip(relative(storage, indices), storage.shape, storage.strides, strict=True):
-            if any(isinstance(x, Load) for x in index.walk()):
+            if depends_on_data(index):
                 # Whatever the data is, no read leaves its array.
                 index = Binary(BinOp.MIN, self._index(index, depths), const(size - 1))
                 index = Binary(BinOp.MAX, index, ZERO)

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from metasched.backend.lir import ArrayKind
-from metasched.backend.lower.nest import Loop, Nest, Path, assigns, loads, map_children
+from metasched.backend.lower.nest import Loop, Nest, Path, assigns, map_children
 from metasched.backend.lower.registers import Machine, Registers, registers_needed
 from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
+from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
 from metasched.ir.rolling import storage_loops
@@ -245,7 +246,7 @@ def in_registers(
     for indices, inside in used:
         here = relative(storage, indices)
         names = frozenset[str]().union(*(free_vars(i) for i in here))
-        if any(True for i in here for _ in loads(i)):
+        if any(depends_on_data(i) for i in here):
             return None
         if any(loop.kind is LoopKind.PARALLEL for loop in inside.values()):
             return None

@@ -9,6 +9,7 @@ from itertools import pairwise
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -256,7 +257,7 @@ def _conditions(block: Block) -> Iterator[Binary]:
     chosen = [substitute(n.cond, values) for s in block.stores for n in s.value.walk() if isinstance(n, Select)]
     for condition in (*block.guards, *chosen):
         for node in condition.walk():
-            if isinstance(node, Binary) and node.op in _UPPER and not query.loads(node):
+            if isinstance(node, Binary) and node.op in _UPPER and not depends_on_data(node):
                 yield node
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, as_int, free_vars, simplify
+from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -266,7 +267,7 @@ def _used(load: Load) -> frozenset[str]:
 def _factors(e: Expr, reducer: Reducer | None) -> list[Load] | None:
     """The reads that are multiplied; None where there is anything else than reads and numbers."""
     if isinstance(e, Load):
-        return None if any(query.loads(i) for i in e.indices) else [e]
+        return None if any(depends_on_data(i) for i in e.indices) else [e]
     if reducer in (Reducer.MAX, Reducer.MIN):
         return None
     if isinstance(e, Cast):

@@ -9,6 +9,7 @@ from functools import cached_property
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, bounds, free_vars, prove, simplify, substitute
+from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import INDEX
 from metasched.ir.index_map import image_shape, inverse, resolve
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
@@ -266,6 +267,6 @@ def _resolved(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
 
 
 def _index(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
-    if query.loads(e):
+    if depends_on_data(e):
         return e.map(lambda child: _resolved(child, ranges))
     return resolve(e, ranges)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, const, free_vars, region, simplify, substitute
+from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar, Load, Var
+from metasched.ir.quasi_affine import quasi_affine
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import Span, whole
 
@@ -46,10 +48,12 @@ def _region(
     op: str, producer: Block, load: Load, index: Expr, inner: dict[str, Expr], loops: frozenset[str]
 ) -> Region | None:
     """Where an index goes while the inner loops run; None when data decides, or the loops outside how far."""
-    if query.loads(index):
+    if depends_on_data(index):
         return None
     try:
         lo, extent = region(index, inner)
+        if not quasi_affine(lo, loops):
+            raise NotAffine("a product of loop variables")
         return None if free_vars(extent) & loops else (lo, extent)
     except NotAffine as error:
         raise ScheduleError(

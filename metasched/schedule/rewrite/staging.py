@@ -5,6 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, bounds
+from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Stmt
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.parts import child_with, common_loops, insert, readers, writers
@@ -48,7 +49,7 @@ def require_in_bounds(ctx: Context, op: str, block: Block, load: Load) -> None:
         "what a condition or other data decides is not known without it; give the padding a stage of its own",
     )
     for index, extent in zip(load.indices, shape, strict=True):
-        if query.loads(index):
+        if depends_on_data(index):
             raise error
         try:
             found = bounds(index, ranges)

@@ -15,7 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "backend"))
 
 from fuzz_actions import attempt
+from fuzz_meaning import is_plain, meaning
 from fuzz_programs import Source, classic, from_library, made, pick, small
+from fuzz_wide import extremes, wide
 from lir_interpreter import can_run, run_lir
 
 from metasched.backend.compiled import build
@@ -91,7 +93,8 @@ class Oracle:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.program: Program = source.program()
-        self.cases: Cases = prepare(self.program.func, Given({}, {}), 0)
+        given = Given(extremes(self.program.func) if is_plain(self.program.definition) else {}, {})
+        self.cases: Cases = prepare(self.program.func, given, 0)
         self._bench = Bench(self.cases)
 
     def wrong_result(self, schedule: Schedule, target: Target) -> str | None:
@@ -116,6 +119,19 @@ class Oracle:
             failure = self._bench.verify(workspace)
             if status or failure is not None:
                 return f"status {status}, {failure}"
+        return None
+
+    def wrong_meaning(self) -> str | None:
+        """What the reference gets wrong of what the text says; None where it says what is not evaluated here."""
+        definition = self.program.definition
+        if not is_plain(definition):
+            return None
+        case, order = self.cases.integers, self.program.func.order
+        given = dict(zip(order, map(np.asarray, case.inputs), strict=True))
+        found = meaning(definition, {k: v for k, v in self.program.params if isinstance(v, int)}, given)
+        for (name, _), expected in zip(self.cases.outputs, case.expected, strict=True):
+            if not np.array_equal(found[name], expected):
+                return f"`{name}` is {expected.ravel()[:8]} by the reference, and {found[name].ravel()[:8]} by its text"
         return None
 
     def wrong_when_interpreted(self, schedule: Schedule, target: Target) -> str | None:
@@ -214,6 +230,9 @@ def replayed_problem(source: Source, data: TraceData, target: Target) -> tuple[s
         oracle = oracle_of(source)
     except MetaschedError as error:
         return REFUSED, str(error)
+    wrong = oracle.wrong_meaning()
+    if wrong is not None:
+        return "meaning", wrong
     schedule = Watched(oracle.program, handler=Replay(Trace(data).decisions, Policy.STRICT, Record(0)))
     try:
         for instruction in data.instructions:
@@ -247,6 +266,9 @@ class Case:
             oracle = oracle_of(source)
         except CheckError:
             return 0, None  # Nothing of the result is finite on random data.
+        wrong = oracle.wrong_meaning() if self.number % PER_PROGRAM == 0 else None
+        if wrong is not None:
+            return 0, Failure("meaning", wrong, source, Schedule(oracle.program).trace.data)
         rng = np.random.default_rng([self.seed, self.number, 2])
         target = TARGETS[int(rng.integers(len(TARGETS)))]
         tried = 0
@@ -267,7 +289,7 @@ class Case:
 
 
 PER_PROGRAM = 8
-SOURCES = (made, made, made, made, from_library, from_library, classic)
+SOURCES = (made, made, made, made, from_library, from_library, classic, wide, wide)
 RULES = 0.25
 # The sizes from which rules think that threads, lanes of sums and stores past the caches pay.
 AS_IF_LARGE = {"small": 64, "tiny": 8, "shortest": 2, "cache": 64}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,57 @@ def test_ordinary_arithmetic_is_known_not_to_wrap() -> None:
     assert not lower(ms.parse_program(PLAIN).func, Target.detect()).wraps
     wide = ms.parse_program(f"program p(X: f32[4]) -> Y: f32[4]:\n  Y[i] = X[i*{B} % 4] + X[i]\n")
     assert lower(wide.func, Target.detect()).wraps
+
+
+# --- the reference
+
+EACH = "program p(X: i64[5]) -> Y: i64[5, 5, {n}]:\n  Y[i, j, k < {n}] = {value}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "by_hand"),
+    [
+        ("min(X[i], -9223372036854775808) + X[j]", lambda x, z: -(2**63) + z),
+        ("X[i] * X[j] + k * 0", lambda x, z: x * z),
+        ("X[i] - X[j]", lambda x, z: x - z),
+        ("-X[i] + 0 * X[j]", lambda x, z: -x),
+        ("X[i] // X[j]", lambda x, z: x // z if z else 0),
+        ("X[i] % X[j]", lambda x, z: x % z if z else 0),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 4000])
+def test_the_reference_wraps_interpreted_and_compiled(value: str, by_hand: Callable[[int, int], int], n: int) -> None:
+    """Numba tells LLVM that signed sums do not overflow, and the lowest number over -1 would end the process."""
+    x = [-(2**63), TOP, -1, 0, -(2**62)]
+    program = ms.parse_program(EACH.format(n=n, value=value))
+    found = ms.reference(program)(np.array(x))
+    wanted = [[(by_hand(a, b) + 2**63) % 2**64 - 2**63 for b in x] for a in x]
+    np.testing.assert_array_equal(found[:, :, -1], np.array(wanted))
+
+
+def test_a_select_by_data_wraps_in_the_reference() -> None:
+    agree(f"program p(I: i64[4]) -> Y: i64[4]:\n  Y[i] = (I[i] if I[i] > 0 else 8) + i*{B}\n", FAR)
+
+
+def test_a_product_of_loops_is_no_place_to_copy_to() -> None:
+    schedule = ms.Schedule(
+        ms.parse_program("program p(X: f32[13]) -> Y: f32[4, 5]:\n  Y[i < 4, j < 5] = X[i * (j % 4)] + X[0]\n")
+    )
+    _, j = schedule.get_loops(schedule.get_block("Y"))
+    copy = schedule.cache_read(schedule.get_block("Y"), "X", "local")
+    with pytest.raises(ScheduleError, match="a product of loop variables"):
+        schedule.compute_at(copy, j)
+
+
+def test_a_scalar_as_an_index_is_data_to_a_schedule() -> None:
+    program = ms.parse_program(
+        "program p(s: i64, X: f32[9]) -> Y: f32[8]:\n  T[i] = X[i] * 2\n"
+        "  Y[i < 8] = T[i] + (T[s + 2] if s + 2 >= 0 and s + 2 < 9 else 6)\n"
+    )
+    schedule = ms.Schedule(program)
+    (loop,) = schedule.get_loops(schedule.get_block("Y"))
+    schedule.compute_at(schedule.get_block("T"), loop)
+    kernel = Kernel(build(schedule.func, Target.detect()))
+    x = np.arange(9, dtype=np.float32)
+    for s in (0, 6, 7, TOP, -(2**63)):
+        np.testing.assert_array_equal(kernel(s, x), ms.reference(program)(s, x))

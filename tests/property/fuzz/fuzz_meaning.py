@@ -1,0 +1,161 @@
+"""What a program over 64-bit integers means, by its text alone: an evaluator of the tree that was parsed.
+
+It shares nothing with what follows parsing, so that a mistake in extents, in proofs about conditions, or in the normal
+form of index arithmetic, which the reference has as well, is seen. Every operation wraps at 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+
+import numpy as np
+
+from metasched.ir.dtypes import DType
+from metasched.ir.nodes import BinOp, Reducer, UnOp
+from metasched.ir.source import (
+    Apply,
+    Axis,
+    BoolLit,
+    IfElse,
+    IntLit,
+    Name,
+    Operation,
+    Prefix,
+    ProgramDef,
+    Read,
+    Reduce,
+    SourceExpr,
+)
+
+_TAKEN = (IntLit, BoolLit, Name, Operation, Prefix, Apply, IfElse, Read, Reduce, Axis)
+_REDUCERS = {Reducer.SUM: lambda a, b: a + b, Reducer.MAX: max, Reducer.MIN: min}
+_INTEGERS = (DType.I64, DType.I32)
+
+
+def wrapped(value: int, bits: int = 64) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def _floordiv(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
+def _mod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+_OPERATIONS: Mapping[BinOp, Callable[[int, int], int]] = {
+    BinOp.ADD: lambda a, b: a + b,
+    BinOp.SUB: lambda a, b: a - b,
+    BinOp.MUL: lambda a, b: a * b,
+    BinOp.FLOORDIV: _floordiv,
+    BinOp.MOD: _mod,
+    BinOp.LT: lambda a, b: a < b,
+    BinOp.LE: lambda a, b: a <= b,
+    BinOp.GT: lambda a, b: a > b,
+    BinOp.GE: lambda a, b: a >= b,
+    BinOp.EQ: lambda a, b: a == b,
+    BinOp.NE: lambda a, b: a != b,
+}
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min, "i64": wrapped, "i32": lambda a: wrapped(a, 32)}
+
+
+def is_plain(definition: ProgramDef) -> bool:
+    """Whether a program is in the part of the language that is evaluated here: i64, and i32 that is cast at once."""
+    declared = [*definition.arguments, *definition.outputs, *definition.buffers]
+    if any(d.dtype not in _INTEGERS for d in declared) or definition.lets:
+        return False
+    if any(d.dtype is not DType.I64 for d in (*definition.outputs, *definition.buffers)):
+        return False
+    narrow = {d.name for d in definition.arguments if d.dtype is DType.I32}
+    for stage in definition.stages:
+        if any(axis.extent is None for axis in stage.axes):
+            return False
+        for node in stage.value.walk():
+            if not isinstance(node, _TAKEN) or (isinstance(node, Apply) and node.func not in _FUNCTIONS):
+                return False
+            if isinstance(node, Reduce) and (node.reducer not in _REDUCERS or any(a.extent is None for a in node.axes)):
+                return False
+        if not _cast(stage.value, narrow):
+            return False
+    return True
+
+
+def _cast(e: SourceExpr, narrow: set[str], inside: bool = False) -> bool:
+    """Whether every read of a narrow buffer is right inside a cast."""
+    if isinstance(e, Read) and e.buffer in narrow and not inside:
+        return False
+    cast = isinstance(e, Apply) and e.func == "i64"
+    return all(_cast(child, narrow, cast) for child in e.children() if isinstance(child, SourceExpr))
+
+
+def meaning(definition: ProgramDef, sizes: Mapping[str, int], given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The buffers that the stages compute, by name; `given` has arrays, and scalars as arrays of no dimensions."""
+    run = _Run(dict(sizes), {name: array.astype(object) for name, array in given.items()})
+    for stage in definition.stages:
+        run.stage(stage.buffer, stage.axes, stage.value)
+    return {s.buffer: run.arrays[s.buffer].astype(np.int64) for s in definition.stages}
+
+
+class _Run:
+    def __init__(self, sizes: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
+        self.sizes = sizes | {name: int(a[()]) for name, a in arrays.items() if a.ndim == 0}
+        self.arrays = arrays
+
+    def stage(self, buffer: str, axes: tuple[Axis, ...], value: SourceExpr) -> None:
+        extents = [self._extent(axis) for axis in axes]
+        out = np.empty(extents, object)
+        for at in product(*map(range, extents)):
+            env = self.sizes | {axis.name: n for axis, n in zip(axes, at, strict=True)}
+            out[at] = self.value(value, env)
+        self.arrays[buffer] = out
+
+    def _extent(self, axis: Axis) -> int:
+        assert axis.extent is not None
+        return self.value(axis.extent, self.sizes)
+
+    def value(self, e: SourceExpr, env: Mapping[str, int]) -> int:
+        match e:
+            case IntLit(value=value) | BoolLit(value=value):
+                return value
+            case Name(name=name):
+                return env[name]
+            case Operation(op=op, a=a, b=b):
+                return self._operation(op, a, b, env)
+            case Prefix(op=op, a=a):
+                return (not self.value(a, env)) if op is UnOp.NOT else wrapped(-self.value(a, env))
+            case Apply(func=func, args=args):
+                return _FUNCTIONS[func](*(self.value(arg, env) for arg in args))
+            case IfElse(then=then, cond=cond, otherwise=otherwise):
+                return self.value(then if self.value(cond, env) else otherwise, env)
+            case Read(buffer=buffer, indices=indices):
+                at = tuple(self.value(i, env) for i in indices)
+                array = self.arrays[buffer]
+                if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
+                    raise IndexError(f"{buffer}{list(at)} is outside {array.shape}")
+                return int(array[at])
+            case Reduce():
+                return self._reduced(e, env)
+        raise AssertionError(e)
+
+    def _operation(self, op: BinOp, a: SourceExpr, b: SourceExpr, env: Mapping[str, int]) -> int:
+        first = self.value(a, env)
+        if op is BinOp.AND:
+            return first and self.value(b, env)
+        if op is BinOp.OR:
+            return first or self.value(b, env)
+        found = _OPERATIONS[op](first, self.value(b, env))
+        return found if op.is_comparison else wrapped(found)
+
+    def _reduced(self, e: Reduce, env: Mapping[str, int]) -> int:
+        terms = self._terms(e, env)
+        total = next(terms)
+        for term in terms:
+            total = wrapped(_REDUCERS[e.reducer](total, term))
+        return total
+
+    def _terms(self, e: Reduce, env: Mapping[str, int]) -> Iterator[int]:
+        for at in product(*(range(self._extent(axis)) for axis in e.axes)):
+            yield self.value(e.operand, {**env, **{axis.name: n for axis, n in zip(e.axes, at, strict=True)}})
