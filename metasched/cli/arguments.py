@@ -95,6 +95,16 @@ def positive(text: str) -> int:
     return number
 
 
+def seed(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 63:
+        raise ArgumentTypeError(f"a seed is an integer from 0 to 2**63 - 1, not `{text}`")
+    return number
+
+
 def params(pairs: list[tuple[str, Setting]]) -> dict[str, Setting]:
     """The `-D` settings; one given twice is a mistake, not a choice."""
     out: dict[str, Setting] = {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from metasched.cli import db, replay, rules, show, tune
 from metasched.cli.command import Command, Console
@@ -20,6 +22,9 @@ COMMANDS: tuple[Command, ...] = (tune.COMMAND, replay.COMMAND, show.COMMAND, rul
 WRONG_INPUT = 2
 CLOSED_PIPE = 141
 INTERRUPTED = 130
+
+# Errors over a file that are not about the file: a hint helps more than its name.
+_OF_A_LIMIT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 
 
 def build_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
@@ -37,6 +42,7 @@ def build_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentPar
 
 def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Run the command line; returns the exit status. Only errors that are bugs leave as exceptions."""
+    open_standard_streams()
     console = console or Console()
     args = build_parser().parse_args(argv)
     try:
@@ -62,10 +68,27 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
 
 def _of_the_system(error: Exception) -> str:
     """What to say of an error that the operating system raised over a file or a limit; '' for any other."""
-    if isinstance(error, OSError) and error.filename is not None:
+    of_a_file = isinstance(error, OSError) and error.filename is not None
+    if isinstance(error, OSError) and of_a_file and error.errno not in _OF_A_LIMIT:
         return f"{error.filename}: {error.strerror}"
     lack = as_resource_error(error, "this command")
     return "" if lack is None else str(lack)
+
+
+def open_standard_streams() -> None:
+    """Have the three standard files, if only as the null device, where whoever started us closed them.
+
+    A pipe to a worker would take their numbers otherwise, and a message have nowhere to go.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the least number that is free, which is this one
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _version() -> str:

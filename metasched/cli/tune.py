@@ -14,6 +14,7 @@ from metasched.cli.arguments import (
     add_threads,
     positive,
     program_of,
+    seed,
 )
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
@@ -47,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     names = [strategy.value for strategy in StrategyName]
     parser.add_argument("--strategy", choices=names, default=names[0], help="how to search (default: %(default)s)")
     add_threads(parser)
-    parser.add_argument("--seed", type=int, default=0, help="the same seed and times give the same candidates")
+    parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
 
 

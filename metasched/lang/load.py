@@ -38,14 +38,14 @@ def load_program(path: str | Path, /, **params: Setting) -> Program:
 
 
 def read_source(filename: str | Path) -> str:
-    """The text of a file of programs or traces.
+    """The text of a file of programs or traces, without the mark that some editors begin a UTF-8 file with.
 
     Raises:
         LanguageError: when it is not text.
         OSError: when the file cannot be read.
     """
     try:
-        return Path(filename).read_text(encoding="utf-8")
+        return Path(filename).read_text(encoding="utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode("utf-8")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")

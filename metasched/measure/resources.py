@@ -23,6 +23,7 @@ REMEDIES: Mapping[int, str] = {
     errno.ENOMEM: "raise the limit on memory (`ulimit -v`), or end what holds it",
     errno.EACCES: "give yourself the right, or set TMPDIR to a folder of yours",
     errno.EPERM: "give yourself the right, or set TMPDIR to a folder of yours",
+    errno.EIO: "see whether the disk, or the device that the file stands for, is sound",
     errno.EROFS: "set TMPDIR to a folder that can be written",
 }
 

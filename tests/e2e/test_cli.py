@@ -121,6 +121,8 @@ def test_parameters_make_another_task(folder: Path) -> None:
         (("show", "missing.ms"), "missing.ms: No such file"),
         (("show", "tiny.ms", "-D", "Q=1"), "has no parameter `Q`"),
         (("show", "tiny.ms", "-D", "N"), "NAME=VALUE"),
+        (("tune", "tiny.ms", "--seed", "-1"), "a seed is an integer from 0"),
+        (("show", "/proc/self/mem"), "Input/output error\n  hint: "),
         (("show", "tiny.ms::other"), "there is no program `other`"),
         (("tune", "tiny.ms", "--rules", "nonsense"), "no rule or preset `nonsense`"),
         (("replay", "tiny.ms", "--db", "sqlite:///none.db"), "there is no database"),
@@ -144,6 +146,11 @@ def test_mistakes_are_messages(
     message = capsys.readouterr().err
     assert expected in message
     assert "Traceback" not in message
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "tiny.ms").write_text("\ufeff" + PROGRAM, encoding="utf-8")
+    assert "program tiny[" in metasched(tmp_path, "show", "tiny.ms")
 
 
 @pytest.mark.slow

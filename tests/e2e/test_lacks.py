@@ -161,6 +161,14 @@ def test_a_limit_is_told_by_the_command_line(tmp_path: Path, kind: int, limit: i
     assert left(tmp_path) == []
 
 
+def test_closed_standard_files(tmp_path: Path) -> None:
+    """Pipes to workers would take their numbers."""
+    (tmp_path / "tiny.ms").write_text(TINY)
+    command = f"'{sys.executable}' -m metasched tune tiny.ms --trials 1 --db sqlite:///t.db <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=120, check=False).returncode == 0
+    assert (tmp_path / "t.db").exists()
+
+
 def test_a_threading_layer_that_is_not_there(tmp_path: Path) -> None:
     done = metasched(tmp_path, NUMBA_THREADING_LAYER="tbb")
     if done.returncode == 0:
