@@ -99,13 +99,15 @@ class View:
             self._fit(capacity, uses)
             for capacity, uses in zip(capacities(machine), (crowded, crowded, self.between_uses), strict=True)
         ]
+        self.tile = self._tile()
         levels = dict(zip(CACHES, self.fits, strict=True))
+        # Nothing comes into the first cache that was not asked for.
+        near = self._traffic(levels["l1"], machine.l1, 0.0)
         self.traffic = [
-            self._traffic(levels["l1"], machine.l1, 0.0),
+            [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
             self._traffic(levels["l2"], machine.l2, 0.0),
             self._traffic(levels["l3"], machine.l3, 1.0),
         ]
-        self.tile = self._tile()
 
     def full(self, value: float) -> Array:
         """A constant for every row; shared, so it cannot be written."""
@@ -237,6 +239,21 @@ class View:
             if access.is_store:
                 moved = np.where(streams, mark.lines[0] * LINE * past, 2.0 * moved)
             out.append(moved)
+        return out
+
+    def _touched(self) -> list[Array]:
+        """For each access, the bytes of the lines that its instructions touch, counted anew for each of them.
+
+        Accumulators in registers are loaded and stored once for every run of the innermost reduction loops.
+        """
+        tiles = self.instances / self.tile.operations
+        out: list[Array] = []
+        for n, (access, step) in enumerate(zip(self.statement.accesses, self.steps, strict=True)):
+            of_tiles = self.vectors(n, self.tile.level, self.tile.place) * tiles
+            one_by_one = self.instances * np.where(step > 1, self.vector.lanes, 1.0)
+            if access.is_store:
+                of_tiles, one_by_one = 2.0 * of_tiles / self.tile.together, 2.0 * one_by_one
+            out.append(np.where(self.tile.held > 0, of_tiles, one_by_one) * LINE)
         return out
 
     # --- registers

@@ -8,7 +8,7 @@ of the rules, which takes 0.2 to 3 s.
 
 A trace may be far from the shapes that it was written for. So where the estimate leaves room for it, and a call takes
 long enough for that to matter, the space is looked at as well: its favourite is taken where it is expected to take less
-than half of the time. That costs another 0.2 to 3 s.
+than a third of the time. That costs another 0.2 to 3 s.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 
 # The favourite is the best of ten thousand by an estimate that errs: where the estimate says that it is as fast as an
-# expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of 0.3 to 0.7 gave the
-# same geometric mean of times, below that of traces alone; at 1.2 it was above.
-_BETTER = 0.5
+# expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of a quarter to 0.7 gave
+# much the same geometric mean of times, below that of traces alone; the lower they were, the fewer were slower.
+_BETTER = 1 / 3
 # Cycles that a call is expected to take for the space to be looked at: that takes as long as 10,000 such calls.
 _WORTH_LOOKING = 1e5
 

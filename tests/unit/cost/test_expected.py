@@ -45,3 +45,12 @@ def test_no_schedule_goes_below_its_operations() -> None:
     assert least == 512**3 / 16 / 2 / 2  # a multiply-add for a vector of 16, two a cycle, on two threads
     assert expected(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
     assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least
+
+
+def test_accumulators_in_registers_bring_nothing_into_a_cache() -> None:
+    """An estimate grows with the work: a tile's sums are stored once, however often the tile runs over its terms."""
+    small, large = (
+        expected(scheduled("transpose_batch_matmul.heads", L=length, HEADS=12, D=64).func, SERVER).parts[Limit.L2]
+        for length in (256, 1024)
+    )
+    assert large < 60 * small  # sixteen times the work; more than a hundred times, where every term had moved its sum
