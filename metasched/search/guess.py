@@ -31,7 +31,7 @@ from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 
 # The favourite is the best of ten thousand by an estimate that errs: where the estimate says that it is as fast as an
-# expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of a quarter to 0.7 gave
+# expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of 0.25 to 0.7 gave
 # much the same geometric mean of times, below that of traces alone; the lower they were, the fewer were slower.
 _BETTER = 1 / 3
 # Cycles that a call is expected to take for the space to be looked at: that takes as long as 10,000 such calls.
