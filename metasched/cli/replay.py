@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metasched.api import Kernel, Program
 
 FAILED = 1
-_PLAN = TimingPlan(repeats=50, budget_s=1.0)
+_PLAN = TimingPlan(samples=16, budget_s=0.3, apart_s=0.5)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

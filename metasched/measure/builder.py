@@ -6,31 +6,51 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from metasched.backend.codegen import compile_text
 from metasched.backend.target import Target
 from metasched.ir.program import Program
 from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
 from metasched.measure.archive import read_arrays
 from metasched.measure.check import prepare
-from metasched.measure.compiling import compile_func
+from metasched.measure.compiling import code_hash, lower_func
 from metasched.measure.inputs import Given
 from metasched.measure.phases import Phases
 from metasched.measure.protocol import Kind, Message
-from metasched.measure.records import Candidate
+from metasched.measure.records import Artefact, Candidate
 from metasched.schedule.trace import Trace
 
 
 class Builder:
     """Compiles candidates and computes expected results."""
 
-    def build(self, candidate: Candidate) -> Message:
-        """Replay, lower, emit, compile. Raises ScheduleError and BuildError, which are the candidate's fault."""
+    def lower(self, candidate: Candidate) -> Message:
+        """Replay, lower, emit: LLVM text and its hash. Raises ScheduleError and BuildError: the candidate's fault."""
         phases = Phases()
         with phases.timed("replay"):
             program = _program(candidate.program, candidate.params)
             func = Trace.parse(candidate.trace).apply_to(program).func
-        artefact, data = compile_func(func, _target(candidate.target), phases)
-        return Message(Kind.DONE, {"artefact": artefact.to_json(), "phases": phases.seconds}, data)
+        artefact, text = lower_func(func, _target(candidate.target), phases)
+        with phases.timed("emit"):
+            code = code_hash(text)
+        body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds}
+        return Message(Kind.DONE, body, text.encode())
+
+    def compile(self, body: dict[str, Any], text: bytes) -> Message:
+        """What `lower` gave to machine code. Raises BuildError."""
+        phases = Phases()
+        artefact = Artefact.from_json(body["artefact"])
+        with phases.timed("compile"):
+            data = compile_text(text.decode(), _target(artefact.target)).data
+        return Message(Kind.DONE, {**body, "phases": phases.seconds}, data)
+
+    def build(self, candidate: Candidate) -> Message:
+        """Both. Raises ScheduleError and BuildError."""
+        lowered = self.lower(candidate)
+        built = self.compile(lowered.body, lowered.blob)
+        return Message(
+            Kind.DONE, {**built.body, "phases": {**lowered.body["phases"], **built.body["phases"]}}, built.blob
+        )
 
     def prepare(self, body: dict[str, Any]) -> Message:
         """Compute and save the data and expected results of a program. Raises CheckError."""

@@ -211,7 +211,7 @@ class Bench:
             Guarded(e.size * np.dtype(dtype).itemsize)
             for e, (_, dtype) in zip(cases.random.expected, cases.outputs, strict=True)
         )
-        self._case = cases.random
+        self._case: Case | None = None
 
     @property
     def addresses(self) -> tuple[int, ...]:
@@ -227,15 +227,25 @@ class Bench:
         for guarded in (*self._outputs, workspace):
             guarded.fill(case.fill)
 
+    def holds(self, case: Case) -> bool:
+        """Whether a case's data is in place, as far as checked candidates left it alone."""
+        return self._case is case
+
+    def forget(self) -> None:
+        """Take nothing in the buffers for granted, after a candidate that did something wrong."""
+        self._case = None
+
     def verify(self, workspace: Guarded) -> Failure | None:
-        """What is wrong after a run, if anything."""
-        for guarded, array in zip(self.inputs, self._case.inputs, strict=True):
+        """What is wrong after a run on a case's data, if anything."""
+        case = self._case
+        assert case is not None
+        for guarded, array in zip(self.inputs, case.inputs, strict=True):
             if not np.array_equal(guarded.bytes, np.ascontiguousarray(array).reshape(-1).view(np.uint8)):
                 return Failure(Reason.INPUTS_MODIFIED.value)
         if not all(guarded.intact() for guarded in (*self.inputs, *self._outputs, workspace)):
             return Failure(Reason.OUT_OF_BOUNDS.value, "bytes just outside a buffer changed")
         for (name, dtype), guarded, expected, tolerance in zip(
-            self.cases.outputs, self._outputs, self._case.expected, self._case.tolerance, strict=True
+            self.cases.outputs, self._outputs, case.expected, case.tolerance, strict=True
         ):
             wrong = mismatch(guarded.view(expected.shape, dtype), expected, tolerance)
             if wrong is not None:

@@ -1,6 +1,9 @@
-"""A scheduled program to machine code that another process can load."""
+"""A scheduled program to machine code that another process can load, and when two candidates are the same code."""
 
 from __future__ import annotations
+
+import hashlib
+import re
 
 from metasched.backend.codegen import compile_text
 from metasched.backend.emit import emit
@@ -10,14 +13,36 @@ from metasched.ir.nodes import Func
 from metasched.measure.phases import Phases
 from metasched.measure.records import Artefact
 
+# A local name of LLVM's text, where it is used, or where a label is defined.
+_LOCAL = re.compile(r'%("[^"]*"|[\w.$-]+)|^("[^"]*"|[\w.$-]+):', re.MULTILINE)
 
-def compile_func(func: Func, target: Target, phases: Phases) -> tuple[Artefact, bytes]:
-    """The machine code of a scheduled program, and what running it takes. Raises BuildError."""
+
+def lower_func(func: Func, target: Target, phases: Phases) -> tuple[Artefact, str]:
+    """The LLVM text of a scheduled program, and what running its machine code takes. Raises BuildError."""
     with phases.timed("lower"):
         kernel = lower(func, target)
     with phases.timed("emit"):
         module = emit(kernel, target)
-    with phases.timed("compile"):
-        code = compile_text(module.text, target)
     scalars = tuple((kernel.order.index(s.name), s.dtype.value) for s in kernel.scalars)
-    return Artefact(module.entry, module.workspace_bytes, module.parallel, str(target), scalars), code.data
+    return Artefact(module.entry, module.workspace_bytes, module.parallel, str(target), scalars), module.text
+
+
+def compile_func(func: Func, target: Target, phases: Phases) -> tuple[Artefact, bytes]:
+    """The machine code of a scheduled program, and what running it takes. Raises BuildError."""
+    artefact, text = lower_func(func, target, phases)
+    with phases.timed("compile"):
+        return artefact, compile_text(text, target).data
+
+
+def code_hash(text: str) -> str:
+    """A hash of LLVM text up to the names of its values and labels: equal for equal machine code.
+
+    Names come from those of loops, which differ where two schedules end at the same loops.
+    """
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return numbers.setdefault(name, f"%{len(numbers)}")
+
+    return hashlib.sha256(_LOCAL.sub(number, text).encode()).hexdigest()[:32]

@@ -12,7 +12,7 @@ from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.phases import Phases
 from metasched.measure.protocol import Kind, Message
 from metasched.measure.records import Artefact, Failure, Reason
-from metasched.measure.timing import Samples, TimingPlan, take_samples
+from metasched.measure.timing import TimingPlan, take_samples
 
 
 class Executor:
@@ -25,7 +25,11 @@ class Executor:
         set_num_threads(threads)
 
     def run(self, request: Message) -> Message:
-        """Check and time the candidate of a RUN request."""
+        """Visit the candidate of a RUN request: the first time (`first`) it is checked twice, then timed.
+
+        Where `verify` says so it is compared once more after that: a race between threads may show in one call of
+        many.
+        """
         body = request.body
         phases = Phases()
         artefact = Artefact.from_json(body["artefact"])
@@ -34,19 +38,23 @@ class Executor:
             kernel = LoadedKernel(artefact, request.blob)
             workspace = Guarded(artefact.workspace_bytes, offset=0)
         with phases.timed("check"):
-            bound, seconds, failure = _check(kernel, bench, workspace)
+            bound, seconds, failure = (_check if body["first"] else _called)(kernel, bench, workspace)
+        times: tuple[float, ...] = ()
         if failure is None:
             with phases.timed("run"):
-                samples = take_samples(bound.run, TimingPlan(**body["plan"]), seconds, body["best_s"])
+                times = take_samples(bound.run, TimingPlan(**body["plan"]), seconds, body["best_s"])
             with phases.timed("check"):
-                # A race between threads may show in one call of many.
-                failure = _status(bound) or bench.verify(workspace)
+                failure = _status(bound) or (bench.verify(workspace) if body["verify"] else None)
         if failure is not None:
+            bench.forget()
             return Message(Kind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds})
-        return _done(samples, phases)
+        return Message(Kind.DONE, {"times": times, "phases": phases.seconds})
 
 
-def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> tuple[BoundKernel, list[float], Failure | None]:
+_Called = tuple[BoundKernel, list[float], Failure | None]
+
+
+def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> _Called:
     """The kernel on the last case's data, the seconds that its calls took, and what is wrong with it."""
     seconds = []
     for case in (bench.cases.integers, bench.cases.random):
@@ -59,16 +67,21 @@ def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> tuple[Boun
     return bound, seconds, failure
 
 
+def _called(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> _Called:
+    """The same for a kernel that was checked before, which is called once on the last case's data."""
+    if not bench.holds(bench.cases.random):
+        bench.load(bench.cases.random, workspace)
+    bound = kernel.bind(bench.addresses, workspace.address)
+    seconds = bound.run(1)
+    return bound, [seconds], _status(bound)
+
+
 def _status(bound: BoundKernel) -> Failure | None:
     if bound.status == Status.OK:
         return None
     if bound.status == Status.NO_MEMORY:
         return Failure(Reason.OUT_OF_MEMORY.value, "the kernel's workspace")
     return Failure(Reason.STATUS.value, f"the kernel returned {bound.status}")
-
-
-def _done(samples: Samples, phases: Phases) -> Message:
-    return Message(Kind.DONE, {"times": samples.times, "raced": samples.raced, "phases": phases.seconds})
 
 
 @lru_cache(maxsize=2)

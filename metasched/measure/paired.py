@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.measure.runner import Runner
-from metasched.measure.timing import TimingPlan
+from metasched.measure.timing import TimingPlan, median_of
 
-# Nothing is dropped for being slower than the other.
-IN_TURNS = TimingPlan(repeats=8, race_ratio=1e9, hopeless=1e9)
+# Nothing is dropped for being slower than the other, and turns follow one another at once.
+IN_TURNS = TimingPlan(apart_s=0.02, race_ratio=1e9, hopeless=1e9)
 PAIRS = 12
 _RESAMPLES = 4000
 _LEVEL = 0.95
@@ -51,18 +51,15 @@ class Comparison:
 def compare(runner: Runner, program: Program, first: str, second: str, target: str, pairs: int = PAIRS) -> Comparison:
     """Time two traces in turns, `pairs` times each, first the one and then the other first.
 
-    The runner is best made with the plan `IN_TURNS`. Raises MetaschedError when one of them does not run.
+    Raises MetaschedError when one of them does not run.
     """
-    order = [(first, second) if n % 2 == 0 else (second, first) for n in range(pairs)]
-    futures = [[runner.submit(program, trace, target) for trace in turn] for turn in order]
-    out: list[tuple[float, float]] = []
-    for n, turn in enumerate(futures):
-        times = []
-        for future in turn:
-            measured = future.result()
-            if measured.seconds is None:
-                reason = measured.failure.reason if measured.failure is not None else "it has no times"
-                raise MetaschedError(f"a schedule that was measured before does not run again: {reason}")
-            times.append(measured.seconds)
-        out.append((times[0], times[1]) if n % 2 == 0 else (times[1], times[0]))
-    return Comparison(tuple(out))
+    plan = replace(IN_TURNS, visits=pairs)
+    futures = [runner.submit(program, trace, target, plan=plan) for trace in (first, second)]
+    medians = []
+    for future in futures:
+        measured = future.result()
+        if not measured.visits:
+            reason = measured.failure.reason if measured.failure is not None else "it has no times"
+            raise MetaschedError(f"a schedule that was measured before does not run again: {reason}")
+        medians.append([median_of([times]) for times in measured.visits])
+    return Comparison(tuple(zip(*medians, strict=True)))

@@ -28,7 +28,9 @@ class Kind(Enum):
 
     READY = "ready"
     PREPARE = "prepare"
-    BUILD = "build"
+    LOWER = "lower"
+    COMPILE = "compile"
+    BUILD = "build"  # both of them
     RUN = "run"
     DONE = "done"
     FAILED = "failed"  # the candidate's fault: `reason` to count by, and `detail`
@@ -38,7 +40,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Message:
-    """`body` holds JSON values only; `blob` carries machine code."""
+    """`body` holds JSON values only; `blob` carries machine code, or the text it is made from."""
 
     kind: Kind
     body: dict[str, Any] = field(default_factory=dict)

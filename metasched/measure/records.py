@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
 from metasched.errors import MetaschedError
 from metasched.ir.source import Setting
+from metasched.measure.timing import Times, median_of
 
 
 class Reason(Enum):
@@ -71,28 +71,49 @@ class Artefact:
 class Measurement:
     """What came of one candidate.
 
-    `times` are all samples, in seconds per call, empty when `failure` says why; `raced` says that they were cut
-    short because the candidate was clearly slower than the best. `phases` are (name, seconds).
+    `visits` are the samples of each visit, in seconds per call, empty when `failure` says why; `raced` says that
+    there would have been more of them, had it not been clearly slower than the best: it is at least this slow.
+    `phases` are (name, seconds). `code` is the hash of the code, None where the candidate has none.
     """
 
     candidate: Candidate
-    times: tuple[float, ...]
+    visits: tuple[Times, ...]
     raced: bool
     failure: Failure | None
     phases: tuple[tuple[str, float], ...]
+    code: str | None = None
+
+    @property
+    def times(self) -> Times:
+        """All samples."""
+        return tuple(seconds for times in self.visits for seconds in times)
 
     @property
     def seconds(self) -> float | None:
         """The median time of a call; None after a failure."""
-        return statistics.median(self.times) if self.times else None
+        return median_of(self.visits) if self.visits else None
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A candidate as LLVM text, which is yet to be compiled, or the failure to get there.
+
+    `code` is the hash by which equal code is known; `body` and `text` are what a builder makes machine code from.
+    """
+
+    candidate: Candidate
+    code: str | None
+    failure: Failure | None = None
+    body: dict[str, Any] = field(default_factory=dict)
+    text: bytes = b""
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a worker may use, and when it is replaced.
 
-    `build_s`, `run_s` and `prepare_s` are the seconds a builder may take for a candidate, the runner to check
-    and time one, and a worker to compute a program's expected result. `memory_bytes` bounds what a worker holds,
+    `build_s`, `run_s` and `prepare_s` are the seconds a builder may take for a candidate, the runner for one visit
+    (checks included), and a worker to compute a program's expected result. `memory_bytes` bounds what a worker holds,
     beyond which it is killed. A worker is replaced after `recycle_after` candidates, or when it holds
     `recycle_bytes` between two of them.
     """

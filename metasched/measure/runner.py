@@ -9,14 +9,12 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
-
-import numpy as np
 
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
@@ -30,6 +28,7 @@ from metasched.measure.records import (
     CheckError,
     Failure,
     Limits,
+    Lowered,
     Measurement,
     Reason,
     RunnerClosed,
@@ -37,7 +36,7 @@ from metasched.measure.records import (
 )
 from metasched.measure.resources import explaining
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
-from metasched.measure.timing import TimingPlan
+from metasched.measure.timing import LEAST_VISITS, Times, TimingPlan, is_clearly_slower, median_of
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
@@ -47,11 +46,29 @@ _MAX_BATCH = 64  # candidates built before the first of them runs: their machine
 class Runner(Protocol):
     """Measures candidates, here or elsewhere.
 
-    `trace` and `target` are texts. The future gives a `Measurement`, a failed one too; it raises `WorkerBug` when
-    measuring itself is at fault, and `ResourceError` when the machine denies what it needs.
+    `trace` and `target` are texts. A future gives what came of a candidate, its failure too; it raises `WorkerBug`
+    when measuring itself is at fault, and `ResourceError` when the machine denies what it needs.
     """
 
-    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]: ...
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        """A candidate as far as it takes to know its code, in a tenth of the time that measuring takes."""
+        ...
+
+    def submit(
+        self,
+        program: Program,
+        trace: str,
+        target: str,
+        best_s: float | None = None,
+        *,
+        lowered: Lowered | None = None,
+        plan: TimingPlan | None = None,
+    ) -> Future[Measurement]:
+        """Check and time a candidate, from where `lower` came if that is given.
+
+        It races against `best_s`, the best time known. Those submitted together with one `plan` are visited in turns.
+        """
+        ...
 
     def close(self) -> None: ...
 
@@ -79,22 +96,42 @@ class _Job:
     candidate: Candidate
     future: Future[Measurement]
     best_s: float | None
+    plan: TimingPlan
     phases: dict[str, float]
+    lowered: Lowered | None = None
     failure: Failure | None = None
     artefact: Message | None = None
+    visits: list[Times] = field(default_factory=list)
+    visited_at: float = 0.0
 
-    def finish(self, times: tuple[float, ...] = (), raced: bool = False) -> None:
+    @property
+    def task(self) -> tuple[Any, ...]:
+        """What times have to share to be compared."""
+        return self.candidate.program, self.candidate.params, self.candidate.target
+
+    def count(self, phases: Mapping[str, float]) -> None:
+        for name, seconds in phases.items():
+            self.phases[name] = self.phases.get(name, 0.0) + seconds
+
+    def finish(self, raced: bool = False) -> None:
+        code = None
+        if self.artefact is not None:
+            code = str(self.artefact.body["code"])
+        elif self.lowered is not None:
+            code = self.lowered.code
+        visits = () if self.failure is not None else tuple(self.visits)
         phases = tuple(self.phases.items())
-        self.artefact = None
-        self.future.set_result(Measurement(self.candidate, times, raced, self.failure, phases))
+        self.artefact = self.lowered = None
+        self.future.set_result(Measurement(self.candidate, visits, raced, self.failure, phases, code))
 
 
 class LocalRunner:
     """A `Runner` in worker processes of its own, which start at once and end with it, or with this process.
 
     Candidates submitted together are built together, on `builders` processes; once nothing is left to build, they
-    run one after another while nothing else does. `inputs` says what data arguments take, by name: an array, a
-    range (low, high), or a function of (generator, shape, dtype). May be used from any thread.
+    run one after another while nothing else does, and then all of them again (see `TimingPlan`). `inputs` says what
+    data arguments take, by name: an array, a range (low, high), or a function of (generator, shape, dtype). May be
+    used from any thread.
 
     Making one also removes what earlier ones left in the folder for temporary files, when they were killed. Raises
     ResourceError when the machine denies a folder or a process.
@@ -130,15 +167,35 @@ class LocalRunner:
             self.close()
             raise
 
-    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        """The code of one candidate, on whichever builder is free."""
+        candidate = Candidate(str(program), program.params, trace, target)
+        with self._lock:
+            self._refuse_if_closed()
+            return self._building.submit(self._lower, candidate)
+
+    def submit(
+        self,
+        program: Program,
+        trace: str,
+        target: str,
+        best_s: float | None = None,
+        *,
+        lowered: Lowered | None = None,
+        plan: TimingPlan | None = None,
+    ) -> Future[Measurement]:
         """Measure one candidate. `best_s` is the best time known, against which it races."""
         candidate = Candidate(str(program), program.params, trace, target)
         future: Future[Measurement] = Future()
+        job = _Job(program, candidate, future, best_s, plan or self._settings.plan, {}, lowered)
         with self._lock:
-            if self._closed.is_set():
-                raise RunnerClosed("this runner is closed; make another to measure more")
-            self._jobs.put(_Job(program, candidate, future, best_s, {}))
+            self._refuse_if_closed()
+            self._jobs.put(job)
         return future
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise RunnerClosed("this runner is closed; make another to measure more")
 
     def prepare(self, program: Program) -> None:
         """Begin to compute what a program's candidates will be checked against; else the first candidate does."""
@@ -193,9 +250,7 @@ class LocalRunner:
 
     def _coordinate(self) -> None:
         while (first := self._jobs.get()) is not None:
-            batch = self._build_batch(first)
-            for job in batch:
-                self._finish(job)
+            self._visit_all(self._build_batch(first))
         while not self._jobs.empty():
             left = self._jobs.get()
             if left is not None and left.future.set_running_or_notify_cancel():
@@ -228,14 +283,34 @@ class LocalRunner:
                 self._jobs.put(None)
             return job
 
-    def _build(self, job: _Job) -> None:
-        """Compile a candidate on whichever builder is free; what goes wrong goes to the job's future."""
+    def _lower(self, candidate: Candidate) -> Lowered:
         builder = self._idle.get()
         try:
-            answer = builder.request(Message(Kind.BUILD, asdict(job.candidate)), self._settings.limits.build_s)
+            answer = builder.request(Message(Kind.LOWER, asdict(candidate)), self._settings.limits.build_s)
+        except WorkerLost as lost:
+            if self._closed.is_set():
+                raise RunnerClosed("the runner was closed while this was lowered") from lost
+            return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT))
+        finally:
+            self._idle.put(builder)
+        if answer.kind is Kind.DONE:
+            return Lowered(candidate, str(answer.body["code"]), None, answer.body, answer.blob)
+        return Lowered(candidate, None, _failure(answer, candidate))
+
+    def _build(self, job: _Job) -> None:
+        """Compile a candidate on whichever builder is free; what goes wrong goes to the job's future."""
+        lowered = job.lowered
+        if lowered is not None:
+            job.count(lowered.body.get("phases", {}))
+            job.failure = lowered.failure
+        if job.failure is not None:
+            return
+        builder = self._idle.get()
+        try:
+            answer = builder.request(_build_request(job), self._settings.limits.build_s)
             if answer.kind is Kind.DONE:
                 job.artefact = answer
-                job.phases |= answer.body["phases"]
+                job.count(answer.body["phases"])
             else:
                 job.failure = _failure(answer, job.candidate)
         except WorkerLost as lost:
@@ -245,35 +320,56 @@ class LocalRunner:
         finally:
             self._idle.put(builder)
 
-    def _finish(self, job: _Job) -> None:
-        """Run what was built, and tell."""
+    def _visit_all(self, batch: list[_Job]) -> None:
+        """Visit what was built in turns until each has had its visits, or has lost the race, and tell."""
+        for job in batch:
+            self._try(job, self._begin)
+        left = [job for job in batch if not job.future.done()]
+        turn = 0
+        while left:
+            for job in left if turn % 2 == 0 else reversed(left):
+                self._try(job, self._visit)
+            for job in left:
+                self._try(job, self._note_best)
+            for job in left:
+                self._try(job, self._end)
+            left = [job for job in left if not job.future.done()]
+            turn += 1
+
+    def _try(self, job: _Job, act: Callable[[_Job], None]) -> None:
+        """Do something with a job that is not done; what goes wrong goes to its future."""
         if job.future.done():
             return
         try:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was measured")
-            if job.failure is not None:
-                job.finish()
-            else:
-                self._run(job)
+            act(job)
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
             job.future.set_exception(error)
 
-    def _run(self, job: _Job) -> None:
-        assert job.artefact is not None
+    def _begin(self, job: _Job) -> None:
+        """A job that was not built ends here; for others, wait until there is something to check them against."""
+        if job.failure is not None:
+            job.finish()
+            return
         started = time.perf_counter()
-        data = self._expected(job.program).result()
-        job.phases["reference"] = time.perf_counter() - started
+        self._expected(job.program).result()
+        job.count({"reference": time.perf_counter() - started})
+
+    def _visit(self, job: _Job) -> None:
+        assert job.artefact is not None
         # A worker that is still starting would disturb what is timed.
         for worker in (*self._builders, self._runner):
             worker.await_ready()
-        task = (job.candidate.program, job.candidate.params, job.candidate.target)
-        best = min((b for b in (self._best.get(task), job.best_s) if b is not None), default=None)
+        if job.visits:
+            self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
         body = {
             "artefact": job.artefact.body["artefact"],
-            "data": str(data),
-            "plan": asdict(self._settings.plan),
-            "best_s": best,
+            "data": str(self._expected(job.program).result()),
+            "plan": asdict(job.plan),
+            "best_s": self._best_of(job),
+            "first": not job.visits,
+            "verify": len(job.visits) in {0, job.plan.visits - 1},
         }
         try:
             answer = self._runner.request(Message(Kind.RUN, body, job.artefact.blob), self._settings.limits.run_s)
@@ -283,14 +379,27 @@ class LocalRunner:
             job.failure = lost.failure(Reason.RUN_TIMEOUT)
             job.finish()
             return
-        job.phases |= answer.body.get("phases", {})
-        if answer.kind is not Kind.DONE:
+        job.visited_at = time.monotonic()
+        job.count(answer.body.get("phases", {}))
+        if answer.kind is Kind.DONE:
+            job.visits.append(tuple(float(t) for t in answer.body["times"]))
+        else:
             job.failure = _failure(answer, job.candidate)
             job.finish()
-            return
-        times = tuple(float(t) for t in answer.body["times"])
-        self._best[task] = min(self._best.get(task, float("inf")), float(np.median(times)))
-        job.finish(times, bool(answer.body["raced"]))
+
+    def _best_of(self, job: _Job) -> float | None:
+        return min((b for b in (self._best.get(job.task), job.best_s) if b is not None), default=None)
+
+    def _note_best(self, job: _Job) -> None:
+        if len(job.visits) >= LEAST_VISITS:
+            self._best[job.task] = min(self._best.get(job.task, float("inf")), median_of(job.visits))
+
+    def _end(self, job: _Job) -> None:
+        """Tell of a job that had its visits, or needs no more of them."""
+        if len(job.visits) >= job.plan.visits:
+            job.finish()
+        elif is_clearly_slower(job.visits, self._best_of(job), job.plan.race_ratio):
+            job.finish(raced=True)
 
     def _expected(self, program: Program) -> Future[Path]:
         """The file of a program's data and expected results; asked for when the program is first seen."""
@@ -341,6 +450,15 @@ class LocalRunner:
         finally:
             self._idle.put(builder)
         raise AssertionError("the last attempt returns or raises")
+
+
+def _build_request(job: _Job) -> Message:
+    lowered = job.lowered
+    return (
+        Message(Kind.BUILD, asdict(job.candidate))
+        if lowered is None
+        else Message(Kind.COMPILE, lowered.body, lowered.text)
+    )
 
 
 def _failure(answer: Message, candidate: Candidate) -> Failure:

@@ -1,9 +1,12 @@
-"""How often a kernel is called to know its time, and when to stop because it cannot win.
+"""How often a kernel is called to know its time, in visits apart from one another, and when those made are enough.
 
 The clock is read around a loop of calls inside compiled code (see `metasched.measure.load`), so that Python is not
 in the time. A sample is the mean of as many calls as last `sample_s`, so that the clock's own cost and
 resolution are not in it either. Data stays where the previous call left it: caches are not flushed, as a kernel that
 is called in a loop finds them.
+
+What disturbs a machine (a neighbour, its own frequency) lasts longer than a few samples do. So samples are taken in
+visits: candidates are timed one after another, and then all of them again, in the reverse order.
 """
 
 from __future__ import annotations
@@ -15,65 +18,72 @@ from dataclasses import dataclass
 
 _CALL_S = 1e-9  # the least time that is believed of a call: below it, the clock did not tick
 
+# Samples of one visit, in seconds per call.
+Times = tuple[float, ...]
+# Visits that a time needs: one alone tells of the moment as much as of the kernel.
+LEAST_VISITS = 2
+# A candidate so many times slower, in every sample of two visits, is clearly slower.
+CLEARLY = 1.3
+
 
 @dataclass(frozen=True)
 class TimingPlan:
     """How a candidate is timed; every duration in seconds.
 
-    Samples last about `sample_s`; `repeats` of them are taken, fewer (but `min_repeats` at least) when `budget_s` is
-    spent. With a best time known, a candidate whose calls so far all took `hopeless` times as long, and longer than
-    `long_call_s` (a single short call tells more of waking threads than of the kernel), is not called again, and
-    one that is still `race_ratio` times slower in the best of `race_after` samples is dropped there.
+    It is visited `visits` times, `apart_s` apart at least. A visit takes `samples` samples of about `sample_s`, fewer
+    (but one at least) when `budget_s` is spent; a call longer than that is a sample by itself. With a best time
+    known, a candidate all of whose samples in two visits are `race_ratio` times slower is not visited again; and a
+    visit ends after one call that took `hopeless` times as long, and longer than `long_call_s` (a single short call
+    tells more of waking threads than of the kernel).
     """
 
     sample_s: float = 2e-3
-    repeats: int = 12
-    min_repeats: int = 3
-    budget_s: float = 0.06
-    race_after: int = 2
-    race_ratio: float = 1.3
+    samples: int = 4
+    budget_s: float = 0.02
+    visits: int = 3
+    apart_s: float = 0.2
+    race_ratio: float = CLEARLY
     hopeless: float = 3.0
     long_call_s: float = 5e-3
 
     def __post_init__(self) -> None:
         if not (self.sample_s > 0 and self.budget_s > 0 and self.race_ratio > 1 and self.hopeless > 1):
             raise ValueError(f"durations are positive and ratios above 1: {self}")
-        if not (1 <= self.min_repeats <= self.repeats and self.race_after >= 1):
-            raise ValueError(f"1 <= min_repeats <= repeats and race_after >= 1: {self}")
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Seconds per call, one for each sample; `raced` says that more would have been taken of a faster kernel."""
-
-    times: tuple[float, ...]
-    raced: bool
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.times)
+        if self.samples < 1 or self.visits < 1 or self.apart_s < 0:
+            raise ValueError(f"samples and visits are 1 at least, and apart_s is not negative: {self}")
 
 
 def take_samples(
     run: Callable[[int], float], plan: TimingPlan, first: Sequence[float], best_s: float | None = None
-) -> Samples:
-    """Time a kernel. `run(n)` calls it n times and returns the seconds that all of them took together.
+) -> Times:
+    """The samples of one visit. `run(n)` calls the kernel n times and returns the seconds that all of them took.
 
-    `first` are the seconds of single calls before this: those that were checked. They mapped its pages and started
-    its threads, and where even the fastest of them is hopeless, it is the only sample.
+    `first` are the seconds of single calls before this, one at least: they mapped its pages and started its threads.
     """
     single = max(min(first), _CALL_S)
     if best_s is not None and single > max(plan.hopeless * best_s, plan.long_call_s):
-        return Samples((single,), raced=True)
+        return (single,)
+    if single > plan.budget_s:
+        return (max(first[-1], _CALL_S),)
     calls, spent = _calls_per_sample(run, single, plan.sample_s)
     times: list[float] = []
-    while len(times) < plan.repeats and (len(times) < plan.min_repeats or spent < plan.budget_s):
+    while not times or (len(times) < plan.samples and spent < plan.budget_s):
         seconds = _timed(run, calls)
         spent += seconds
         times.append(seconds / calls)
-        if best_s is not None and len(times) == plan.race_after and min(times) > plan.race_ratio * best_s:
-            return Samples(tuple(times), raced=len(times) < plan.repeats)
-    return Samples(tuple(times), raced=False)
+    return tuple(times)
+
+
+def is_clearly_slower(visits: Sequence[Times], best_s: float | None, ratio: float = CLEARLY) -> bool:
+    """Whether every sample, of two visits at least, is `ratio` times longer than the best time."""
+    if best_s is None or len(visits) < LEAST_VISITS:
+        return False
+    return all(seconds > ratio * best_s for times in visits for seconds in times)
+
+
+def median_of(visits: Sequence[Times]) -> float:
+    """The median of all samples of one visit or more, in seconds per call."""
+    return statistics.median(seconds for times in visits for seconds in times)
 
 
 def _timed(run: Callable[[int], float], calls: int) -> float:

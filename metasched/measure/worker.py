@@ -115,6 +115,10 @@ class Worker:
     def handle(self, request: Message) -> Message:
         if request.kind is Kind.BUILD:
             return self.build(candidate_of(request.body))
+        if request.kind is Kind.LOWER:
+            return self.lower(candidate_of(request.body))
+        if request.kind is Kind.COMPILE:
+            return self.compile(request)
         if request.kind is Kind.PREPARE:
             return self.prepare(request.body)
         if request.kind is Kind.RUN:
@@ -123,6 +127,12 @@ class Worker:
 
     def build(self, candidate: Candidate) -> Message:
         return self._builder.build(candidate)
+
+    def lower(self, candidate: Candidate) -> Message:
+        return self._builder.lower(candidate)
+
+    def compile(self, request: Message) -> Message:
+        return self._builder.compile(request.body, request.blob)
 
     def prepare(self, body: dict[str, Any]) -> Message:
         return self._builder.prepare(body)

@@ -18,6 +18,7 @@ import pytest
 from metasched.lang import parse_program
 from metasched.measure.records import Limits, Measurement, RunnerClosed, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.timing import TimingPlan
 
 WORKERS = Path(__file__).parent / "workers"
 PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
@@ -79,7 +80,7 @@ def test_a_fault_is_a_counted_reason_and_the_next_candidate_runs(
     assert faulty.seconds is None
     for good in (before, after):
         assert good.failure is None
-        assert good.times == (0.25, 0.25)
+        assert good.visits == ((0.25, 0.25),) * 3
     assert [m.candidate.trace for m in (before, faulty, after)] == ["good", fault, "good"]
 
 
@@ -104,9 +105,36 @@ def test_what_a_candidate_prints_does_not_reach_the_protocol(runner: LocalRunner
 
 def test_the_best_time_is_passed_on_for_racing(runner: LocalRunner) -> None:
     first, second = runner.measure(PROGRAM, ["good", "good"], "another target", best_s=0.125)
-    assert first.times == (0.25, 0.125)
-    assert second.times == (0.25, 0.125)
-    assert dict(first.phases) | {"reference": 0} == {"build": 0.5, "run": 0.25, "reference": 0}
+    assert first.visits == second.visits == ((0.25, 0.125),) * 3
+    assert dict(first.phases) | {"reference": 0} == {"build": 0.5, "run": 0.75, "reference": 0}
+
+
+def test_a_race_is_decided_by_two_visits(runner: LocalRunner) -> None:
+    plan = TimingPlan(apart_s=0.0, race_ratio=1.5)
+    (slow,) = [runner.submit(PROGRAM, "slow", "a third target", 0.125, plan=plan).result()]
+    assert slow.raced
+    assert slow.visits == ((0.25, 0.25),) * 2
+
+
+def test_candidates_are_visited_in_turns_and_apart(runner: LocalRunner) -> None:
+    plan = TimingPlan(apart_s=0.3)
+    traces = ["clock", "clock"]
+    found = [f.result() for f in [runner.submit(PROGRAM, t, "a fourth target", plan=plan) for t in traces]]
+    assert all(len(m.visits) == 3 for m in found)
+    (a, c, e), (b, d, f) = ([times[0] for times in m.visits] for m in found)
+    assert a < b < d < c < e < f
+    assert d - b > 0.29
+    assert e - c > 0.29
+
+
+def test_a_lowered_candidate_is_built_from_there(runner: LocalRunner) -> None:
+    good, bad = (runner.lower(PROGRAM, trace, "target").result() for trace in ("good", "build:schedule"))
+    assert (good.code, good.failure) == ("good", None)
+    assert runner.submit(PROGRAM, "good", "target", lowered=good).result().code == "good"
+    assert bad.code is None
+    assert reason(runner.submit(PROGRAM, "build:schedule", "target", lowered=bad).result()) == "split: loop `i` is gone"
+    with pytest.raises(WorkerBug):
+        runner.lower(PROGRAM, "build:bug", "target").result()
 
 
 @pytest.mark.parametrize("fault", ["bug", "build:bug"])

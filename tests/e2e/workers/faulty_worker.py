@@ -65,7 +65,14 @@ class FaultyWorker(Worker):
         early("build")
         if candidate.trace.startswith("build:"):
             misbehave(candidate.trace.removeprefix("build:"))
-        return Message(Kind.DONE, {"artefact": {"trace": candidate.trace}, "phases": {"build": 0.5}}, b"code")
+        body = {"artefact": {"trace": candidate.trace}, "code": candidate.trace, "phases": {"build": 0.5}}
+        return Message(Kind.DONE, body, b"code")
+
+    def lower(self, candidate: Candidate) -> Message:
+        return self.build(candidate)
+
+    def compile(self, request: Message) -> Message:
+        return Message(Kind.DONE, request.body, request.blob)
 
     def run(self, request: Message) -> Message:
         trace = request.body["artefact"]["trace"]
@@ -75,7 +82,7 @@ class FaultyWorker(Worker):
                 return answer
         assert request.blob == b"code"
         times = [0.25, request.body["best_s"] or 0.25]
-        return Message(Kind.DONE, {"times": times, "raced": False, "phases": {"run": 0.25}})
+        return Message(Kind.DONE, {"times": times, "phases": {"run": 0.25}})
 
 
 def hang() -> None:
@@ -119,8 +126,14 @@ def build_error() -> None:
     raise BuildError("register tile too large", "details")
 
 
+def timed(*times: float) -> Message:
+    return Message(Kind.DONE, {"times": times, "phases": {}})
+
+
 FAULTS: dict[str, Callable[[], Message | None]] = {
     "good": lambda: None,
+    "slow": lambda: timed(0.25, 0.25),
+    "clock": lambda: timed(time.monotonic()),
     "segv": lambda: ctypes.string_at(0) and None,
     "abort": os.abort,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),

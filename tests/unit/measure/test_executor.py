@@ -14,7 +14,7 @@ from metasched.backend.emit.runtime import STATE
 from metasched.backend.target import Target
 from metasched.lang import parse_program
 from metasched.measure.check import prepare
-from metasched.measure.compiling import compile_func
+from metasched.measure.compiling import code_hash, compile_func
 from metasched.measure.executor import Executor
 from metasched.measure.inputs import Given, Inputs, given_inputs
 from metasched.measure.phases import Phases
@@ -23,7 +23,7 @@ from metasched.measure.records import Artefact, Reason
 from metasched.measure.timing import TimingPlan
 
 TARGET = Target.detect(threads=1)
-PLAN = TimingPlan(sample_s=1e-4, repeats=4, min_repeats=2, budget_s=1e-3)
+PLAN = TimingPlan(sample_s=1e-4, samples=4, budget_s=1e-2)
 DOUBLE = "program double[N=5](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] * 2\n"
 DENSE = """
 program dense[N=7, M=9, K=33](A: f32[N, K], B: f32[K, M], alpha: f32, n: i64) -> D: f32[N, M]:
@@ -46,6 +46,8 @@ def request(tmp_path: Path, text: str, artefact: Artefact, code: bytes, inputs: 
         "data": str(path),
         "plan": asdict(PLAN),
         "best_s": None,
+        "first": True,
+        "verify": True,
     }
     return Message(Kind.RUN, json.loads(json.dumps(body)), code)
 
@@ -59,7 +61,7 @@ def answer(executor: Executor, tmp_path: Path, text: str, built: str, inputs: In
 def test_a_right_kernel_is_timed(executor: Executor, tmp_path: Path) -> None:
     done = answer(executor, tmp_path, DENSE, DENSE, {"n": np.int64(5), "alpha": (0.5, 2.0)})
     assert done.kind is Kind.DONE, done.body
-    assert len(done.body["times"]) == PLAN.repeats
+    assert len(done.body["times"]) == PLAN.samples
     assert all(0 < t < 1 for t in done.body["times"])
     assert set(done.body["phases"]) == {"load", "check", "run"}
 
@@ -145,11 +147,34 @@ define i32 @{ENTRY}(ptr %a, ptr %b, ptr %workspace) {{
     assert found.body.get("reason") == Reason.WRONG_RESULT.value
 
 
-def test_a_slower_kernel_is_raced_out(executor: Executor, tmp_path: Path) -> None:
+def test_a_later_visit_is_timed_on_the_same_data(executor: Executor, tmp_path: Path) -> None:
     asked = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
-    done = executor.run(replace(asked, body=asked.body | {"best_s": 1e-12}))
-    assert done.body["raced"]
-    assert len(done.body["times"]) == PLAN.race_after
+    later = replace(asked, body=asked.body | {"first": False})
+    assert len(executor.run(later).body["times"]) == PLAN.samples, "in a process that never saw it before"
+    assert executor.run(asked).kind is Kind.DONE
+    assert executor.run(later).kind is Kind.DONE
+    late = request(tmp_path, DOUBLE, *hand_written("store <4 x float> zeroinitializer, ptr %b, align 4\n" + OK))
+    assert executor.run(replace(late, body=late.body | {"first": False})).kind is Kind.FAILED
+    unverified = replace(late, body=late.body | {"first": False, "verify": False})
+    assert executor.run(unverified).kind is Kind.DONE
+
+
+def test_what_one_candidate_spoils_is_mended_for_the_next(executor: Executor, tmp_path: Path) -> None:
+    good = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
+    bad = request(tmp_path, DOUBLE, *hand_written(STORE + "store <5 x float> %y, ptr %a, align 4\n" + OK))
+    assert executor.run(bad).body["reason"] == Reason.INPUTS_MODIFIED.value
+    assert executor.run(replace(good, body=good.body | {"first": False})).kind is Kind.DONE
+
+
+def test_equal_code_has_equal_hashes_whatever_its_loops_are_called() -> None:
+    text = (
+        "define i32 @f(ptr %a) {\nentry:\n  %x.1 = load i32, ptr %a\n  br label %done.2\ndone.2:\n  ret i32 %x.1\n}\n"
+    )
+    renamed = text.replace("x.1", '"i j.7"').replace("done.2:", '"end":').replace("%done.2", '%"end"')
+    renamed = renamed.replace('%""i j.7""', '%"i j.7"')
+    assert code_hash(renamed) == code_hash(text)
+    assert code_hash(text.replace("ret i32 %x.1", "ret i32 0")) != code_hash(text)
+    assert code_hash(text.replace("load i32, ptr %a", "load i32, ptr %a, align 4")) != code_hash(text)
 
 
 def test_caller_data_is_what_kernels_are_checked_on(tmp_path: Path) -> None:

@@ -9,33 +9,48 @@ from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.paired import Comparison, compare
-from metasched.measure.records import Candidate, Failure, Measurement
+from metasched.measure.records import Candidate, Failure, Lowered, Measurement
+from metasched.measure.timing import TimingPlan, is_clearly_slower
 
 PROGRAM = parse_program("program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n")
 
 
 class Runner:
-    """Candidates take the time that their text says; what was asked for is kept in order."""
+    """Candidates take the time that their text says, in every visit; what was asked for is kept in order."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        raise NotImplementedError
+
+    def submit(
+        self,
+        program: Program,
+        trace: str,
+        target: str,
+        best_s: float | None = None,
+        *,
+        lowered: Lowered | None = None,
+        plan: TimingPlan | None = None,
+    ) -> Future[Measurement]:
         assert best_s is None, "nothing races"
+        assert plan is not None
+        assert not is_clearly_slower([(1.0,)] * 2, 1e-6, plan.race_ratio), "nothing races"
         self.asked.append(trace)
         future: Future[Measurement] = Future()
         failed = Failure("crash SIGSEGV") if trace == "crash" else None
-        times = () if failed else (float(trace),)
-        future.set_result(Measurement(Candidate("", (), trace, target), times, False, failed, ()))
+        visits = () if failed else ((float(trace), 99.0, float(trace)),) * plan.visits
+        future.set_result(Measurement(Candidate("", (), trace, target), visits, False, failed, ()))
         return future
 
     def close(self) -> None: ...
 
 
-def test_the_two_take_turns_at_being_first() -> None:
+def test_a_turn_of_both_is_a_pair() -> None:
     runner = Runner()
     found = compare(runner, PROGRAM, "3", "2", "cpu", pairs=3)
-    assert runner.asked == ["3", "2", "2", "3", "3", "2"]
+    assert runner.asked == ["3", "2"], "each is built once"
     assert found.pairs == ((3.0, 2.0),) * 3
     assert found.gain == pytest.approx(1.5)
     assert found.interval == pytest.approx((1.5, 1.5))

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from metasched.measure.timing import Samples, TimingPlan, take_samples
+from metasched.measure.timing import Times, TimingPlan, is_clearly_slower, median_of, take_samples
 
-PLAN = TimingPlan(sample_s=1e-3, repeats=8, min_repeats=3, budget_s=0.02)
+PLAN = TimingPlan(sample_s=1e-3, samples=8, budget_s=0.02)
 
 
 class FakeKernel:
@@ -17,8 +17,8 @@ class FakeKernel:
         self.noise = list(noise)
         self.runs: list[int] = []
 
-    def timed(self, best_s: float | None = None) -> Samples:
-        """As the runner does it: two calls that are checked, then the samples."""
+    def timed(self, best_s: float | None = None) -> Times:
+        """As the runner does it at first: two calls that are checked, then the samples."""
         first = [self(1), self(1)]
         self.runs.clear()
         return take_samples(self, PLAN, first, best_s)
@@ -31,66 +31,67 @@ class FakeKernel:
 
 def test_a_sample_of_a_fast_kernel_is_many_calls() -> None:
     kernel = FakeKernel(2e-6)
-    samples = kernel.timed()
-    assert samples.times == pytest.approx([2e-6] * 8)
-    assert not samples.raced
+    assert kernel.timed() == pytest.approx([2e-6] * 8)
     assert all(calls * 2e-6 >= PLAN.sample_s * 0.99 for calls in kernel.runs[-8:])
 
 
 def test_a_slow_kernel_is_called_once_a_sample_and_stops_at_its_budget() -> None:
     kernel = FakeKernel(8e-3)
-    samples = kernel.timed()
-    assert len(samples.times) == 3
+    assert len(kernel.timed()) == 3
     assert set(kernel.runs) == {1}
-    assert not samples.raced
 
 
-def test_the_budget_never_takes_the_least_number_of_samples() -> None:
-    assert len(FakeKernel(1.0).timed().times) == PLAN.min_repeats
-
-
-def test_a_hopeless_candidate_is_not_called_again() -> None:
-    kernel = FakeKernel(0.1)
-    samples = kernel.timed(best_s=0.01)
-    assert samples.raced
-    assert samples.times == (0.1,)
+def test_a_call_longer_than_the_budget_is_a_sample_and_is_not_made_again() -> None:
+    kernel = FakeKernel(1.0, noise=[3.0, 2.0])
+    assert kernel.timed() == (2.0,)
     assert kernel.runs == []
 
 
-def test_a_single_short_call_condemns_nobody() -> None:
-    samples = FakeKernel(1e-6, noise=[2e3, 1e3]).timed(best_s=1e-6)
-    assert not samples.raced
-    assert samples.median == pytest.approx(1e-6)
+def test_a_hopeless_candidate_is_not_called_again() -> None:
+    kernel = FakeKernel(0.015)
+    assert kernel.timed(best_s=0.004) == (0.015,)
+    assert kernel.runs == []
 
 
-def test_one_interruption_does_not_condemn_a_fast_candidate() -> None:
-    samples = FakeKernel(1e-3, noise=[50.0]).timed(best_s=1e-3)
-    assert not samples.raced
-    assert samples.median == pytest.approx(1e-3)
+def test_a_single_short_call_ends_no_visit() -> None:
+    times = FakeKernel(1e-6, noise=[2e3, 1e3]).timed(best_s=1e-6)
+    assert len(times) > 1
+    assert median_of([times]) == pytest.approx(1e-6)
 
 
-def test_a_clearly_slower_candidate_is_dropped_after_its_first_samples() -> None:
-    samples = FakeKernel(1.5e-3).timed(best_s=1e-3)
-    assert samples.raced
-    assert len(samples.times) == PLAN.race_after
-
-
-@pytest.mark.parametrize("per_call", [0.5e-3, 1e-3, 1.2e-3])
-def test_a_contender_gets_every_sample(per_call: float) -> None:
-    samples = FakeKernel(per_call).timed(best_s=1e-3)
-    assert not samples.raced
-    assert len(samples.times) == PLAN.repeats
-
-
-def test_times_are_positive_even_where_the_clock_stands_still() -> None:
-    samples = FakeKernel(0.0).timed()
-    assert min(samples.times) > 0
+@pytest.mark.parametrize("per_call", [0.5e-3, 1e-3, 1.5e-3])
+def test_a_visit_takes_every_sample_however_slow_the_first_ones_are(per_call: float) -> None:
+    """What was slow for a moment is not known to be slow: adjacent samples decide nothing."""
+    kernel = FakeKernel(per_call, noise=[1.0, 1.0, 2.0, 2.0])
+    assert len(kernel.timed(best_s=1e-3)) == PLAN.samples
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"sample_s": 0.0}, {"min_repeats": 0}, {"min_repeats": 9}, {"race_ratio": 1.0}, {"race_after": 0}]
+    ("visits", "slower"),
+    [
+        ([], False),
+        ([(9.0,) * 8], False),
+        ([(9.0,), (9.0,)], True),
+        ([(9.0,), (9.0, 1.3, 9.0)], False),
+        ([(1.31, 1.4), (1.5, 1.31)], True),
+    ],
+)
+def test_a_race_takes_two_visits_and_all_their_samples(visits: list[Times], slower: bool) -> None:
+    assert is_clearly_slower(visits, 1.0) == slower
+    assert not is_clearly_slower(visits, None)
+
+
+def test_the_median_is_that_of_all_samples() -> None:
+    assert median_of([(1.0, 2.0), (9.0, 3.0, 8.0)]) == 3.0
+
+
+def test_times_are_positive_even_where_the_clock_stands_still() -> None:
+    assert min(FakeKernel(0.0).timed()) > 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sample_s": 0.0}, {"samples": 0}, {"visits": 0}, {"race_ratio": 1.0}, {"apart_s": -1.0}]
 )
 def test_plans_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    values = {"sample_s": 1e-3, "repeats": 8, "min_repeats": 3, "budget_s": 0.02} | wrong
-    with pytest.raises(ValueError, match=r"repeats|durations"):
-        TimingPlan(**values)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"visits|durations"):
+        TimingPlan(**wrong)  # type: ignore[arg-type]
