@@ -63,4 +63,4 @@ from metasched.space.text_rules import parse_module as parse_module
 
 operator = operators.load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -23,11 +23,13 @@ from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
+from metasched.search.favourite import favourite
 from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
 from metasched.search.progress_view import Shown, view_of
+from metasched.search.space_protocol import SearchSpace
 from metasched.search.strategies import StrategyName, opener
-from metasched.search.tune import Job, Tools, everything
+from metasched.search.tune import Guesses, Job, Tools, everything
 from metasched.search.tune import tune as run_tuning
 from metasched.space.conditions import Conditioned, Given, Module, SpaceLike, space_of
 from metasched.space.conditions import condition as condition_space
@@ -145,6 +147,7 @@ def tune(
         open_space=lambda: SpaceArms(found(), where),
         open_runner=open_runner,
         open_strategy=opener(name, seed),
+        open_guesses=lambda arms: _guesses(program, where, searched, seed, arms),
     )
     with open_database(db) as database, closing(view):
         report = run_tuning(job, database, tools, view)
@@ -156,6 +159,28 @@ def tune(
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
     return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
+
+
+def _guesses(program: Program, target: Target, searched: SpaceLike, seed: int, arms: SearchSpace) -> Guesses:
+    """What one would get without measuring, of the space searched, and of a call of `compile` that names none."""
+
+    def make_arms(rules: RuleSpec, other_seed: int) -> SearchSpace:
+        if rules is searched and other_seed == seed:
+            return arms
+        return SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=other_seed), target)
+
+    def guessed(rules: RuleSpec) -> str | None:
+        try:
+            return str(best_guess(program, target, rules, make_arms=make_arms).trace)
+        except NoRecord:  # `compile` finds none, either
+            return None
+
+    default = guessed(None)
+    if searched is None:
+        return Guesses(default, default)
+    if isinstance(searched, str | list | tuple):
+        return Guesses(guessed(searched), default)
+    return Guesses(favourite(arms), default)
 
 
 def _belongs(searched: SpaceLike, found: Callable[[], Space]) -> Callable[[str], bool]:

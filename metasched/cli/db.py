@@ -14,11 +14,11 @@ from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, posi
 from metasched.cli.command import Command, Console
 from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
+from metasched.database.best import fastest
 from metasched.database.transfer import (
     DAY_S,
     Removal,
     check_record,
-    fastest,
     lines_of,
     new_records,
     read_lines,

@@ -11,14 +11,16 @@ from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError
 from metasched.database import open_database
 from metasched.ir.program import Program
-from metasched.measure.paired import IN_TURNS, Comparison, compare
+from metasched.measure.comparison import Comparison
+from metasched.measure.paired import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.in_turns import Side, tune_in_turns
 from metasched.search.progress import ProgressCallback
+from metasched.search.report import TuningReport
 from metasched.search.strategies import StrategyName, opener
-from metasched.search.tune import Job, Tools, TuningReport
+from metasched.search.tune import Job, Tools
 from metasched.space.generate import Generator
 from metasched.space.registry import DEFAULT_PRESET, resolve, rules_of_file
 from metasched.space.rule import Rule

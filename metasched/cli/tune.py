@@ -19,10 +19,11 @@ from metasched.cli.arguments import (
 from metasched.cli.command import Command, Console
 from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
 from metasched.cli.progress_view import choose_view
+from metasched.database import Record
 from metasched.errors import counted
 from metasched.search.progress_text import duration, failures
+from metasched.search.report import TuningReport
 from metasched.search.strategies import StrategyName
-from metasched.search.tune import TuningReport
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -95,6 +96,13 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
         "measured": report.measured,
         "interrupted": report.interrupted,
         "failures": dict(report.failures),
+        "raced": report.raced,
+        "duplicates": report.duplicates,
+        "is_guess": report.is_guess,
+        "guess_ms": _milliseconds(report.guess),
+        "gain_over_guess": None if report.over_guess is None else report.over_guess.gain,
+        "noise": None if report.noise is None else report.noise.deviation,
+        "noise_measurements": 0 if report.noise is None else report.noise.repeats,
         "origin": str(kernel.origin),
         "target": str(kernel.target),
         "trace": str(kernel.trace),
@@ -110,9 +118,14 @@ def summary(program: Program, kernel: Kernel) -> str:
         speed = ", ".join(filter(None, [duration(best), program.work.speed(best)]))
         new = "" if report.measured else ", none of them new"
         lines.append(f"{program.key}: {speed} after {counted(report.records, 'trial')}{new}")
+    lines += report.verdict()
     if report.failures:
         lines.append(failures(report.failures))
     return "\n".join([*lines, "", str(kernel.trace).rstrip()])
+
+
+def _milliseconds(record: Record | None) -> float | None:
+    return None if record is None or record.seconds is None else record.seconds * 1e3
 
 
 def _seconds(report: TuningReport) -> float | None:

@@ -5,9 +5,13 @@ from metasched.database.record import (
     DamagedRecordWarning,
     DatabaseError,
     DatabaseStats,
+    Duplicate,
     Record,
+    Role,
     TaskKey,
     TaskStats,
+    Visit,
+    VisitKind,
     code_version,
 )
 
@@ -19,9 +23,13 @@ __all__ = [
     "Database",
     "DatabaseError",
     "DatabaseStats",
+    "Duplicate",
     "Record",
+    "Role",
     "TaskKey",
     "TaskStats",
+    "Visit",
+    "VisitKind",
     "code_version",
     "open_database",
 ]

@@ -8,7 +8,8 @@ from importlib import import_module
 from types import TracebackType
 from typing import Protocol, Self
 
-from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey
+from metasched.database.claims import Claimant
+from metasched.database.record import DatabaseError, DatabaseStats, Duplicate, Record, TaskKey
 
 
 class Access(Enum):
@@ -20,7 +21,7 @@ class Access(Enum):
 
 
 class Database(Protocol):
-    """A store of records. Only one process, the one that tunes, writes; any number may read.
+    """A store of records. The processes that tune write, and claim what they are about to measure; any may read.
 
     A record that `add` returned for is there for good, whatever happens to the process next.
     """
@@ -33,6 +34,33 @@ class Database(Protocol):
 
     def add_all(self, records: Sequence[Record]) -> None:
         """Store records and commit them together: all of them, or none."""
+
+    def update(self, records: Sequence[Record]) -> None:
+        """Give records that are there, known by their `identity`, these visits or this failure."""
+
+    def add_duplicates(self, task: TaskKey, duplicates: Sequence[Duplicate]) -> None:
+        """Store proposals for which nothing was measured: a search that goes on learns them again."""
+
+    def duplicates(self, task: TaskKey) -> list[Duplicate]:
+        """Every duplicate of a task, oldest first."""
+
+    def join(self, task: TaskKey, claimant: Claimant) -> None:
+        """Say that a process tunes a task, until it leaves; said again, that it still does."""
+
+    def leave(self, task: TaskKey, claimant: Claimant) -> None:
+        """Give up whatever a process claimed of a task."""
+
+    def others(self, task: TaskKey, claimant: Claimant) -> int:
+        """How many other processes tune a task."""
+
+    def under_way(self, task: TaskKey, claimant: Claimant) -> int:
+        """How many codes of a task other processes have claimed."""
+
+    def claim(self, task: TaskKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
+        """Claim the first `limit` of the codes that have no record and that no other process has claimed."""
+
+    def release(self, task: TaskKey, claimant: Claimant) -> None:
+        """Give up a process's claims on codes of a task, which are recorded by now or were not measured."""
 
     def remove(self, records: Sequence[Record]) -> None:
         """Remove records, together, and give the space back. Those that are not there are passed over."""
@@ -47,7 +75,7 @@ class Database(Protocol):
         """Every record of a task, oldest first. Those that cannot be read are left out, with a warning."""
 
     def best(self, task: TaskKey) -> Record | None:
-        """The valid record with the least median time; ties take the oldest. None when there is none.
+        """The best record, by `metasched.database.best.best_of`. None when there is none.
 
         Records that cannot be read, or whose trace does not parse, are left out, with a warning.
         """

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from metasched.backend.target import Target
-from metasched.database.record import Record
+from metasched.database.record import NO_TRIAL, Record
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -30,7 +30,9 @@ def check_numbers(record: Record) -> None:
     """Raise RecordProblem for a number that does not fit, is not finite, or cannot be what it is called."""
     _require(record.task.threads in range(1, 1 << 31), f"`threads` is {record.task.threads}")
     _require(record.seed in _INT64, "`seed` does not fit 64 bits")
-    _require(record.trial in _INT64 and record.trial >= 0, "`trial` is negative or does not fit 64 bits")
+    _require(record.trial in _INT64 and record.trial >= NO_TRIAL, "`trial` is negative or does not fit 64 bits")
+    _require(min(record.batch, record.place) >= 0, "`batch` or `place` is negative")
+    _require(max(record.batch, record.place) in _INT64, "`batch` or `place` does not fit 64 bits")
     _require(0 <= record.timestamp <= _LATEST, f"`timestamp` is {record.timestamp}, no date of seconds since 1970")
     _require(len(record.times) <= MOST_SAMPLES, f"it has more than {MOST_SAMPLES} times")
     _require(len(record.phases) <= MOST_PHASES, f"it has more than {MOST_PHASES} phases")
@@ -44,8 +46,8 @@ def check_texts(record: Record) -> None:
     """Raise RecordProblem for a text that is too long or cannot be written."""
     names = (name for pair in (*record.params, *record.phases) for name in pair if isinstance(name, str))
     task = record.task
-    own = (record.program, record.trace, record.failure or "", task.target, task.code_version, task.program_hash)
-    for text in (*own, *names):
+    own = (record.program, record.trace, record.failure or "", record.code, *(visit.group for visit in record.visits))
+    for text in (*own, task.target, task.code_version, task.program_hash, *names):
         _require(len(text) <= MOST_CHARACTERS, f"a text of it has more than {MOST_CHARACTERS} characters")
         _require(_is_unicode(text), "a text of it is not Unicode")
     _require(record.failure != "", "`failure` names no reason")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from metasched.errors import MetaschedError
 from metasched.ir.source import Setting
+from metasched.measure.timing import LEAST_VISITS, Times, median_of
 
 
 class DatabaseError(MetaschedError):
@@ -33,39 +34,121 @@ class TaskKey:
     code_version: str
 
 
+class VisitKind(Enum):
+    """What a visit was made for."""
+
+    SEARCH = "search"  # to know a new candidate's time; the search learns from these alone
+    REPEAT = "repeat"  # to know how much the time of the same code varies
+    TURN = "turn"  # to tell the best from one another, in turns with them
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Samples that were taken together, in seconds per call.
+
+    `group` says which visits belong together: those of one repetition, and those of several records that were made in
+    one turn.
+    """
+
+    times: Times
+    kind: VisitKind = VisitKind.SEARCH
+    group: str = ""
+
+
+class Role(Enum):
+    """Why a record is there."""
+
+    CANDIDATE = "candidate"  # the search proposed it
+    GUESS = "guess"  # the guess in the space that was searched
+    DEFAULT = "default"  # the guess of a caller who says nothing of the space
+
+
+# The number of a record that is no trial: the default guess, where another space was searched.
+NO_TRIAL = -1
+
+
 @dataclass(frozen=True)
 class Record:
     """One finished measurement, or one counted failure.
 
     `program`, `params` and `trace` replay the candidate. `failure` is None for a valid time, else a short stable
-    reason to count by. `times` are all samples in seconds per call (empty after a failure); `raced` says that
-    measuring stopped early because the candidate was clearly slower than the best. `phases` are (name, seconds)
-    in the order they ran. `timestamp` is in seconds since the epoch; `seed` and `trial` say which run of the
-    search proposed it, and as which candidate.
+    reason to count by. `visits` hold all samples (none after a failure); `raced` says that there would have been more
+    had the candidate not been clearly slower than the best: it is at least this slow. `phases` are (name, seconds)
+    in the order they ran. `timestamp` is in seconds since the epoch; `seed`, `trial`, `batch` and `place` say which
+    run of the search proposed it, as which candidate, and where in which batch of proposals. `code` is the hash of
+    its code, empty where it has none or it is not known.
     """
 
     task: TaskKey
     program: str
     params: tuple[tuple[str, Setting], ...]
     trace: str
-    times: tuple[float, ...]
+    visits: tuple[Visit, ...]
     failure: str | None
     raced: bool
     phases: tuple[tuple[str, float], ...]
     timestamp: float
     seed: int
     trial: int
+    batch: int = 0
+    place: int = 0
+    code: str = ""
+    role: Role = Role.CANDIDATE
 
     def __post_init__(self) -> None:
-        if (self.failure is None) != bool(self.times):
+        if (self.failure is None) != bool(self.visits):
             raise ValueError("a record has either times or a reason for its failure")
+        if not all(visit.times for visit in self.visits):
+            raise ValueError("a visit has times")
         if any(not 0.0 < t < float("inf") for t in self.times):
             raise ValueError(f"times are finite, positive seconds, not {self.times}")
 
     @property
+    def times(self) -> Times:
+        """All samples."""
+        return tuple(seconds for visit in self.visits for seconds in visit.times)
+
+    @property
     def seconds(self) -> float | None:
-        """The median time of a call; None after a failure."""
-        return statistics.median(self.times) if self.times else None
+        """The median time of a call, over all visits; None after a failure."""
+        return median_of([visit.times for visit in self.visits]) if self.visits else None
+
+    @property
+    def search_seconds(self) -> float | None:
+        """The same over the visits of the search alone: what it learned, and learns again when it goes on."""
+        found = self.times_of(VisitKind.SEARCH)
+        return median_of(found) if found else self.seconds
+
+    @property
+    def settled(self) -> bool:
+        """Whether this is a time, and no bound: of two visits at least, and not raced."""
+        return len(self.visits) >= LEAST_VISITS and not self.raced
+
+    @property
+    def identity(self) -> tuple[TaskKey, str, float, int, int]:
+        """What stays of a record when it is timed again."""
+        return self.task, self.trace, self.timestamp, self.trial, self.seed
+
+    def times_of(self, kind: VisitKind) -> list[Times]:
+        """The samples of the visits of a kind."""
+        return [visit.times for visit in self.visits if visit.kind is kind]
+
+    def by_group(self, kind: VisitKind) -> dict[str, float]:
+        """The median of the visits of a kind, by group."""
+        groups = dict.fromkeys(visit.group for visit in self.visits if visit.kind is kind)
+        return {
+            group: median_of([v.times for v in self.visits if v.kind is kind and v.group == group]) for group in groups
+        }
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A proposal whose code, `code`, had been measured as another trace's; nothing was measured for it."""
+
+    trace: str
+    code: str
+    batch: int
+    place: int
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from metasched.database import sqlite_claims
 from metasched.database.base import Access, BaseDatabase
+from metasched.database.best import best_of
 from metasched.database.check import parsed_trace
-from metasched.database.record import DatabaseError, DatabaseStats, Record, TaskKey, TaskStats
+from metasched.database.claims import Claimant
+from metasched.database.record import DatabaseError, DatabaseStats, Duplicate, Record, Role, TaskKey, TaskStats
 from metasched.database.sqlite_errors import explained
 from metasched.database.sqlite_reading import connect_to_read, in_memory
 from metasched.database.sqlite_rows import RowReader, text_of
+from metasched.database.sqlite_tasks import OF_TASK, drop_unused, key_of, number_of
+from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
 
@@ -53,11 +58,42 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT""",
         "CREATE INDEX records_by_task ON records (task, seconds)",
     ),
+    (
+        # Samples by visit: what was there before is one visit. What does not read stays as it is, to be told of.
+        "ALTER TABLE records RENAME COLUMN times TO visits",
+        """UPDATE records SET visits = CASE
+            WHEN failure IS NOT NULL AND visits = '[]' THEN visits
+            WHEN json_valid(visits) THEN json_array(json_object('kind', 'search', 'group', '', 'times', json(visits)))
+            ELSE visits END""",
+        "ALTER TABLE records ADD COLUMN batch INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN place INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN code TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE records ADD COLUMN role TEXT NOT NULL DEFAULT 'candidate'",
+        """CREATE TABLE duplicates (
+            id INTEGER PRIMARY KEY,
+            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            trace TEXT NOT NULL,
+            code TEXT NOT NULL,
+            batch INTEGER NOT NULL,
+            place INTEGER NOT NULL
+        ) STRICT""",
+        "CREATE INDEX duplicates_by_task ON duplicates (task)",
+        """CREATE TABLE claims (
+            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            code TEXT NOT NULL,
+            host TEXT NOT NULL,
+            pid INTEGER NOT NULL,
+            started REAL NOT NULL,
+            claimed REAL NOT NULL
+        ) STRICT""",
+        "CREATE INDEX claims_by_task ON claims (task, code)",
+    ),
 )
 SCHEMA_VERSION = len(_MIGRATIONS)
 
-_COLUMNS = "program, params, trace, times, failure, raced, phases, timestamp, seed, trial"
-_OF_TASK = "task = (SELECT id FROM tasks WHERE program_hash = ? AND target = ? AND threads = ? AND code_version = ?)"
+_COLUMNS = "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role"
+_PLACES = ", ".join("?" * (_COLUMNS.count(",") + 1))
+_IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
 class SQLiteDatabase(BaseDatabase):
@@ -81,57 +117,91 @@ class SQLiteDatabase(BaseDatabase):
             for record in records:
                 self._insert(connection, record)
 
+    def update(self, records: Sequence[Record]) -> None:
+        with self._transaction() as connection:
+            for record in records:
+                connection.execute(
+                    f"UPDATE records SET visits = ?, seconds = ?, failure = ?, raced = ? WHERE {_IDENTICAL}",
+                    (_visits_text(record), record.seconds, record.failure, int(record.raced), *_identity(record)),
+                )
+
     def remove(self, records: Sequence[Record]) -> None:
         with self._transaction() as connection:
             for record in records:
-                task = record.task
-                connection.execute(
-                    f"DELETE FROM records WHERE {_OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?",
-                    (
-                        *(task.program_hash, task.target, task.threads, task.code_version),
-                        *(record.trace, record.timestamp, record.trial, record.seed),
-                    ),
-                )
-            connection.execute("DELETE FROM tasks WHERE id NOT IN (SELECT task FROM records)")
+                connection.execute(f"DELETE FROM records WHERE {_IDENTICAL}", _identity(record))
+            drop_unused(connection)
         with self._session() as connection:
             connection.execute("VACUUM")
 
     def _insert(self, connection: sqlite3.Connection, record: Record) -> None:
-        task = record.task
-        key = (task.program_hash, task.target, task.threads, task.code_version)
         row = (
             record.program,
             json.dumps(record.params),
             record.trace,
-            json.dumps(record.times, allow_nan=False),
+            _visits_text(record),
             record.failure,
             int(record.raced),
             json.dumps(record.phases, allow_nan=False),
             record.timestamp,
             record.seed,
             record.trial,
-            record.seconds,
+            record.batch,
+            record.place,
+            record.code,
+            record.role.value,
         )
         connection.execute(
-            "INSERT OR IGNORE INTO tasks (program_hash, target, threads, code_version) VALUES (?, ?, ?, ?)", key
+            f"INSERT INTO records ({_COLUMNS}, seconds, task) VALUES ({_PLACES}, ?, ?)",
+            (*row, record.seconds, number_of(connection, record.task)),
         )
-        (task_id,) = connection.execute(
-            "SELECT id FROM tasks WHERE program_hash = ? AND target = ? AND threads = ? AND code_version = ?", key
-        ).fetchone()
-        connection.execute(
-            f"INSERT INTO records ({_COLUMNS}, seconds, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row, task_id),
-        )
+
+    def add_duplicates(self, task: TaskKey, duplicates: Sequence[Duplicate]) -> None:
+        with self._transaction() as connection:
+            number = number_of(connection, task)
+            connection.executemany(
+                "INSERT INTO duplicates (task, trace, code, batch, place) VALUES (?, ?, ?, ?, ?)",
+                [(number, d.trace, d.code, d.batch, d.place) for d in duplicates],
+            )
+
+    def duplicates(self, task: TaskKey) -> list[Duplicate]:
+        with self._session() as connection:
+            rows = connection.execute(
+                f"SELECT trace, code, batch, place FROM duplicates WHERE {OF_TASK} ORDER BY id", key_of(task)
+            )
+            return [Duplicate(*row) for row in rows.fetchall()]
+
+    def join(self, task: TaskKey, claimant: Claimant) -> None:
+        with self._transaction() as connection:
+            sqlite_claims.join(connection, task, claimant)
+
+    def leave(self, task: TaskKey, claimant: Claimant) -> None:
+        with self._transaction() as connection:
+            sqlite_claims.leave(connection, task, claimant)
+
+    def others(self, task: TaskKey, claimant: Claimant) -> int:
+        with self._session() as connection:
+            return sqlite_claims.others(connection, task, claimant)
+
+    def under_way(self, task: TaskKey, claimant: Claimant) -> int:
+        with self._session() as connection:
+            return sqlite_claims.under_way(connection, task, claimant)
+
+    def claim(self, task: TaskKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
+        with self._transaction() as connection:
+            return sqlite_claims.claim(connection, task, codes, limit, claimant)
+
+    def release(self, task: TaskKey, claimant: Claimant) -> None:
+        with self._transaction() as connection:
+            sqlite_claims.release(connection, task, claimant)
 
     def records(self, task: TaskKey) -> list[Record]:
-        return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} ORDER BY id")
+        return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {OF_TASK} ORDER BY id")
 
     def best(self, task: TaskKey) -> Record | None:
-        reader = RowReader(lambda row: _with_trace(_record(task, row)))
-        query = f"SELECT {_COLUMNS} FROM records WHERE {_OF_TASK} AND seconds IS NOT NULL ORDER BY raced, seconds, id"
-        with self._session() as connection:
-            rows = connection.execute(query, (task.program_hash, task.target, task.threads, task.code_version))
-            found = next(reader.records(rows), None)
+        reader = RowReader(_with_trace)
+        records = self.records(task)
+        while (found := best_of(records)) is not None and next(reader.records([(found,)]), None) is None:
+            records.remove(found)
         reader.warn(self._url)
         return found
 
@@ -143,14 +213,14 @@ class SQLiteDatabase(BaseDatabase):
         with self._transaction() as connection:
             for record_id, _ in _damaged(connection):
                 connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
-            connection.execute("DELETE FROM tasks WHERE id NOT IN (SELECT task FROM records)")
+            drop_unused(connection)
         with self._session() as connection:
             connection.execute("VACUUM")
 
     def count(self, task: TaskKey) -> int:
         with self._session() as connection:
-            key = (task.program_hash, task.target, task.threads, task.code_version)
-            (count,) = connection.execute(f"SELECT count(*) FROM records WHERE {_OF_TASK}", key).fetchone()
+            query = f"SELECT count(*) FROM records WHERE {OF_TASK}"
+            (count,) = connection.execute(query, key_of(task)).fetchone()
         return int(count)
 
     def stats(self) -> DatabaseStats:
@@ -169,26 +239,27 @@ class SQLiteDatabase(BaseDatabase):
     def _task_stats(self, connection: sqlite3.Connection, task_id: int, task: TaskKey) -> TaskStats:
         failures: Counter[str] = Counter()
         records = 0
-        best: float | None = None
-        for failure, count, seconds in connection.execute(
-            "SELECT failure, count(*), min(seconds) FROM records WHERE task = ? GROUP BY failure", (task_id,)
+        for failure, count in connection.execute(
+            "SELECT failure, count(*) FROM records WHERE task = ? GROUP BY failure", (task_id,)
         ):
             records += count
-            if failure is None:
-                best = seconds
-            else:
+            if failure is not None:
                 failures[failure] = count
+        reader = RowReader(lambda row: _record(task, row))
+        rows = connection.execute(f"SELECT {_COLUMNS} FROM records WHERE task = ? ORDER BY id", (task_id,))
+        best = best_of(list(reader.records(rows)))
         first, last = connection.execute(
             "SELECT min(timestamp), max(timestamp) FROM records WHERE task = ?", (task_id,)
         ).fetchone()
         ranked = tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
         name, settings = _program_of(connection, task_id)
-        return TaskStats(task, name, settings, records, ranked, best, first, last)
+        best_seconds = None if best is None else best.seconds
+        return TaskStats(task, name, settings, records, ranked, best_seconds, first, last)
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
         reader = RowReader(lambda row: _record(task, row))
         with self._session() as connection:
-            rows = connection.execute(query, (task.program_hash, task.target, task.threads, task.code_version))
+            rows = connection.execute(query, key_of(task))
             found = list(reader.records(rows))
         reader.warn(self._url)
         return found
@@ -319,7 +390,7 @@ def _damaged(connection: sqlite3.Connection) -> list[tuple[int, str]]:
     """The records that cannot be read or whose trace does not parse: their numbers, and what is wrong."""
     found = []
     for record_id, *row in connection.execute(f"SELECT id, {_COLUMNS} FROM records ORDER BY id").fetchall():
-        reader = RowReader(lambda row: _with_trace(_record(_ANY_TASK, row)))
+        reader = RowReader(lambda row: _with_trace((_record(_ANY_TASK, row),)))
         if next(reader.records([tuple(row)]), None) is None:
             found.append((int(record_id), reader.problems[0]))
     return found
@@ -328,28 +399,41 @@ def _damaged(connection: sqlite3.Connection) -> list[tuple[int, str]]:
 _ANY_TASK = TaskKey("", "", 1, "any")
 
 
-def _with_trace(record: Record) -> Record:
-    """The record itself, if its trace parses."""
-    parsed_trace(record)
-    return record
+def _with_trace(row: tuple[Record]) -> Record:
+    """The record of a row that was read already, if its trace parses."""
+    parsed_trace(row[0])
+    return row[0]
 
 
 def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
     """Raises ValueError or TypeError for a row that was damaged."""
-    program, params, trace, times, failure, raced, phases, timestamp, seed, trial = row
+    program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role = row
     return Record(
         task=task,
         program=program,
         params=settings_from_json(json.loads(params)),
         trace=trace,
-        times=tuple(float(t) for t in json.loads(times)),
+        visits=visits_from_json(json.loads(visits)),
         failure=failure,
         raced=bool(raced),
         phases=tuple((str(name), float(seconds)) for name, seconds in json.loads(phases)),
         timestamp=timestamp,
         seed=seed,
         trial=trial,
+        batch=batch,
+        place=place,
+        code=code,
+        role=Role(role),
     )
+
+
+def _visits_text(record: Record) -> str:
+    return json.dumps(visits_to_json(record.visits), allow_nan=False)
+
+
+def _identity(record: Record) -> tuple[object, ...]:
+    """What `_IDENTICAL` is asked with."""
+    return *key_of(record.task), record.trace, record.timestamp, record.trial, record.seed
 
 
 def _program_of(connection: sqlite3.Connection, task_id: int) -> tuple[str, tuple[tuple[str, Setting], ...]]:

@@ -1,7 +1,8 @@
 """Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up removes.
 
-The first line says what the file is, `{"metasched": "records", "version": 1}`; every other one is a record, a JSON
-object with the fields of `Record` and of its `TaskKey`.
+The first line says what the file is, `{"metasched": "records", "version": 2}`; every other one is a record, a JSON
+object with the fields of `Record` and of its `TaskKey`. In version 1 a record had `times`, all of one visit, in place
+of `visits`, and nothing after `trial`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from metasched.database.base import Database
+from metasched.database.best import fastest
 from metasched.database.check import check_meaning, check_numbers, check_texts
-from metasched.database.record import DatabaseError, Record, TaskKey
+from metasched.database.record import DatabaseError, Record, Role, TaskKey, VisitKind
+from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
 
-FORMAT = 1
+FORMAT = 2
+_ONE_VISIT = 1  # the version before visits were told apart
 _HEADER = {"metasched": "records", "version": FORMAT}
 _TASK = tuple(f.name for f in fields(TaskKey))
 _RECORD = tuple(f.name for f in fields(Record) if f.name != "task")
@@ -29,6 +33,7 @@ def lines_of(records: Iterable[Record]) -> Iterator[str]:
     yield json.dumps(_HEADER)
     for record in records:
         own = {name: getattr(record, name) for name in _RECORD}
+        own |= {"visits": visits_to_json(record.visits), "role": record.role.value}
         yield json.dumps({**asdict(record.task), **own}, allow_nan=False, ensure_ascii=False)
 
 
@@ -38,17 +43,17 @@ def read_lines(lines: Iterable[str], name: str, check: Check) -> Iterator[Record
     `name` is what to call the text in a message; `check` raises ValueError for a record that is not to be taken.
     Raises DatabaseError for a text that does not begin as such a file does.
     """
-    header = True
+    version: int | None = None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         place = f"{name}:{number}"
-        if header:
-            _check_header(_object(line, place), name)
-            header = False
+        if version is None:
+            version = _version(_object(line, place), name)
             continue
         try:
-            record = _record(_object(line, place), place)
+            data = _object(line, place)
+            record = _record(_upgraded(data, place) if version == _ONE_VISIT else data, place)
             check(record)
         except DatabaseError as error:
             yield error
@@ -56,7 +61,7 @@ def read_lines(lines: Iterable[str], name: str, check: Check) -> Iterator[Record
             yield DatabaseError(f"{place}: the record is refused: {error}")
         else:
             yield record
-    if header:
+    if version is None:
         raise DatabaseError(f"{name} is empty; `metasched db export` writes such files")
 
 
@@ -79,13 +84,23 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return data
 
 
-def _check_header(data: dict[str, Any], name: str) -> None:
+def _version(data: dict[str, Any], name: str) -> int:
+    """The version of the format that a header says."""
     if data.get("metasched") != _HEADER["metasched"]:
         raise DatabaseError(f"{name} does not begin as a file of records does; `metasched db export` writes such files")
-    if data.get("version") != FORMAT:
+    if data.get("version") not in (_ONE_VISIT, FORMAT):
         raise DatabaseError(
-            f"{name} has version {data.get('version')} of the format, and this metasched knows version {FORMAT}"
+            f"{name} has version {data.get('version')} of the format, and this metasched knows versions up to {FORMAT}"
         )
+    return int(data["version"])
+
+
+def _upgraded(data: dict[str, Any], place: str) -> dict[str, Any]:
+    """A record of version 1 as one of today: its samples are those of one visit."""
+    if "times" not in data:
+        raise DatabaseError(f"{place}: the record has no `times`")
+    visits = [{"kind": VisitKind.SEARCH.value, "group": "", "times": data["times"]}] if data["times"] != [] else []
+    return {"batch": 0, "place": 0, "code": "", "role": Role.CANDIDATE.value, **data, "visits": visits}
 
 
 def _record(data: dict[str, Any], place: str) -> Record:
@@ -100,13 +115,17 @@ def _record(data: dict[str, Any], place: str) -> Record:
             program=data["program"],
             params=settings_from_json(data["params"]),
             trace=data["trace"],
-            times=tuple(float(t) for t in data["times"]),
+            visits=visits_from_json(data["visits"]),
             failure=data["failure"],
             raced=data["raced"],
             phases=tuple((phase, float(seconds)) for phase, seconds in data["phases"]),
             timestamp=float(data["timestamp"]),
             seed=data["seed"],
             trial=data["trial"],
+            batch=data["batch"],
+            place=data["place"],
+            code=data["code"],
+            role=Role(data["role"]),
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise DatabaseError(f"{place}: the record does not read: {error}") from error
@@ -134,6 +153,12 @@ def _are_pairs(value: Any, fits: Callable[[Any], bool]) -> bool:
     )
 
 
+def _is_visit(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("times"), list):
+        return False
+    return all(map(_is_number, value["times"])) and all(isinstance(value.get(name), str) for name in ("kind", "group"))
+
+
 _TEXT = _Form("text", lambda v: isinstance(v, str))
 _INTEGER = _Form("an integer", _is_integer)
 _NUMBER = _Form("a number", _is_number)
@@ -148,25 +173,32 @@ _FORMS: Mapping[str, _Form] = {
         lambda v: _are_pairs(v, lambda item: isinstance(item, str) or _is_integer(item)),
     ),
     "trace": _TEXT,
-    "times": _Form("a list of numbers", lambda v: isinstance(v, list) and all(map(_is_number, v))),
+    "visits": _Form(
+        "a list of objects with `kind`, `group` and `times`, a list of numbers",
+        lambda v: isinstance(v, list) and all(map(_is_visit, v)),
+    ),
     "failure": _Form("text or null", lambda v: v is None or isinstance(v, str)),
     "raced": _Form("true or false", lambda v: isinstance(v, bool)),
     "phases": _Form("a list of pairs of a name and a number", lambda v: _are_pairs(v, _is_number)),
     "timestamp": _NUMBER,
     "seed": _INTEGER,
     "trial": _INTEGER,
+    "batch": _INTEGER,
+    "place": _INTEGER,
+    "code": _TEXT,
+    "role": _TEXT,
 }
 
 
 def new_records(database: Database, records: Iterable[Record]) -> list[Record]:
     """Those that the database does not hold yet, once each: merging the same file twice changes nothing."""
-    known: dict[TaskKey, set[Record]] = {}
+    known: dict[TaskKey, set[object]] = {}
     out: list[Record] = []
     for record in records:
         if record.task not in known:
-            known[record.task] = set(database.records(record.task))
-        if record not in known[record.task]:
-            known[record.task].add(record)
+            known[record.task] = {there.identity for there in database.records(record.task)}
+        if record.identity not in known[record.task]:
+            known[record.task].add(record.identity)
             out.append(record)
     return out
 
@@ -209,9 +241,3 @@ def removable(database: Database, removal: Removal) -> list[Record]:
             and (not removal.failures or record.failure is not None)
         ]
     return out
-
-
-def fastest(records: Iterable[Record], count: int) -> list[Record]:
-    """The `count` fastest valid records of one task, those measured in full first, as `Database.best` ranks them."""
-    valid = [(r.raced, r.seconds, n, r) for n, r in enumerate(records) if r.seconds is not None]
-    return [record for *_, record in sorted(valid, key=lambda item: item[:3])[:count]]

@@ -66,7 +66,8 @@ class Runner(Protocol):
     ) -> Future[Measurement]:
         """Check and time a candidate, from where `lower` came if that is given.
 
-        It races against `best_s`, the best time known. Those submitted together with one `plan` are visited in turns.
+        It races against `best_s`, the best time known, and those submitted with the same `plan`. Those submitted
+        together are visited in turns.
         """
         ...
 
@@ -106,8 +107,8 @@ class _Job:
 
     @property
     def task(self) -> tuple[Any, ...]:
-        """What times have to share to be compared."""
-        return self.candidate.program, self.candidate.params, self.candidate.target
+        """What candidates have to share to race."""
+        return self.candidate.program, self.candidate.params, self.candidate.target, self.plan
 
     def count(self, phases: Mapping[str, float]) -> None:
         for name, seconds in phases.items():

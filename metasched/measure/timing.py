@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _CALL_S = 1e-9  # the least time that is believed of a call: below it, the clock did not tick
 
@@ -24,6 +24,7 @@ Times = tuple[float, ...]
 LEAST_VISITS = 2
 # A candidate so many times slower, in every sample of two visits, is clearly slower.
 CLEARLY = 1.3
+_NO_RACE = 1e9
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class TimingPlan:
             raise ValueError(f"durations are positive and ratios above 1: {self}")
         if self.samples < 1 or self.visits < 1 or self.apart_s < 0:
             raise ValueError(f"samples and visits are 1 at least, and apart_s is not negative: {self}")
+
+    def without_race(self) -> TimingPlan:
+        """The same, with every visit and sample made, however slow the candidate is."""
+        return replace(self, race_ratio=_NO_RACE, hopeless=_NO_RACE)
 
 
 def take_samples(

@@ -14,7 +14,7 @@ than a third of the time. That costs another 0.2 to 3 s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from metasched.backend.target import Target
@@ -25,8 +25,8 @@ from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.expert_guess import Candidate, Choice, best_expert, obstacle_to
-from metasched.search.phases import Phases
-from metasched.search.strategies import StrategyName, make_strategy
+from metasched.search.favourite import favourite
+from metasched.search.space_protocol import SearchSpace
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 
@@ -74,23 +74,32 @@ class Guess:
         return "\n".join(lines)
 
 
-def guess(program: Program, target: Target, rules: RuleSpec = None, seed: int = 0) -> Guess:
+# Makes the space of rules, from a seed, as a search sees it.
+MakeArms = Callable[[RuleSpec, int], SearchSpace]
+
+
+def guess(
+    program: Program, target: Target, rules: RuleSpec = None, seed: int = 0, make_arms: MakeArms | None = None
+) -> Guess:
     """The best guess. Where rules are named, it is in their space; otherwise experts are asked first.
+
+    `make_arms` gives the space where the caller has made it already.
 
     Raises RuleError for a rule that is not there, NoRecord for an empty space.
     """
+    arms = make_arms or _arms_of(program, target)
     if rules is not None:
-        return _the_favourite(program, target, rules, seed, "the rules were given", {})
+        return _the_favourite(program, target, arms(rules, seed), seed, "the rules were given", {})
     choice = best_expert(program, target)
     if choice.taken is None:
-        return _the_favourite(program, target, None, seed, choice.why, choice.passed_over)
+        return _the_favourite(program, target, arms(None, seed), seed, choice.why, choice.passed_over)
     why = choice.why
     if _leaves_room(program, choice.taken, target):
-        favourite = _favourite(program, target, None, seed)
-        if favourite is not None:
-            ratio = favourite[1].cycles / choice.taken.cycles
-            if ratio < _BETTER and obstacle_to(favourite[0].apply_to(program).func, target) is None:
-                return _instead(favourite, ratio, choice, choice.taken)
+        found = _favourite(program, target, arms(None, seed), seed)
+        if found is not None:
+            ratio = found[1].cycles / choice.taken.cycles
+            if ratio < _BETTER and obstacle_to(found[0].apply_to(program).func, target) is None:
+                return _instead(found, ratio, choice, choice.taken)
             why += f"; the best of the rules' space by the estimate, of {ratio:.2f} times its length, is no clear gain"
     return _by_expert(choice, choice.taken, why)
 
@@ -118,21 +127,23 @@ def _leaves_room(program: Program, taken: Candidate, target: Target) -> bool:
     return least_cycles(program.func, target) < _BETTER * taken.cycles
 
 
-def _favourite(program: Program, target: Target, rules: RuleSpec, seed: int) -> _Favourite | None:
+def _arms_of(program: Program, target: Target) -> MakeArms:
+    return lambda rules, seed: SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=seed), target)
+
+
+def _favourite(program: Program, target: Target, arms: SearchSpace, seed: int) -> _Favourite | None:
     """What the untrained cost model likes best in the space of the rules; None where that is empty."""
-    arms = SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=seed), target)
-    strategy = make_strategy(StrategyName.EVOLUTIONARY, arms.arms, seed, Phases())
-    found = strategy.propose(1)
-    if not found:
+    found = favourite(arms, seed)
+    if found is None:
         return None
-    trace = Trace.parse(arms.trace(found[0]))
+    trace = Trace.parse(found)
     return trace, expected(trace.apply_to(program).func, target)
 
 
 def _the_favourite(
-    program: Program, target: Target, rules: RuleSpec, seed: int, why: str, passed_over: Mapping[str, str]
+    program: Program, target: Target, arms: SearchSpace, seed: int, why: str, passed_over: Mapping[str, str]
 ) -> Guess:
-    found = _favourite(program, target, rules, seed)
+    found = _favourite(program, target, arms, seed)
     if found is None:
         raise NoRecord(f"the space of {program.key} is empty")
     why += "; it has the shortest estimate that a search of the rules' space found"

@@ -19,6 +19,7 @@ class History:
         self._features: list[Features] = []
         self._seconds: list[float] = []
         self._seen: dict[Candidate, float] = {}
+        self._bounds: set[Candidate] = set()
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -33,6 +34,8 @@ class History:
             if result.candidate not in self._seen:
                 seconds = float("inf") if result.seconds is None else result.seconds
                 fresh.setdefault(result.candidate, seconds)
+                if result.bound:
+                    self._bounds.add(result.candidate)
         features = np.empty((len(fresh), len(NAMES)), np.float32)
         for arm in {candidate.arm for candidate in fresh}:
             at = [n for n, candidate in enumerate(fresh) if candidate.arm == arm]
@@ -51,10 +54,14 @@ class History:
 
     @property
     def throughput(self) -> Array:
-        """The best time over each time; 0 for a failure, and all 0 before the first success."""
+        """The best time over each time; 0 for a failure, and all 0 before the first success.
+
+        Of a time that is a bound it is the most that the candidate may have, and such a time is never the best.
+        """
         seconds = np.array(self._seconds)
-        best = seconds.min(initial=np.inf)
-        return np.zeros(len(seconds)) if np.isinf(best) else best / seconds
+        timed = np.array([candidate not in self._bounds for candidate in self._seen], dtype=bool)
+        best = seconds[timed].min(initial=np.inf)
+        return np.zeros(len(seconds)) if np.isinf(best) else np.minimum(best / seconds, 1.0)
 
     def best(self, arm: int) -> float:
         """The highest throughput measured of an arm; 0 when there is none."""
@@ -70,6 +77,10 @@ class History:
         return self._as_rows(arm, [candidate.row for candidate in self._seen if candidate.arm == arm])
 
     def elite(self, arm: int, count: int) -> Rows:
-        """The `count` fastest rows of an arm, failures left out."""
-        found = [(s, n, c.row) for n, (c, s) in enumerate(self._seen.items()) if c.arm == arm and np.isfinite(s)]
-        return self._as_rows(arm, [row for _, _, row in sorted(found)[:count]])
+        """The `count` fastest rows of an arm, failures left out, those with a bound for a time last."""
+        found = [
+            (c in self._bounds, s, n, c.row)
+            for n, (c, s) in enumerate(self._seen.items())
+            if c.arm == arm and np.isfinite(s)
+        ]
+        return self._as_rows(arm, [row for *_, row in sorted(found)[:count]])

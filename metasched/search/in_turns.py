@@ -10,11 +10,13 @@ from functools import cache
 
 from metasched.database.base import Database
 from metasched.ir.program import Program
-from metasched.measure.records import Measurement
+from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
+from metasched.measure.timing import TimingPlan
 from metasched.search.progress import Progress, ProgressCallback
+from metasched.search.report import TuningReport
 from metasched.search.space_protocol import SearchSpace
-from metasched.search.tune import Job, Tools, TuningReport, batch_size, tune
+from metasched.search.tune import Job, Tools, batch_size, tune
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ def _tune(sides: tuple[Side, ...], progress: Callable[[str], ProgressCallback] |
         done += batch_size(done)
         for side in sides:
             job = replace(side.job, trials=min(done, side.job.trials))
+            # The best are timed again when all trials are made.
+            tools = side.tools if done >= side.job.trials else replace(side.tools, finals=None)
             tell = None if progress is None else _towards(side.job.trials, progress(side.name))
-            reports[side.name] = tune(job, side.database, side.tools, tell)
+            reports[side.name] = tune(job, side.database, tools, tell)
             if reports[side.name].interrupted:
                 break
     for side in sides:  # one that was never begun, as another was interrupted
@@ -75,8 +79,20 @@ class _Shared:
 
     runner: Runner
 
-    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
-        return self.runner.submit(program, trace, target, best_s)
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        return self.runner.lower(program, trace, target)
+
+    def submit(
+        self,
+        program: Program,
+        trace: str,
+        target: str,
+        best_s: float | None = None,
+        *,
+        lowered: Lowered | None = None,
+        plan: TimingPlan | None = None,
+    ) -> Future[Measurement]:
+        return self.runner.submit(program, trace, target, best_s, lowered=lowered, plan=plan)
 
     def close(self) -> None:
         """There are more batches; at the end it is closed."""

@@ -59,10 +59,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Observation:
-    """What measuring a candidate gave: seconds per call, None after a failure."""
+    """What measuring a candidate gave: seconds per call, None after a failure.
+
+    Where `bound` holds it takes at least so long: it lost a race, and was not timed to the end.
+    """
 
     candidate: Candidate
     seconds: float | None
+    bound: bool = False
 
 
 class Strategy(Protocol):

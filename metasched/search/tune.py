@@ -1,4 +1,4 @@
-"""The tuning loop: propose, measure, record, learn.
+"""The tuning loop: propose, lower, measure what is new, record, learn; and time the best again in turns.
 
 The database is the only state. Every finished measurement is committed before the next one counts, so a run that is
 interrupted or killed goes on where it stopped: proposals depend on the seed and on the recorded times alone, and a
@@ -9,19 +9,30 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from metasched.database.base import Database
-from metasched.database.record import Record, TaskKey, code_version
+from metasched.database.best import comparison, noise_of
+from metasched.database.claims import Claimant
+from metasched.database.record import NO_TRIAL, Duplicate, Record, Role, TaskKey, Visit, code_version
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
-from metasched.measure.records import Measurement
+from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
+from metasched.measure.timing import TimingPlan
+from metasched.search.contest import Again, Asked, contest, due_repeat, group_name, last_repeats
+from metasched.search.known import Known
 from metasched.search.phases import Phase, Phases
 from metasched.search.progress import Progress, ProgressCallback
+from metasched.search.report import TuningReport
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
+
+# Batches in a row without new code, after which the space is taken to hold none.
+_PATIENCE = 6
+# How long to wait for a measurement that another process has begun, before looking again.
+_POLL_S = 0.1
 
 
 def everything(trace: str) -> bool:
@@ -50,79 +61,62 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Guesses:
+    """What one would get without measuring: in the space searched, and where nothing is said of a space.
+
+    `own` is the first trial. `default` is measured as well, if it is another, since whoever finds a record of this
+    task in the database would have got it; it is no trial. None stands for one that there is not.
+    """
+
+    own: str | None
+    default: str | None
+
+    def with_roles(self) -> list[tuple[str, Role]]:
+        """The traces to measure, the first trial first."""
+        roles = {self.own: Role.GUESS} | {self.default: Role.DEFAULT}
+        return [(trace, role) for trace, role in roles.items() if trace is not None]
+
+
+@dataclass(frozen=True)
 class Tools:
-    """What tuning needs beside the database. Each is opened only if something is left to measure."""
+    """What tuning needs beside the database. Each is opened only if something is left to measure.
+
+    Without `open_guesses` the search has no guess to beat. Without `finals` the best are not timed again: a later
+    call does that.
+    """
 
     open_space: Callable[[], SearchSpace]
     open_runner: Callable[[], Runner]
     open_strategy: Callable[[SearchSpace, Phases], Strategy]
-
-
-@dataclass(frozen=True)
-class TuningReport:
-    """What came of tuning.
-
-    `best` is None when no candidate was ever valid. `records` and `failures` (by reason) count everything recorded
-    of the task, `measured` what this call added. `rejected` counts candidates that turned out illegal before they
-    were measured. `exhausted` says that the space held nothing new, `interrupted` that Ctrl-C ended it. `phases`
-    are seconds by name, of this call.
-    """
-
-    best: Record | None
-    records: int
-    measured: int
-    failures: Mapping[str, int]
-    rejected: Mapping[str, int]
-    phases: Mapping[str, float]
-    elapsed_s: float
-    exhausted: bool = False
-    interrupted: bool = False
-
-    def __str__(self) -> str:
-        """For a person: how much was measured, what failed and why, and where the time went."""
-        best = self.best.seconds if self.best is not None else None
-        lines = [f"{self.records} records, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
-        lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms")
-        for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
-            lines.extend(f"{what} {count} times: {reason}" for reason, count in counts.items())
-        if self.phases:
-            lines.append("time: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.phases.items()))
-        if self.exhausted:
-            lines.append("the space holds nothing that was not measured")
-        if self.interrupted:
-            lines.append("interrupted: the same call goes on from here")
-        return "\n".join(lines)
-
-
-def best_of(records: Sequence[Record]) -> Record | None:
-    """The fastest; a median that racing did not cut short goes first."""
-    valid = [record for record in records if record.seconds is not None]
-    return min(valid, key=lambda record: (record.raced, record.seconds), default=None)
+    open_guesses: Callable[[SearchSpace], Guesses] | None = None
+    finals: Callable[[Sequence[Record]], list[Again]] | None = contest
 
 
 def batch_size(start: int) -> int:
-    """How many candidates are proposed at once after `start` records: more of them as there is more to learn from."""
+    """How many candidates are proposed at once after `start` proposals: more as there is more to learn from."""
     if start == 0:
         return 16
     return 8 if start < 64 else 16 if start < 256 else 32
 
 
-def batch_start(records: int) -> int:
-    """Where the batch began that the record number `records` belongs to."""
-    start = 0
-    while start + batch_size(start) <= records:
-        start += batch_size(start)
-    return start
-
-
 def tune(job: Job, database: Database, tools: Tools, progress: ProgressCallback | None = None) -> TuningReport:
-    """Measure until the task has `job.trials` records, and report the best.
+    """Measure until the task has `job.trials` records, time the best again in turns, and report the best.
 
-    Nothing that is recorded is measured again; with enough records the call returns at once. On Ctrl-C it
-    returns what there is. Anything but a candidate's own failure is raised.
+    Nothing that is recorded is measured again; with enough records, and a best one that is known, the call returns at
+    once. On Ctrl-C it returns what there is. Anything but a candidate's own failure is raised.
     """
     run = _Run(job, database, tools, progress)
-    return run.report() if len(run.records) >= job.trials else run.go()
+    return run.report() if run.is_done() else run.go()
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A candidate of the batch with its trace; None where the trace is of another space, or the candidate illegal."""
+
+    place: int
+    candidate: Candidate | None
+    trace: str | None
+    role: Role = Role.CANDIDATE
 
 
 class _Run:
@@ -134,42 +128,66 @@ class _Run:
         self.progress = progress
         self.phases = Phases()
         self.started = time.perf_counter()
-        recorded = sorted(database.records(self.key), key=lambda record: record.trial)
-        self.records = [record for record in recorded if job.belongs(record.trace)]
-        self.others = len(recorded) - len(self.records)
-        self.failures = Counter(record.failure for record in self.records if record.failure is not None)
+        self.known = Known(database, self.key, job.belongs)
+        self.claimant = Claimant.this_process()
         self.rejected: Counter[str] = Counter()
-        self.seconds = {record.trace: record.seconds for record in self.records}
-        self.best_s = min((s for s in self.seconds.values() if s is not None), default=None)
+        self.batch = 0
         self.measured = 0
         self.first_s = 0.0
         self.exhausted = False
         self.interrupted = False
+
+    @property
+    def left(self) -> int:
+        """How many trials are to be made."""
+        return self.job.trials - len(self.known.trials)
+
+    def is_done(self) -> bool:
+        """Whether there is nothing to measure."""
+        guessed = self.tools.open_guesses is None or self.known.has_guess
+        return self.left <= 0 and guessed and not self._finalists()
+
+    def _finalists(self) -> list[Again]:
+        return [] if self.tools.finals is None else self.tools.finals(self.known.all)
 
     def go(self) -> TuningReport:
         runner: Runner | None = None
         try:
             # Workers take a while to start, and do so while the space is made.
             runner = self.tools.open_runner()
-            self._search(runner)
+            try:
+                self.database.join(self.key, self.claimant)
+                self._search(runner)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            # What was measured before Ctrl-C is worth a second more: which of it is the best.
+            self._settle(runner)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
+            self.database.leave(self.key, self.claimant)
             if runner is not None:
                 runner.close()
         return self.report()
 
     def report(self) -> TuningReport:
+        trials = self.known.trials
+        best, guess = self.known.best(), self.known.guess()
         return TuningReport(
-            best=best_of(self.records),
-            records=len(self.records),
+            best=best,
+            records=len(trials),
             measured=self.measured,
-            failures=dict(self.failures.most_common()),
+            failures=self.known.failures(),
             rejected=dict(self.rejected.most_common()),
             phases=self.phases.seconds(),
             elapsed_s=time.perf_counter() - self.started,
             exhausted=self.exhausted,
             interrupted=self.interrupted,
+            raced=sum(record.raced for record in trials),
+            duplicates=self.known.duplicates,
+            guess=guess,
+            over_guess=None if best is None or guess is None or best is guess else comparison(guess, best),
+            noise=noise_of(trials),
         )
 
     # --- the loop
@@ -177,38 +195,68 @@ class _Run:
     def _search(self, runner: Runner) -> None:
         with self.phases.timed(Phase.SPACE):
             space = self.tools.open_space()
-            strategy = self.tools.open_strategy(space, self.phases)
-            start = batch_start(len(self.records))
-            strategy.observe(self._recorded(space, self.records[:start]))
-            pending = self._recorded(space, self.records[start:])
-        while len(self.records) < self.job.trials:
-            with self.phases.timed(Phase.SCORING):
-                proposed = strategy.propose(batch_size(start))
-            if not proposed:
+            guesses = [] if self.tools.open_guesses is None else self.tools.open_guesses(space).with_roles()
+        if self.left <= 0 and (not guesses or self.known.has_guess):
+            return  # only the best is to be told
+        strategy = self.tools.open_strategy(space, self.phases)
+        start, pending = self._resume(space, strategy)
+        first = self._guess(space, guesses)
+        stale = 0
+        while self.left > 0 or first:
+            self.database.join(self.key, self.claimant)
+            trials = len(self.known.trials)
+            # The guess is one of the first batch, when that is proposed again, too.
+            size = batch_size(start) - (1 if start == 0 and guesses else 0)
+            proposals = [*first, *self._propose(space, strategy, size)]
+            if not proposals:
                 self.exhausted = True
                 return
-            results = self._measure(runner, space, proposed)
-            strategy.observe([*results, *pending])
-            start, pending = len(self.records), []
+            results = self._measure(runner, proposals)
+            strategy.observe([*results, *pending, *self._picked_up(space)])
+            stale = 0 if len(self.known.trials) > trials else stale + 1
+            if stale == _PATIENCE:
+                self.exhausted = True
+                return
+            first, pending, start, self.batch = [], [], self.known.observed, self.batch + 1
 
-    def _recorded(self, space: SearchSpace, records: Sequence[Record]) -> list[Observation]:
+    def _resume(self, space: SearchSpace, strategy: Strategy) -> tuple[int, list[Observation]]:
+        """Tell the strategy of what is recorded, but for the last batch, which may have been cut short.
+
+        It is proposed again. Returns how many proposals there were before it, and the observations in it.
+        """
+        entries = self.known.in_order()
+        self.batch = max((batch for batch, *_ in entries), default=0)
+        before = [entry for entry in entries if entry[0] < self.batch]
+        strategy.observe(self._located(space, before))
+        return len(before), self._located(space, entries[len(before) :])
+
+    def _located(self, space: SearchSpace, entries: Iterable[tuple[int, str, Record]]) -> list[Observation]:
         """Records as observations; those of another space count as trials and teach nothing."""
-        located = ((space.locate(record.trace), record.seconds) for record in records)
-        return [Observation(candidate, seconds) for candidate, seconds in located if candidate is not None]
+        found = ((space.locate(trace), record) for _, trace, record in entries)
+        return [_observation(candidate, record) for candidate, record in found if candidate is not None]
 
-    def _measure(self, runner: Runner, space: SearchSpace, proposed: Sequence[Candidate]) -> list[Observation]:
-        """Measure what is not recorded yet, within the budget; observations in the order of proposal."""
-        traces = [self._trace(space, candidate) for candidate in proposed]
-        new = [trace for trace in dict.fromkeys(traces) if trace is not None and trace not in self.seconds]
-        new = new[: self.job.trials - len(self.records)]
-        with self.phases.timed(Phase.MEASURE):
-            futures = [(trace, runner.submit(self.job.program, trace, self.job.target, self.best_s)) for trace in new]
-            self._collect(futures)
+    def _picked_up(self, space: SearchSpace) -> list[Observation]:
+        """What other processes have recorded in the meantime, if there are any."""
+        if not self.database.others(self.key, self.claimant):
+            return []
+        return self._located(space, [(record.batch, record.trace, record) for record in self.known.pick_up()])
+
+    def _guess(self, space: SearchSpace, guesses: Sequence[tuple[str, Role]]) -> list[_Proposal]:
+        """The guesses that were not measured yet, to go before the first candidates."""
+        have = {record.trace for record in self.known.trials}
+        roles = {record.role for record in self.known.all}
         out = []
-        for candidate, trace in zip(proposed, traces, strict=True):
-            if trace is None or trace in self.seconds:
-                out.append(Observation(candidate, None if trace is None else self.seconds[trace]))
+        for n, (trace, role) in enumerate(guesses):
+            if trace not in have and (n == 0 or role not in roles):
+                out.append(_Proposal(n if n == 0 else NO_TRIAL, space.locate(trace), trace, role))
         return out
+
+    def _propose(self, space: SearchSpace, strategy: Strategy, count: int) -> list[_Proposal]:
+        if count < 1 or self.left <= 0:
+            return []
+        with self.phases.timed(Phase.SCORING):
+            proposed = strategy.propose(count)
+        return [_Proposal(place, c, self._trace(space, c)) for place, c in enumerate(proposed, start=1)]
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
         with self.phases.timed(Phase.SPACE):
@@ -218,44 +266,162 @@ class _Run:
                 self.rejected[error.reason] += 1
                 return None
 
-    def _collect(self, futures: list[tuple[str, Future[Measurement]]]) -> None:
+    # --- a batch
+
+    def _measure(self, runner: Runner, proposals: Sequence[_Proposal]) -> list[Observation]:
+        """Measure the code that is not known yet, within the budget; observations in the order of proposal."""
+        with self.phases.timed(Phase.MEASURE):
+            self._measure_new(runner, self._lowered(runner, proposals))
+        out = []
+        for proposal in proposals:
+            record = None if proposal.trace is None else self.known.of(proposal.trace)
+            if proposal.candidate is not None and (record is not None or proposal.trace is None):
+                out.append(_observation(proposal.candidate, record))
+        return out
+
+    def _lowered(self, runner: Runner, proposals: Sequence[_Proposal]) -> list[tuple[_Proposal, Lowered]]:
+        """The proposals of which nothing is known, as far as their code."""
+        new: dict[str, _Proposal] = {}
+        for proposal in proposals:
+            if proposal.trace is not None and self.known.of(proposal.trace) is None:
+                new.setdefault(proposal.trace, proposal)
+        asked = list(new.values())
+        futures = [runner.lower(self.job.program, trace, self.job.target) for trace in new]
+        return [(proposal, future.result()) for proposal, future in zip(asked, futures, strict=True)]
+
+    def _measure_new(self, runner: Runner, lowered: Sequence[tuple[_Proposal, Lowered]]) -> None:
+        """Measure each code once; what has the code of another is a duplicate of it."""
+        waiting: dict[str, tuple[_Proposal, Lowered]] = {}
+        beside: list[tuple[_Proposal, Lowered]] = []
+        same: list[tuple[_Proposal, str]] = []
+        for proposal, found in lowered:
+            code = found.code or f"none {proposal.place}"
+            if proposal.place == NO_TRIAL:
+                beside.append((proposal, found))
+            elif self.known.of_code(code) is not None or code in waiting:
+                same.append((proposal, code))
+            elif len(waiting) < self.left or proposal.role is not Role.CANDIDATE:
+                waiting[code] = (proposal, found)
+            else:
+                break
+        self._measure_claimed(runner, waiting, beside)
+        shared = [(p, code) for p, code in same if self.known.of_code(code) is not None]
+        duplicates = [Duplicate(str(p.trace), code, self.batch, p.place) for p, code in shared]
+        if duplicates:
+            self.database.add_duplicates(self.key, duplicates)
+            self.known.add_duplicates(duplicates)
+
+    def _measure_claimed(
+        self,
+        runner: Runner,
+        waiting: dict[str, tuple[_Proposal, Lowered]],
+        beside: Sequence[tuple[_Proposal, Lowered]],
+    ) -> None:
+        """Measure what no other process has begun, and wait for what one has, until all of it is known.
+
+        What is to be measured `beside` it, whoever has, and a repetition that is due go with the first of it.
+        """
+        repeats = due_repeat(self.known.trials, self.job.trials, self.job.seed)
+        while waiting or beside:
+            others = self.database.others(self.key, self.claimant)
+            under_way = self.database.under_way(self.key, self.claimant) if others else 0
+            guesses = sum(proposal.role is not Role.CANDIDATE for proposal, _ in waiting.values())
+            limit = max(self.left - under_way, guesses)
+            share = -(-len(waiting) // (1 + others))
+            mine = self.database.claim(self.key, list(waiting), min(share, limit), self.claimant)
+            asked = self._ask_again(runner, repeats if mine else [])
+            chosen = [*beside, *(waiting[code] for code in mine)]
+            self._collect([(proposal, self._submit(runner, proposal, lowered)) for proposal, lowered in chosen])
+            self._record_again(asked)
+            self.database.release(self.key, self.claimant)
+            if mine or beside:
+                repeats, beside = [], []
+            elif limit <= 0 and not under_way:
+                return
+            else:
+                time.sleep(_POLL_S)
+            if others or len(mine) < len(waiting):
+                self.known.pick_up()
+            for code, (proposal, _) in list(waiting.items()):
+                if code in mine or self.known.of_code(code) or self.known.of(str(proposal.trace)):
+                    del waiting[code]
+
+    def _submit(self, runner: Runner, proposal: _Proposal, lowered: Lowered) -> Future[Measurement]:
+        """Have a candidate measured. What is no trial does not race: it may be of another space, and much faster."""
+        program, target, trace = self.job.program, self.job.target, lowered.candidate.trace
+        if proposal.place == NO_TRIAL:
+            return runner.submit(program, trace, target, lowered=lowered, plan=TimingPlan().without_race())
+        return runner.submit(program, trace, target, self.known.fastest_s(), lowered=lowered)
+
+    def _collect(self, futures: list[tuple[_Proposal, Future[Measurement]]]) -> None:
         """Record measurements as they finish. On Ctrl-C, what has finished is recorded and the rest is dropped."""
         try:
             while futures:
                 self._record(futures[0][0], futures[0][1].result())
                 del futures[0]
         except KeyboardInterrupt:
-            for trace, future in futures:
-                if not future.cancel() and future.done() and trace not in self.seconds and not future.exception():
-                    self._record(trace, future.result())
+            for proposal, future in futures:
+                if not future.cancel() and future.done() and not future.exception():
+                    measured = future.result()
+                    if self.known.of(measured.candidate.trace) is None:
+                        self._record(proposal, measured)
             raise
 
-    def _record(self, trace: str, measurement: Measurement) -> None:
-        failure = measurement.failure.reason if measurement.failure is not None else None
+    def _record(self, proposal: _Proposal, measurement: Measurement) -> None:
         record = Record(
             task=self.key,
             program=str(self.job.program),
             params=self.job.program.params,
-            trace=trace,
-            times=measurement.times,
-            failure=failure,
+            trace=str(proposal.trace),
+            visits=tuple(Visit(times) for times in measurement.visits),
+            failure=measurement.failure.reason if measurement.failure is not None else None,
             raced=measurement.raced,
             phases=measurement.phases,
             timestamp=time.time(),
             seed=self.job.seed,
-            trial=len(self.records) + self.others,
+            trial=NO_TRIAL if proposal.place == NO_TRIAL else self.known.numbered,
+            batch=self.batch,
+            place=max(proposal.place, 0),
+            code=measurement.code or "",
+            role=proposal.role,
         )
         self.database.add(record)
-        self.records.append(record)
-        self.seconds[trace] = record.seconds
-        self.measured += 1
-        if failure is not None:
-            self.failures[failure] += 1
-        if record.seconds is not None:
-            self.best_s = record.seconds if self.best_s is None else min(self.best_s, record.seconds)
+        self.known.add(record)
+        self._count(measurement)
+        if record.trial != NO_TRIAL:
+            self.measured += 1
+            self._tell()
+
+    def _count(self, measurement: Measurement) -> None:
         for name, seconds in measurement.phases:
             self.phases.add(Phase.BUILD if name in _BUILDING else Phase.RUN, seconds)
-        self._tell()
+
+    # --- measuring again
+
+    def _settle(self, runner: Runner) -> None:
+        """Find out which is the best: the finalists in turns, with the repetitions that a short run still owes."""
+        if self.tools.finals is None:
+            return
+        repeats = last_repeats(self.known.trials, self.job.seed) if self.measured else []
+        with self.phases.timed(Phase.MEASURE):
+            self._record_again(self._ask_again(runner, [*self._finalists(), *repeats]))
+
+    def _ask_again(self, runner: Runner, again: Sequence[Again]) -> list[Asked]:
+        program, target = self.job.program, self.job.target
+        return [(one, runner.submit(program, one.record.trace, target, plan=one.plan)) for one in again]
+
+    def _record_again(self, asked: Sequence[Asked]) -> None:
+        """Add what came of measuring again to the records, all of it at once: half a comparison is none."""
+        group = group_name()
+        new: dict[object, Record] = {}
+        for again, future in asked:
+            measurement = future.result()
+            self._count(measurement)
+            identity = again.record.identity
+            new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
+        if new:
+            self.database.update(list(new.values()))
+            self.known.replace(new.values())
 
     def _tell(self) -> None:
         if self.progress is None:
@@ -266,21 +432,28 @@ class _Run:
         if self.measured == 1:
             self.first_s = elapsed
         each = (elapsed - self.first_s) / (self.measured - 1) if self.measured > 1 else None
-        left = None if each is None else each * (total - len(self.records))
+        best_s = self.known.fastest_s()
         work = self.job.program.work
         self.progress(
             Progress(
                 task=self.job.program.key,
-                trials=len(self.records),
+                trials=len(self.known.trials),
                 total=total,
-                best_s=self.best_s,
-                gflops=None if self.best_s is None else work.gflops(self.best_s),
-                gops=None if self.best_s is None else work.gops(self.best_s),
-                failures=dict(self.failures),
+                best_s=best_s,
+                gflops=None if best_s is None else work.gflops(best_s),
+                gops=None if best_s is None else work.gops(best_s),
+                failures=self.known.failures(),
                 elapsed_s=elapsed,
-                left_s=left,
+                left_s=None if each is None else each * max(self.left, 0),
             )
         )
+
+
+def _observation(candidate: Candidate, record: Record | None) -> Observation:
+    """What a record says of a candidate; that it is illegal, where there is none."""
+    if record is None:
+        return Observation(candidate, None)
+    return Observation(candidate, record.search_seconds, record.raced)
 
 
 _BUILDING = frozenset({"replay", "lower", "emit", "compile", "build"})

@@ -15,12 +15,12 @@ from metasched.database import Access, TaskKey, open_database
 TASK = TaskKey("h", "t", 2, "v")
 WRITER = """
 import sys
-from metasched.database import Record, TaskKey, open_database
+from metasched.database import Record, TaskKey, Visit, open_database
 task = TaskKey("h", "t", 2, "v")
 with open_database(sys.argv[1]) as db:
     start = db.count(task)
     for trial in range(start, start + 100_000):
-        db.add(Record(task, "p" * 500, (("N", 1),), "t" * 2000, (1.0,), None, False, (), 0.0, 0, trial))
+        db.add(Record(task, "p" * 500, (("N", 1),), "t" * 2000, (Visit((1.0,)),), None, False, (), 0.0, 0, trial))
         sys.stdout.write(f"{trial}\\n")
         sys.stdout.flush()
 """

@@ -9,7 +9,7 @@ import pytest
 from metasched.backend.target import Target
 from metasched.cli.command import Console
 from metasched.cli.main import main
-from metasched.database import Record, TaskKey, open_database
+from metasched.database import Record, TaskKey, Visit, open_database
 from metasched.lang import parse_program
 
 PROGRAM = "program dense[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
@@ -22,7 +22,7 @@ def record(trial: int, times: tuple[float, ...], failure: str | None) -> Record:
         program=PROGRAM,
         params=(("N", 64),),
         trace="trace 1 of dense[N=64]:\n",
-        times=times,
+        visits=(Visit(times), Visit(times)) if times else (),
         failure=failure,
         raced=False,
         phases=(),

@@ -13,11 +13,11 @@ from metasched.cli.command import Console
 from metasched.cli.main import main
 from metasched.cli.rule_trial import Trial, place, spaces
 from metasched.cli.rules_try import render_spaces, render_trial, watch
-from metasched.database import Record, TaskKey
+from metasched.database import Record, TaskKey, Visit
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
-from metasched.measure.paired import Comparison
-from metasched.search.tune import TuningReport
+from metasched.measure.comparison import Comparison
+from metasched.search.report import TuningReport
 from metasched.space.blame import RuleNote
 from metasched.space.registry import resolve
 
@@ -195,7 +195,7 @@ def report(seconds: float | None, trace: str = "t", *, interrupted: bool = False
     best = None
     if seconds is not None:
         key = TaskKey("0" * 64, "cpu", 1, "v")
-        best = Record(key, "p", (), trace, (seconds,), None, False, (), 0.0, 0, 0)
+        best = Record(key, "p", (), trace, (Visit((seconds,)),) * 2, None, False, (), 0.0, 0, 0)
     return TuningReport(best, 32, 32, {"run-timeout": 1}, {}, {}, 1.0, interrupted=interrupted)
 
 

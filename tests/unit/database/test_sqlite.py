@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,12 @@ from metasched.database import (
     Access,
     DamagedRecordWarning,
     DatabaseError,
+    Duplicate,
     Record,
+    Role,
     TaskKey,
+    Visit,
+    VisitKind,
     code_version,
     open_database,
 )
@@ -31,15 +35,19 @@ RECORD = Record(
     program="program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n",
     params=(("N", 4),),
     trace='trace 1 of p[N=4]:\n    b = get_block("B")\n',
-    times=(0.5, 0.25, 1 / 3),
+    visits=(Visit((0.5, 0.25)), Visit((1 / 3,), VisitKind.TURN, "7/0")),
     failure=None,
     raced=False,
     phases=(("build", 0.125), ("run", 0.5)),
     timestamp=1_700_000_000.5,
     seed=7,
     trial=3,
+    batch=2,
+    place=5,
+    code="c" * 32,
+    role=Role.GUESS,
 )
-FAILED = replace(RECORD, times=(), failure="wrong-result", trial=4)
+FAILED = replace(RECORD, visits=(), failure="wrong-result", trial=4)
 
 
 def url_of(path: Path) -> str:
@@ -47,7 +55,9 @@ def url_of(path: Path) -> str:
 
 
 def timed(*times: float, trial: int = 0) -> Record:
-    return replace(RECORD, times=times, trial=trial)
+    """A candidate with two visits, the second of the last time alone."""
+    visits = (Visit(times), Visit(times[-1:]))
+    return replace(RECORD, visits=visits, trial=trial, role=Role.CANDIDATE)
 
 
 def test_a_record_comes_back_as_it_was_from_a_new_connection(tmp_path: Path) -> None:
@@ -65,19 +75,70 @@ def test_texts_of_any_kind_survive() -> None:
         assert db.records(TASK) == [record]
 
 
-def test_best_is_the_least_median_and_complete_measurements_come_first() -> None:
+def test_best_is_the_least_median_of_those_that_are_no_bounds() -> None:
     with open_database("sqlite:///:memory:") as db:
         assert db.best(TASK) is None
         db.add(FAILED)
+        db.add(replace(timed(2.0, trial=3), raced=True))
+        db.add(replace(timed(1.0, trial=5), visits=(Visit((1.0, 1.0)),)))
         assert db.best(TASK) is None
         db.add(timed(1.0, 9.0, 9.0, trial=0))
         db.add(timed(3.0, 3.0, 3.0, trial=1))
         db.add(timed(3.0, trial=2))
-        db.add(replace(timed(2.0, trial=3), raced=True))
         best = db.best(TASK)
+        assert db.stats().tasks[0].best_seconds == 3.0
     assert best is not None
     assert best.trial == 1
     assert best.seconds == 3.0
+
+
+def test_records_are_given_other_visits() -> None:
+    again = replace(RECORD, visits=(*RECORD.visits, Visit((0.125,), VisitKind.REPEAT, "9")), raced=True)
+    failed = replace(RECORD, trial=9, visits=(), failure="crash SIGSEGV")
+    with open_database("sqlite:///:memory:") as db:
+        db.add_all([RECORD, replace(RECORD, trial=8), replace(RECORD, trial=9)])
+        db.update([again, failed])
+        assert db.records(TASK) == [again, replace(RECORD, trial=8), failed]
+
+
+def test_duplicates_are_kept_with_their_task(tmp_path: Path) -> None:
+    found = [Duplicate("trace", "c" * 32, 3, 4), Duplicate("another", "d" * 32, 3, 1)]
+    with open_database(url_of(tmp_path / "d.db")) as db:
+        db.add(RECORD)
+        db.add_duplicates(TASK, found)
+        assert db.duplicates(replace(TASK, threads=1)) == []
+    with open_database(url_of(tmp_path / "d.db"), Access.READ) as db:
+        assert db.duplicates(TASK) == found
+        assert db.count(TASK) == 1
+    with open_database(url_of(tmp_path / "d.db")) as db:
+        db.remove([RECORD])
+        assert db.duplicates(TASK) == []
+
+
+def test_what_an_older_version_wrote_is_read_as_one_visit(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    connection = sqlite3.connect(path)
+    for statement in backend._MIGRATIONS[0]:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {backend._APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute("INSERT INTO tasks VALUES (1, ?, ?, ?, ?)", astuple(TASK))
+    row = (RECORD.program, '[["N", 4]]', RECORD.trace, "[0.5, 0.25]", 0.375, None, 1, "[]", 5.0, 7, 3)
+    connection.execute(f"INSERT INTO records VALUES (1, 1, {', '.join('?' * len(row))})", row)
+    failed = (RECORD.program, "[]", RECORD.trace, "[]", None, "wrong-result", 0, "[]", 5.0, 7, 4)
+    connection.execute(f"INSERT INTO records VALUES (2, 1, {', '.join('?' * len(row))})", failed)
+    connection.commit()
+    connection.close()
+    with open_database(url_of(path), Access.READ) as db:
+        record, failure = db.records(TASK)
+        assert record.visits == (Visit((0.5, 0.25)),)
+        assert (record.raced, record.code, record.role) == (True, "", Role.CANDIDATE)
+        assert failure.failure == "wrong-result"
+        assert db.best(TASK) is None
+    with open_database(url_of(path)) as db:
+        assert db.records(TASK) == [record, failure]
+        db.add(RECORD)
+        assert db.records(TASK)[-1] == RECORD
 
 
 def test_tasks_are_kept_apart_by_every_field_and_failures_count() -> None:
@@ -116,7 +177,7 @@ def test_stats_name_the_program_and_count_failures_by_reason(tmp_path: Path) -> 
 @pytest.mark.parametrize("times", [(0.0,), (-1.0,), (float("nan"),), (float("inf"),), ()])
 def test_times_are_positive_and_finite(times: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="times"):
-        replace(RECORD, times=times)
+        replace(RECORD, visits=(Visit(times),))
 
 
 def test_the_file_is_in_wal_mode_and_each_add_is_a_commit(tmp_path: Path) -> None:
@@ -216,22 +277,27 @@ def change(path: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        """times = '["__import__(1)"]'""",
-        "times = '[1e999]'",
-        "times = 'not JSON'",
-        "times = '[]'",
-        f"times = '{'[' * 100_000}'",
+        """visits = '["__import__(1)"]'""",
+        """visits = '[{"times": [1e999], "kind": "search", "group": ""}]'""",
+        """visits = '[{"times": [1], "kind": "stroll", "group": ""}]'""",
+        """visits = '[{"times": [1]}]'""",
+        """visits = '[{"times": [], "kind": "search", "group": ""}]'""",
+        "role = 'lead'",
+        "place = -1",
+        "visits = 'not JSON'",
+        "visits = '[]'",
+        f"visits = '{'[' * 100_000}'",
         "params = 'null'",
         "params = '[[1]]'",
         "phases = '{\"a\": 1}'",
         "program = CAST(x'ff00' AS TEXT)",
         "timestamp = 1e300",
-        "trial = -1",
+        "trial = -2",
     ],
 )
 def test_an_edited_record_is_told_not_believed_and_hides_no_other(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "e.db"
-    sound = replace(RECORD, times=(0.5,), trial=4)
+    sound = timed(0.5, trial=4)
     with open_database(url_of(path)) as db:
         db.add(RECORD)
         db.add(sound)
@@ -249,9 +315,9 @@ def test_an_edited_record_is_told_not_believed_and_hides_no_other(tmp_path: Path
 
 def test_a_trace_that_does_not_parse_is_never_the_best(tmp_path: Path) -> None:
     path = tmp_path / "e.db"
-    sound = replace(RECORD, times=(0.5,), trial=4)
+    sound = timed(0.5, trial=4)
     with open_database(url_of(path)) as db:
-        db.add(replace(RECORD, times=(0.1,), trace="trace 1 of p[N=4]:\n    get_block("))
+        db.add(replace(timed(0.1), trace="trace 1 of p[N=4]:\n    get_block("))
         db.add(sound)
         with pytest.warns(DamagedRecordWarning, match="the trace does not parse"):
             assert db.best(TASK) == sound

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.database import Access, Record, TaskKey, open_database
+from metasched.database import Access, Record, TaskKey, Visit, open_database
 from metasched.database import sqlite as backend
 
 TASK = TaskKey("hash", "target", 1, "version")
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 def record(trial: int) -> Record:
-    return Record(TASK, "program", (), "trace 1 of p:", (1.0,), None, False, (), 1.0, 0, trial)
+    return Record(TASK, "program", (), "trace 1 of p:", (Visit((1.0,)),), None, False, (), 1.0, 0, trial)
 
 
 @pytest.fixture

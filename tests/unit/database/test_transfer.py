@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metasched.backend.target import Target
-from metasched.database import Database, DatabaseError, Record, TaskKey, open_database
+from metasched.database import Database, DatabaseError, Record, Role, TaskKey, Visit, open_database
 from metasched.database.transfer import (
     Removal,
     check_record,
-    fastest,
     lines_of,
     new_records,
     read_lines,
@@ -32,7 +31,7 @@ def record(trial: int, seconds: float | None = 1e-3, **changes: object) -> Recor
         program="program dense(...)",
         params=(("N", 64), ("T", "bf16")),
         trace=f"trace 1 of dense[N=64]:\n    # {trial}\n",
-        times=() if seconds is None else (seconds, seconds),
+        visits=() if seconds is None else (Visit((seconds, seconds)), Visit((seconds,))),
         failure="run-timeout" if seconds is None else None,
         raced=False,
         phases=(("build", 0.5),),
@@ -68,6 +67,8 @@ def anything(record: Record) -> None:
             phases=st.lists(st.tuples(st.text(), finite), max_size=2).map(tuple),
             task=st.builds(TaskKey, st.text(), st.text(), st.integers(1, 99), st.text()),
             raced=st.booleans(),
+            code=st.text(),
+            role=st.sampled_from(Role),
         )
     )
 )
@@ -123,6 +124,10 @@ GOOD = record(
 )
 
 
+def visit(times: list[float]) -> dict[str, object]:
+    return {"kind": "search", "group": "", "times": times}
+
+
 def read(**changed: object) -> Record | DatabaseError:
     """The record that a line gives, some of whose fields were changed, or what is wrong with it."""
     header, line = lines_of([GOOD])
@@ -138,14 +143,19 @@ def test_a_sound_record_is_taken() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("times", [-1.0], "times are finite, positive seconds"),
-        ("times", [0], "times are finite, positive seconds"),
-        ("times", [float("nan")], "times are finite, positive seconds"),
-        ("times", [10**400], "int too large"),
-        ("times", 3, "`times` is a list of numbers"),
-        ("times", [True], "`times` is a list of numbers"),
-        ("times", [], "either times or a reason"),
-        ("times", [1.0] * 100_001, "more than 100000 times"),
+        ("visits", [visit([-1.0])], "times are finite, positive seconds"),
+        ("visits", [visit([0])], "times are finite, positive seconds"),
+        ("visits", [visit([float("nan")])], "times are finite, positive seconds"),
+        ("visits", [visit([10**400])], "int too large"),
+        ("visits", 3, "`visits` is a list of objects"),
+        ("visits", [1.0], "`visits` is a list of objects"),
+        ("visits", [{"times": [1.0]}], "`visits` is a list of objects"),
+        ("visits", [{**visit([1.0]), "kind": "stroll"}], "is not a valid VisitKind"),
+        ("role", "lead", "is not a valid Role"),
+        ("batch", -1, "`batch` or `place` is negative"),
+        ("visits", [visit([True])], "`visits` is a list of objects"),
+        ("visits", [], "either times or a reason"),
+        ("visits", [visit([1.0] * 100_001)], "more than 100000 times"),
         ("params", [1], "`params` is a list of pairs"),
         ("params", [["N", 2**70]], "`N` does not fit 64 bits"),
         ("params", [["N", 8]], "`program_hash` is that of another program"),
@@ -153,7 +163,7 @@ def test_a_sound_record_is_taken() -> None:
         ("params", [], "`params` are not all that the program has"),
         ("trial", "x", "`trial` is an integer"),
         ("trial", 2**63, "`trial` is negative or does not fit 64 bits"),
-        ("trial", -1, "`trial` is negative"),
+        ("trial", -2, "`trial` is negative"),
         ("seed", 2**63, "`seed` does not fit"),
         ("seed", 1.5, "`seed` is an integer"),
         ("threads", 0, "`threads` is 0"),
@@ -229,9 +239,25 @@ def test_what_is_removed(database: Database, removal: Removal, trials: list[int]
     assert len(database.stats().tasks) == (len(trials) < len(records))
 
 
-def test_the_fastest_are_those_measured_in_full() -> None:
-    records = [record(0, 2e-3), record(1, 1e-3, raced=True), record(2, None), record(3, 2e-3)]
-    assert [r.trial for r in fastest(records, 3)] == [0, 3, 1]
+def test_a_text_of_the_version_before_is_read_as_one_visit() -> None:
+    header, line = lines_of([GOOD])
+    data = json.loads(line)
+    for field in ("visits", "batch", "place", "code", "role"):
+        del data[field]
+    old = [header.replace("2}", "1}"), json.dumps({**data, "times": [1e-3, 2e-3]})]
+    (found,) = read_lines(old, "f", check_record)
+    assert found == replace(GOOD, visits=(Visit((1e-3, 2e-3)),))
+    assert isinstance(found, Record)
+    assert not found.settled
+    (wrong,) = read_lines([old[0], json.dumps({**data, "times": [-1]})], "f", check_record)
+    assert "times are finite" in str(wrong)
+    (wrong,) = read_lines([old[0], json.dumps(data)], "f", check_record)
+    assert "no `times`" in str(wrong)
+
+
+def test_a_record_that_was_timed_again_is_there_already(database: Database) -> None:
+    database.add(replace(GOOD, visits=(*GOOD.visits, Visit((1e-3,)))))
+    assert new_records(database, [GOOD]) == []
 
 
 def test_nothing_given_is_no_removal() -> None:

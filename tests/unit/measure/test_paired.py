@@ -8,7 +8,8 @@ import pytest
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.paired import Comparison, compare
+from metasched.measure.comparison import Comparison
+from metasched.measure.paired import compare
 from metasched.measure.records import Candidate, Failure, Lowered, Measurement
 from metasched.measure.timing import TimingPlan, is_clearly_slower
 

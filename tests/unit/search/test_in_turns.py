@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack
 
 import pytest
 
 from metasched.database.base import open_database
-from metasched.ir.program import Program
 from metasched.lang import parse_program
+from metasched.measure.records import Candidate as Measured
 from metasched.measure.records import Measurement
+from metasched.measure.timing import TimingPlan
 from metasched.search.in_turns import Side, tune_in_turns
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.tune import Job, Tools, batch_size, tune
@@ -27,9 +27,9 @@ class Logged(ToyRunner):
         self.name = name
         self.log = log
 
-    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
+    def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
         self.log.append(self.name)
-        return super().submit(program, trace, target, best_s)
+        return super().measured(candidate, code, plan)
 
 
 @pytest.fixture

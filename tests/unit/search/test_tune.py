@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from metasched.cost.model import CostModel
 from metasched.database.base import Database, open_database
+from metasched.database.best import best_of
+from metasched.database.claims import Claimant
+from metasched.database.record import NO_TRIAL, Role, VisitKind
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.records import Candidate as Measured
-from metasched.measure.records import Failure, Measurement
+from metasched.measure.records import Failure, Lowered, Measurement
+from metasched.measure.timing import TimingPlan
+from metasched.search.contest import REPEATS
 from metasched.search.evolution import Evolution, EvolutionConfig
 from metasched.search.phases import Phase, Phases
 from metasched.search.progress import Progress
-from metasched.search.space_protocol import Candidate, SearchSpace, Strategy
-from metasched.search.tune import Job, Tools, TuningReport, batch_size, batch_start, tune
+from metasched.search.report import TuningReport
+from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
+from metasched.search.tune import Guesses, Job, Tools, tune
 
 from .conftest import Toy
 
@@ -43,29 +54,58 @@ class ToySpace:
 
 
 class ToyRunner:
-    """Measures at once. `stop_at`: the measurement at which Ctrl-C is pressed."""
+    """Measures at once. `stop_at`: the measurement at which Ctrl-C is pressed. `codes` says what a trace's code is,
+    which is itself otherwise, `fixed` what it takes. `traces` are those measured for the first time, `again` those
+    measured again.
+    """
 
     def __init__(self, space: ToySpace, stop_at: int | None = None, fail: bool = False) -> None:
         self.space = space
         self.stop_at = stop_at
         self.fail = fail
+        self.codes: Callable[[str], str] = lambda trace: trace
+        self.fixed: dict[str, float] = {}
         self.traces: list[str] = []
+        self.again: list[str] = []
         self.raced_against: list[float | None] = []
         self.closed = False
 
-    def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        future: Future[Lowered] = Future()
+        future.set_result(Lowered(Measured(str(program), program.params, trace, target), self.codes(trace)))
+        return future
+
+    def submit(
+        self,
+        program: Program,
+        trace: str,
+        target: str,
+        best_s: float | None = None,
+        *,
+        lowered: Lowered | None = None,
+        plan: TimingPlan | None = None,
+    ) -> Future[Measurement]:
         future: Future[Measurement] = Future()
         if len(self.traces) == self.stop_at:
             future.set_exception(KeyboardInterrupt())
             return future
-        self.traces.append(trace)
-        self.raced_against.append(best_s)
-        arm, *row = json.loads(trace)
-        failure = Failure("crash SIGSEGV") if self.fail and row[1] % 3 == 0 else None
-        times = () if failure else (self.space.arms[arm].seconds(tuple(row)),)
+        code = self.codes(trace)
+        if lowered is None:
+            self.again.append(trace)
+        else:
+            assert lowered.code == code
+            self.traces.append(trace)
+            self.raced_against.append(best_s)
         candidate = Measured(str(program), program.params, trace, target)
-        future.set_result(Measurement(candidate, times, False, failure, (("build", 0.5), ("run", 0.25))))
+        future.set_result(self.measured(candidate, code, plan or TimingPlan()))
         return future
+
+    def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+        arm, *row = json.loads(code)
+        failure = Failure("crash SIGSEGV") if self.fail and row[1] % 3 == 0 else None
+        seconds = self.fixed.get(code) or self.space.arms[arm].seconds(tuple(row))
+        visits = () if failure else ((seconds,),) * plan.visits
+        return Measurement(candidate, visits, False, failure, (("build", 0.5), ("run", 0.25)), code)
 
     def close(self) -> None:
         self.closed = True
@@ -81,10 +121,29 @@ def strategy(space: SearchSpace, phases: Phases) -> Strategy:
     return Evolution(space.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), phases)
 
 
-def tuned(database: Database, trials: int, runner: ToyRunner, seen: list[Progress] | None = None) -> TuningReport:
-    job = Job(parse_program(TEXT), "target x", 2, trials)
+def tuned(
+    database: Database,
+    trials: int,
+    runner: ToyRunner,
+    seen: list[Progress] | None = None,
+    guesses: Guesses | None = None,
+) -> TuningReport:
     tools = Tools(lambda: runner.space, lambda: runner, strategy)
-    return tune(job, database, tools, None if seen is None else seen.append)
+    if guesses is not None:
+        tools = replace(tools, open_guesses=lambda _: guesses)
+    return tune(job(trials), database, tools, None if seen is None else seen.append)
+
+
+def job(trials: int) -> Job:
+    return Job(parse_program(TEXT), "target x", 2, trials)
+
+
+def trace(*row: int, arm: int = 0) -> str:
+    return json.dumps([arm, *row])
+
+
+# At the optimum of the toy, so that nothing is faster; and far from it.
+FAST, SLOW = trace(12, 12, 12, 12), trace(1, 64, 1, 64)
 
 
 def test_a_run_measures_as_many_as_asked_for_and_reports_the_best(database: Database) -> None:
@@ -101,8 +160,8 @@ def test_a_run_measures_as_many_as_asked_for_and_reports_the_best(database: Data
     assert runner.closed
     assert runner.raced_against[0] is None
     assert runner.raced_against[-1] is not None
-    assert report.phases["build"] == pytest.approx(10.0)
-    assert report.phases["run"] == pytest.approx(5.0)
+    assert report.phases["build"] == pytest.approx(0.5 * (20 + len(runner.again)))
+    assert report.phases["run"] == pytest.approx(0.25 * (20 + len(runner.again)))
     assert report.phases["model"] > 0
 
 
@@ -112,8 +171,7 @@ def test_the_same_call_again_opens_nothing(database: Database) -> None:
     def refuse() -> ToyRunner:
         raise AssertionError("opened")
 
-    job = Job(parse_program(TEXT), "target x", 2, 20)
-    report = tune(job, database, Tools(refuse, refuse, strategy))  # type: ignore[arg-type]
+    report = tune(job(20), database, Tools(refuse, refuse, strategy))  # type: ignore[arg-type]
     assert (report.records, report.measured) == (20, 0)
     assert report.best is not None
 
@@ -182,10 +240,8 @@ def test_records_of_another_space_count_and_compete_but_teach_nothing(database: 
 
 def test_a_defect_is_not_a_failed_candidate(database: Database) -> None:
     class Broken(ToyRunner):
-        def submit(self, program: Program, trace: str, target: str, best_s: float | None = None) -> Future[Measurement]:
-            future: Future[Measurement] = Future()
-            future.set_exception(RuntimeError("a defect"))
-            return future
+        def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+            raise RuntimeError("a defect")
 
     runner = Broken(ToySpace())
     with pytest.raises(RuntimeError, match="a defect"):
@@ -193,12 +249,251 @@ def test_a_defect_is_not_a_failed_candidate(database: Database) -> None:
     assert runner.closed
 
 
-def test_batches_start_where_they_started() -> None:
-    starts = [0]
-    while starts[-1] < 500:
-        starts.append(starts[-1] + batch_size(starts[-1]))
-    for records in range(400):
-        assert batch_start(records) == max(s for s in starts if s <= records)
+# --- the guess
+
+
+def test_the_guess_is_the_first_trial_and_stays_unless_something_is_faster(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    report = tuned(database, 20, runner, guesses=Guesses(FAST, FAST))
+    assert runner.traces[0] == FAST
+    assert report.records == len(runner.traces) == 20
+    assert report.is_guess
+    assert report.best is not None
+    assert (report.best.trace, report.best.role, report.best.trial) == (FAST, Role.DEFAULT, 0)
+    assert "it is the guess" in str(report)
+    assert best_of(database.records(job(20).key)) == report.best
+
+
+def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
+    report = tuned(database, 20, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW))
+    assert report.best is not None
+    assert report.best.trace != SLOW
+    assert not report.is_guess
+    assert report.guess is not None
+    assert report.guess.trace == SLOW
+    assert best_of(database.records(job(20).key)) == report.best
+
+
+def test_one_trial_is_the_guess(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    report = tuned(database, 1, runner, guesses=Guesses(SLOW, SLOW))
+    assert runner.traces == [SLOW]
+    assert report.is_guess
+
+
+# A guess that is not of the space, and teaches the search nothing.
+ELSEWHERE = trace(0, 0, arm=9)
+
+
+def beside(trials: int, runner: ToyRunner) -> float:
+    """Let the guess take a tenth longer than the best that so many trials find, and say how long that is."""
+    probe = ToyRunner(ToySpace())
+    probe.fixed = {ELSEWHERE: 1.0}
+    with open_database("sqlite:///:memory:") as database:
+        best = tuned(database, trials, probe, guesses=Guesses(ELSEWHERE, ELSEWHERE)).best
+    assert best is not None
+    assert best.seconds is not None
+    runner.fixed = {ELSEWHERE: 1.1 * best.seconds}
+    return runner.fixed[ELSEWHERE]
+
+
+def test_what_only_looked_faster_in_the_search_is_not_taken(database: Database) -> None:
+    """In turns with the guess, everything else takes twice as long as it did alone."""
+
+    class Lucky(ToyRunner):
+        def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+            found = super().measured(candidate, code, plan)
+            alone = plan == TimingPlan() or candidate.trace == ELSEWHERE
+            return found if alone else replace(found, visits=tuple((2 * t[0],) for t in found.visits))
+
+    runner = Lucky(ToySpace())
+    seconds = beside(30, runner)
+    report = tuned(database, 30, runner, guesses=Guesses(ELSEWHERE, ELSEWHERE))
+    learned = [r.search_seconds for r in database.records(job(30).key) if r.search_seconds is not None]
+    assert min(learned) < seconds
+    assert report.is_guess
+    assert tuned(database, 30, ToyRunner(ToySpace()), guesses=Guesses(ELSEWHERE, ELSEWHERE)).is_guess
+    assert best_of(database.records(job(30).key)) == report.guess
+
+
+def test_where_another_space_is_searched_the_default_guess_is_measured_as_well(database: Database) -> None:
+    """It is no trial and not what is returned; but whoever finds the database would have got it."""
+    runner = ToyRunner(ToySpace())
+    own = trace(2, 2, 2, 2, arm=1)
+    report = tuned(database, 3, runner, guesses=Guesses(own, FAST))
+    assert set(runner.traces[:2]) == {own, FAST}
+    assert (report.records, len(runner.traces)) == (3, 4)
+    assert report.best is not None
+    assert report.best.trace != FAST
+    best = best_of(database.records(job(3).key))
+    assert best is not None
+    assert (best.trace, best.role, best.trial) == (FAST, Role.DEFAULT, NO_TRIAL)
+    again = tuned(database, 3, runner, guesses=Guesses(own, FAST))
+    assert (again.measured, again.best) == (0, report.best)
+
+
+def test_a_guess_that_fails_is_a_trial_and_others_win(database: Database) -> None:
+    bad = trace(3, 3, 3, 3)
+    report = tuned(database, 20, ToyRunner(ToySpace(), fail=True), guesses=Guesses(bad, bad))
+    assert report.failures["crash SIGSEGV"] >= 1
+    assert report.best is not None
+    assert report.best.trace != bad
+    assert report.guess is not None
+    assert report.guess.seconds is None
+
+
+def test_a_search_in_which_all_else_fails_gives_the_guess(database: Database) -> None:
+    class Failing(ToyRunner):
+        def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+            found = super().measured(candidate, code, plan)
+            if candidate.trace == FAST:
+                return found
+            return replace(found, visits=(), failure=Failure("crash SIGSEGV"))
+
+    report = tuned(database, 20, Failing(ToySpace()), guesses=Guesses(FAST, FAST))
+    assert report.is_guess
+    assert report.failures == {"crash SIGSEGV": 19}
+
+
+def test_a_search_that_was_killed_is_no_reason_to_leave_the_guess(database: Database) -> None:
+    guesses = Guesses(ELSEWHERE, ELSEWHERE)
+    runner, again = ToyRunner(ToySpace(), stop_at=40), ToyRunner(ToySpace())
+    beside(40, runner)
+    beside(40, again)
+    assert tuned(database, 60, runner, guesses=guesses).interrupted
+    best = best_of(database.records(job(60).key))
+    assert best is not None
+    assert best.trace == ELSEWHERE, "no paired test was made, and nothing is clearly faster"
+    report = tuned(database, 40, again, guesses=guesses)
+    assert report.measured == 0
+    assert report.best is not None
+    assert report.best.trace != ELSEWHERE, "the test is made up for"
+
+
+def test_records_without_a_guess_are_not_enough(database: Database) -> None:
+    """Such as imported ones, and those of a run that was killed before its guess was measured."""
+    tuned(database, 20, ToyRunner(ToySpace()))
+    runner = ToyRunner(ToySpace())
+    report = tuned(database, 10, runner, guesses=Guesses(FAST, FAST))
+    assert runner.traces == [FAST]
+    assert report.is_guess
+
+
+def test_a_guess_of_the_space_teaches_the_search(database: Database) -> None:
+    seen: list[Observation] = []
+
+    class Listening(Evolution):
+        def observe(self, results: Sequence[Observation]) -> None:
+            seen.extend(results)
+            super().observe(results)
+
+    def listening(space: SearchSpace, phases: Phases) -> Strategy:
+        return Listening(space.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), phases)
+
+    runner = ToyRunner(ToySpace())
+    guesses = Guesses(FAST, FAST)
+    tune(job(16), database, Tools(lambda: runner.space, lambda: runner, listening, lambda _: guesses))
+    assert seen[0].candidate == Candidate(0, (12, 12, 12, 12))
+    assert seen[0].seconds == ToySpace().arms[0].seconds((12, 12, 12, 12))
+
+
+# --- equal code
+
+
+def coarse(trace: str) -> str:
+    """Tiles of a size and the next are the same code."""
+    arm, *row = json.loads(trace)
+    return json.dumps([arm, *(max(1, value // 2 * 2) for value in row)])
+
+
+def test_equal_code_is_measured_once_and_is_one_trial(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    runner.codes = coarse
+    report = tuned(database, 60, runner)
+    records = database.records(job(60).key)
+    assert len({record.code for record in records}) == len(records) == 60
+    assert len(runner.traces) == 60
+    assert report.duplicates == len(database.duplicates(job(60).key)) > 0
+
+
+@pytest.mark.parametrize("first", [1, 16, 19, 37])
+def test_a_search_with_duplicates_goes_on_as_if_it_had_not_been_interrupted(first: int, tmp_path: Path) -> None:
+    runners = [ToyRunner(ToySpace()) for _ in range(3)]
+    guesses = Guesses(SLOW, SLOW)
+    for runner in runners:
+        runner.codes = coarse
+    with open_database(f"sqlite:///{tmp_path}/one.db") as database:
+        tuned(database, 70, runners[0], guesses=guesses)
+    with open_database(f"sqlite:///{tmp_path}/two.db") as database:
+        tuned(database, first, runners[1], guesses=guesses)
+        tuned(database, 70, runners[2], guesses=guesses)
+    assert runners[0].traces == runners[1].traces + runners[2].traces
+
+
+def test_a_space_of_few_codes_ends_the_run(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    runner.codes = lambda trace: "[0, 8, 8, 8, 8]" if json.loads(trace)[0] else "[1, 8, 8, 8, 8]"
+    report = tuned(database, 40, runner)
+    assert report.exhausted
+    assert report.records == 2
+
+
+def test_a_few_measurements_are_repeated_and_tell_the_noise(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    report = tuned(database, 64, runner)
+    assert report.noise is not None
+    assert report.noise.repeats == REPEATS
+    assert report.noise.deviation == 0
+    assert f"{REPEATS} measured again" in str(report)
+    assert report.records == 64, "they are no trials"
+    assert tuned(database, 64, runner).noise == report.noise
+    short = [r.by_group(VisitKind.REPEAT) for r in database.records(job(64).key)]
+    assert sum(map(len, short)) == REPEATS
+
+
+# --- several processes
+
+
+def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(database: Database) -> None:
+    other = Claimant(socket.gethostname(), 1, psutil.Process(1).create_time())
+    alone = ToyRunner(ToySpace())
+    with open_database("sqlite:///:memory:") as fresh:
+        tuned(fresh, 16, alone)
+    theirs = alone.traces[3]
+    database.join(job(16).key, other)
+    assert database.claim(job(16).key, [theirs, "elsewhere"], 9, other) == [theirs, "elsewhere"]
+    waited: list[float] = []
+
+    def record(seconds: float) -> None:
+        """The other process finishes."""
+        waited.append(seconds)
+        with open_database("sqlite:///:memory:") as fresh:
+            tuned(fresh, 16, ToyRunner(ToySpace()))
+            (found,) = (r for r in fresh.records(job(16).key) if r.trace == theirs)
+        database.add(found)
+        database.leave(job(16).key, other)
+
+    runner = ToyRunner(ToySpace())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metasched.search.tune.time.sleep", record)
+        report = tuned(database, 16, runner)
+    assert waited
+    assert theirs not in runner.traces
+    assert report.records == 16
+    assert len(runner.traces) == 15
+
+
+def test_claims_of_a_process_that_ended_cost_nothing(database: Database) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    dead = Claimant(socket.gethostname(), process.pid, psutil.Process(process.pid).create_time())
+    runner = ToyRunner(ToySpace())
+    database.join(job(16).key, dead)
+    with open_database("sqlite:///:memory:") as fresh:
+        tuned(fresh, 16, runner)
+    assert len(database.claim(job(16).key, runner.traces, 99, dead)) == 16
+    assert database.claim(job(16).key, runner.traces, 99, Claimant.this_process()) == []
+    process.communicate(b"\n")
+    assert tuned(database, 16, ToyRunner(ToySpace())).measured == 16
 
 
 def test_nested_phases_are_counted_once() -> None:

@@ -1,0 +1,85 @@
+"""The end of a run: the best are timed again in turns, and some of the others for the noise."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from metasched.database.best import LEAST_PAIRS, finalists
+from metasched.database.record import Record, Visit, VisitKind
+from metasched.measure.paired import IN_TURNS
+from metasched.measure.records import Measurement
+from metasched.measure.timing import TimingPlan
+
+# How many measurements a run makes of code that it has measured, to know the noise.
+REPEATS = 4
+_TURNS = 12
+# Turns are fewer where all of them would last longer, in seconds.
+_LONGEST_S = 10.0
+
+
+@dataclass(frozen=True)
+class Again:
+    """A record that is measured again: as `kind`, with `plan`, or as it was measured first where there is none."""
+
+    record: Record
+    kind: VisitKind
+    plan: TimingPlan | None = None
+
+    def with_visits(self, measured: Measurement, group: str) -> Record:
+        """The record with its new visits. One that fails now is a failure: whatever it does, it may not win."""
+        if self.record.failure is not None:
+            return self.record
+        if measured.failure is not None:
+            return replace(self.record, visits=(), failure=measured.failure.reason, raced=False)
+        turns = self.kind is VisitKind.TURN
+        new = (Visit(times, self.kind, f"{group}/{n}" if turns else group) for n, times in enumerate(measured.visits))
+        return replace(self.record, visits=(*self.record.visits, *new))
+
+
+# What was asked of a runner, and what will come of it.
+Asked = tuple[Again, "Future[Measurement]"]
+
+
+def contest(records: Sequence[Record]) -> list[Again]:
+    """The finalists, to be visited in turns."""
+    found = finalists(records)
+    seconds = 2 * sum(record.seconds or 0.0 for record in found)
+    turns = _TURNS if seconds * _TURNS <= _LONGEST_S else max(LEAST_PAIRS, int(_LONGEST_S / seconds))
+    plan = replace(IN_TURNS, samples=2, visits=turns)
+    return [Again(record, VisitKind.TURN, plan) for record in found]
+
+
+def due_repeat(trials: Sequence[Record], wanted: int, seed: int) -> list[Again]:
+    """One measurement to repeat now, where a run of `wanted` trials is far enough; they are spread over it."""
+    made = _repeats(trials)
+    if made >= REPEATS or len(trials) * (REPEATS + 1) < wanted * (made + 1):
+        return []
+    return _drawn(trials, 1, seed)
+
+
+def last_repeats(trials: Sequence[Record], seed: int) -> list[Again]:
+    """The measurements to repeat that a short run has left for its end: of half of its times at most."""
+    settled = sum(record.settled for record in trials)
+    return _drawn(trials, min(REPEATS, settled // 2) - _repeats(trials), seed)
+
+
+def _repeats(trials: Sequence[Record]) -> int:
+    return sum(len(record.by_group(VisitKind.REPEAT)) for record in trials)
+
+
+def _drawn(trials: Sequence[Record], count: int, seed: int) -> list[Again]:
+    """Records that have a time and were not repeated yet, at random: the best are the luckiest, too."""
+    fresh = [r for r in trials if r.settled and not r.by_group(VisitKind.REPEAT)]
+    if count < 1 or not fresh:
+        return []
+    rng = random.Random(f"{seed} {len(trials)}")
+    return [Again(record, VisitKind.REPEAT) for record in rng.sample(fresh, min(count, len(fresh)))]
+
+
+def group_name() -> str:
+    """A name for what is measured together now."""
+    return f"{time.time():.3f}"

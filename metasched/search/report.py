@@ -1,0 +1,84 @@
+"""What came of tuning, for programs and for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from metasched.database.best import Noise
+from metasched.database.record import Record
+from metasched.measure.comparison import Comparison
+
+
+@dataclass(frozen=True)
+class TuningReport:
+    """What came of tuning.
+
+    `best` is None when no candidate was ever valid. `records` and `failures` (by reason) count everything recorded
+    of the task, `measured` what this call added; `raced` are the records that are bounds, `duplicates` proposals whose
+    code was another's. `rejected` counts candidates that turned out illegal before they were measured. `guess` is the
+    record of the guess that was to be beaten, and `over_guess` compares it with the best, where both were timed in
+    turns. `noise` is what the same code measured again showed. `exhausted` says that the space held nothing new,
+    `interrupted` that Ctrl-C ended it. `phases` are seconds by name, of this call.
+    """
+
+    best: Record | None
+    records: int
+    measured: int
+    failures: Mapping[str, int]
+    rejected: Mapping[str, int]
+    phases: Mapping[str, float]
+    elapsed_s: float
+    exhausted: bool = False
+    interrupted: bool = False
+    raced: int = 0
+    duplicates: int = 0
+    guess: Record | None = None
+    over_guess: Comparison | None = None
+    noise: Noise | None = None
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether nothing was faster than the guess for sure."""
+        return self.best is not None and self.best is self.guess
+
+    def __str__(self) -> str:
+        """For a person: how much was measured, what failed and why, and where the time went."""
+        best = self.best.seconds if self.best is not None else None
+        lines = [f"{self.records} records, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
+        lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms")
+        lines += self.verdict()
+        for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
+            lines.extend(f"{what} {count} times: {reason}" for reason, count in counts.items())
+        if self.phases:
+            lines.append("time: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.phases.items()))
+        if self.exhausted:
+            lines.append("the space holds nothing that was not measured")
+        if self.interrupted:
+            lines.append("interrupted: the same call goes on from here")
+        return "\n".join(lines)
+
+    @property
+    def _guess_ratio(self) -> float | None:
+        """The guess's time over the best, where both have one: what is clearly slower was not timed in turns."""
+        best = None if self.best is None else self.best.seconds
+        guess = None if self.guess is None else self.guess.seconds
+        return None if best is None or guess is None else guess / best
+
+    def verdict(self) -> list[str]:
+        """How the best compares with the guess, and how far times can be trusted, in a line each."""
+        lines = []
+        if self.is_guess:
+            lines.append("it is the guess: nothing was faster for sure")
+        elif self.over_guess is not None:
+            low, high = self.over_guess.interval
+            lines.append(
+                f"{self.over_guess.gain:.2f} times as fast as the guess (95 % interval {low:.2f} to {high:.2f})"
+            )
+        elif self._guess_ratio is not None:
+            lines.append(f"the guess takes {self._guess_ratio:.1f} times as long")
+        if self.raced or self.duplicates:
+            lines.append(f"{self.raced} records lost the race; {self.duplicates} proposals were code already known")
+        if self.noise is not None:
+            lines.append(f"noise of a time: {self.noise}")
+        return lines
