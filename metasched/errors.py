@@ -40,11 +40,23 @@ class LanguageError(MetaschedError):
         for d in self.diagnostics:
             out.append(f"{self.filename}:{d.line}:{d.column}: {d.message}")
             if 1 <= d.line <= len(lines):
-                out.append(f"    {lines[d.line - 1]}")
-                out.append("    " + " " * (d.column - 1) + "^")
+                shown, column = _around(lines[d.line - 1], d.column - 1)
+                out += [f"    {shown}", "    " + " " * column + "^"]
             if d.hint:
                 out.append(f"  hint: {d.hint}")
         return "\n".join(out)
+
+
+_WIDEST = 200
+
+
+def _around(line: str, column: int) -> tuple[str, int]:
+    """A line, or what is around a column of a very long one, and where the column is there."""
+    if len(line) <= _WIDEST:
+        return line, column
+    first = max(0, min(column - _WIDEST // 2, len(line) - _WIDEST))
+    left, right = "..." if first else "", "..." if first + _WIDEST < len(line) else ""
+    return f"{left}{line[first : first + _WIDEST]}{right}", column - first + len(left)
 
 
 class ScheduleError(MetaschedError):

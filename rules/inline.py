@@ -5,36 +5,64 @@ from __future__ import annotations
 import metasched as ms
 
 INLINED, KEPT = "inlined", "kept"
-EXPENSIVE = frozenset({"exp", "log", "tanh", "erf", "pow", "sin", "cos", "sigmoid"})
 
 
 @ms.rule
-def inline(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64) -> ms.Skip | None:
     """Compute a cheap element-wise block where it is read, and store nothing.
 
     Blocks with a condition, such as padding, are left to the rule `compute_location`, which weighs inlining against
-    computing them once; blocks with costly functions are not repeated for every reader. Structural choice, for a block
-    that reads dimensions in another order, such as a transpose: inlined, or kept for `compute_location` to place.
+    computing them once; so are blocks with expensive functions. Structural choices: a block that reads dimensions in
+    another order, such as a transpose, is inlined, or kept for `compute_location` to place; and so is one with a
+    division or a root, where a reduction reads it again and again.
+
+    Args:
+        largest: operations that a block may have after inlining what it reads more than once.
     """
     info = sch.describe(block)
-    if info.reduces:
-        return ms.skip("it is a reduction")
-    if info.output:
-        return ms.skip("it writes an output")
-    if info.conditional:
-        return ms.skip("it has a condition; compute_location decides where it is computed")
-    if not info.elementwise:
-        return ms.skip("it is not element-wise")
-    if EXPENSIVE & set(info.calls):
-        return ms.skip("it calls a costly function")
-    if not info.trivial:
-        return ms.skip("it is scheduled already")
-    reason = sch.refusal(lambda trial: trial.compute_inline(block))
+    reason = _unfit(info) or _too_large(sch, info, largest) or sch.refusal(lambda trial: trial.compute_inline(block))
     if reason is not None:
         return ms.skip(reason)
-    if _in_order(info) or sch.choose("transpose", [INLINED, KEPT]) == INLINED:
-        sch.compute_inline(block)
+    if not _in_order(info) and sch.choose("transpose", [INLINED, KEPT]) == KEPT:
+        return None
+    if _repeated(sch, info) and sch.choose("division", [INLINED, KEPT]) == KEPT:
+        return None
+    sch.compute_inline(block)
     return None
+
+
+def _unfit(info: ms.BlockInfo) -> str | None:
+    if info.reduces:
+        return "it is a reduction"
+    if info.output:
+        return "it writes an output"
+    if info.conditional:
+        return "it has a condition; compute_location decides where it is computed"
+    if not info.elementwise:
+        return "it is not element-wise"
+    if info.expensive:
+        return "it calls a costly function"
+    if not info.trivial:
+        return "it is scheduled already"
+    return None
+
+
+def _too_large(sch: ms.Schedule, info: ms.BlockInfo, largest: int) -> str | None:
+    """Why its readers would be too large, who may compute it several times over."""
+    for reader in (sch.describe(sch.get_block(name)) for name in info.readers):
+        reads = sum(read.buffer == info.writes for read in reader.reads)
+        operations = reader.operations + reads * info.operations
+        if reads > 1 and operations > largest:
+            return f"`{reader.name}` reads it {reads} times and would have {operations} operations"
+    return None
+
+
+def _repeated(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
+    """Whether divisions or roots would be computed again for several terms of a reduction."""
+    if not info.costly or info.instances is None:
+        return False
+    readers = [sch.describe(sch.get_block(name)) for name in info.readers]
+    return any(r.reduces and (r.instances is None or r.instances > info.instances) for r in readers)
 
 
 def _in_order(info: ms.BlockInfo) -> bool:

@@ -9,9 +9,6 @@ from metasched.rules.facts import Factored, Vectorized
 
 import metasched as ms
 
-# Functions that are many instructions.
-CHAINS = frozenset({"exp", "exp2", "expm1", "log", "log1p", "log2", "pow", "tanh", "sigmoid", "erf", "sin", "cos"})
-
 
 @ms.rule
 def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
@@ -26,7 +23,7 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         lanes: what the width may be.
     """
     info = sch.describe(block)
-    if not CHAINS.isdisjoint(info.calls):
+    if info.expensive:
         lanes = (*lanes, 2 * max(lanes))
     if sch.facts(block, Vectorized) is not None:
         return ms.skip("it has a vector loop")

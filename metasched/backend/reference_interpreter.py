@@ -57,6 +57,20 @@ _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
     }
 )
 
+
+def _pow(x: Value, y: Value) -> float:
+    """C's `pow` (C11, F.10.4.4). NumPy's takes the root for the power 0.5, which differs at -inf and -0."""
+    base, exponent = float(x), float(y)
+    odd = exponent % 2.0 == 1.0
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0.0 and odd else math.inf
+    except ValueError:
+        # Python raises where C divides by zero, and where a negative number has no power.
+        return math.nan if base else math.copysign(math.inf, base if odd else 1.0)
+
+
 # On float64; the result is rounded to the call's type.
 _FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
     {
@@ -76,7 +90,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
         "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
         "floor": np.floor,
         "ceil": np.ceil,
-        "pow": np.power,
+        "pow": _pow,
     }
 )
 

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metasched.ir.affine import prove
+from metasched.ir.functions import DIVISION_COST, FUNCTIONS
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Load, Reducer, Select, Unary
-
-# Vector instructions of an inlined polynomial, roughly; a function not listed counts as SPECIAL_DEFAULT.
-SPECIAL_COST = {"sqrt": 8.0, "rsqrt": 8.0, "abs": 1.0, "floor": 1.0, "ceil": 1.0, "exp": 14.0, "log": 18.0}
-SPECIAL_DEFAULT = 24.0
-DIVISION_COST = 8.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             continue
         if isinstance(node, Call):
             special += 1
-            cost += SPECIAL_COST.get(node.func, SPECIAL_DEFAULT)
+            cost += FUNCTIONS[node.func].cost
         elif isinstance(node, Binary) and (node.op.is_comparison or node.op.is_logical):
             choices += 1
         elif isinstance(node, Binary) and node.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV):

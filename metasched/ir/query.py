@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from metasched.ir.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Node, Seq, Stmt, seq
@@ -142,6 +143,7 @@ def loads(node: Node) -> list[Load]:
     return [n for n in node.walk() if isinstance(n, Load)]
 
 
+@lru_cache(maxsize=1 << 12)
 def reads(block: Block) -> tuple[str, ...]:
     """Names of the buffers a block reads (its own accumulator excluded), once each, in order."""
     return tuple(dict.fromkeys(load.buffer for load in reads_of(block)))
@@ -171,6 +173,12 @@ def map_values(block: Block, fn: Callable[[Expr], Expr]) -> Block:
         index=None if block.index is None else replace(block.index, value=fn(block.index.value)),
         init=None if block.init is None else fn(block.init),
     )
+
+
+def values(block: Block) -> tuple[Expr, ...]:
+    """All expressions that a block computes: what it stores, and what its elements start from."""
+    stored = tuple(store.value for store in block.stores)
+    return stored if block.init is None else (*stored, block.init)
 
 
 def is_fill(block: Block) -> bool:

@@ -20,6 +20,7 @@ from typing import TypeAlias
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
+from metasched.ir.limits import SPLIT, too_large
 from metasched.ir.nodes import BinOp, Reducer, UnOp
 from metasched.ir.program import Program
 from metasched.ir.source import (
@@ -234,7 +235,9 @@ def param(name: str, default: int) -> Parameter:
 
 def let(name: str, value: ValueLike) -> Size:
     """A named size."""
-    return Size(name, _lift(value))
+    lifted = _lift(value)
+    _require_small(lifted, name)
+    return Size(name, lifted)
 
 
 def scalar(name: str, dtype: str | DType = DType.F32) -> ScalarArgument:
@@ -246,7 +249,7 @@ def placeholder(
     name: str, shape: Sequence[ValueLike], dtype: str | DType = DType.F32, *, const: bool = False
 ) -> Tensor:
     """An input tensor; `const` marks weights."""
-    return Tensor(name, tuple(_lift(n) for n in shape), DType(dtype), const=const)
+    return Tensor(name, _extents(name, shape), DType(dtype), const=const)
 
 
 def compute(
@@ -270,9 +273,10 @@ def compute(
     names = _arguments(value, f"compute({name!r}, ...)", len(shape))
     result = _lift(value(*(Term(Name(n)) for n in names)))
     stage = Stage(None if label == name else label, name, tuple(Axis(n) for n in names), result.node)
+    _require_small(result, name)
     inferred = infer_dtype(stage, result.symbols)
     wanted = DType(dtype) if dtype is not None else inferred
-    return Computed(stage, tuple(_lift(n) for n in shape), result, wanted, typed=inferred is wanted)
+    return Computed(stage, _extents(name, shape), result, wanted, typed=inferred is wanted)
 
 
 def compute_arg(
@@ -408,6 +412,20 @@ abs, floor, ceil = _function("abs"), _function("floor"), _function("ceil")  # no
 def wrong(message: str, hint: str = "") -> LanguageError:
     """An error of a program that has no text yet."""
     return LanguageError((Diagnostic(1, 1, message, hint),), "", _FILE)
+
+
+def _extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
+    extents = tuple(_lift(n) for n in shape)
+    for extent in extents:
+        _require_small(extent, name)
+    return extents
+
+
+def _require_small(value: Value, name: str) -> None:
+    """Values are shared in Python: one that is used twice at each of forty steps is there 2^40 times in a program."""
+    message = too_large(value.node)
+    if message is not None:
+        raise wrong(f"`{name}`: {message}", SPLIT)
 
 
 def _lift(value: object) -> Value:

@@ -14,6 +14,7 @@ from numbers import Integral
 
 from metasched.ir.dtypes import INDEX, DType, fits
 from metasched.ir.functions import FUNCTIONS
+from metasched.ir.limits import MAX_RANK, SPLIT, too_large
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
 from metasched.ir.program import Program
 from metasched.ir.source import (
@@ -27,6 +28,7 @@ from metasched.ir.source import (
     Param,
     ProgramDef,
     Read,
+    Reduce,
     Setting,
     SourceExpr,
 )
@@ -66,6 +68,7 @@ class _Elaborator:
         self._limits: dict[str, int] = {}
 
     def run(self) -> Func | None:
+        self._check_expressions()
         self._check_names()
         self._define_sizes()
         self._declare()
@@ -73,6 +76,19 @@ class _Elaborator:
         nests = self._stages()
         self._check_used()
         return self._func(nests) if self._report.ok else None
+
+    def _check_expressions(self) -> None:
+        """What follows works on expressions level by level."""
+        for written in (*self._definition.stages, *self._definition.lets):
+            message = too_large(written.value)
+            if message is not None:
+                self._report.error(written.at, message, SPLIT)
+        for stage in self._definition.stages:
+            axes = max(len(stage.axes), *(len(node.axes) for node in stage.walk() if isinstance(node, Reduce)), 0)
+            if axes > MAX_RANK:
+                message = f"`{stage.buffer}` runs over {axes} variables; at most {MAX_RANK} are allowed"
+                self._report.error(stage.at, message, "put dimensions together")
+        self._report.check()
 
     # --- parameters and sizes --------------------------------------------------------------------------
 

@@ -8,10 +8,9 @@ from importlib.resources import files
 from lark import Lark, Token, Tree, UnexpectedInput
 
 from metasched.errors import Diagnostic, LanguageError
+from metasched.ir.limits import MAX_LEVELS, SPLIT
 from metasched.lang import mistakes
 from metasched.lang.layout import Layout, LayoutError, Start, parse_with
-
-MAX_DEPTH = 200
 
 
 def parse(text: str, start: Start, filename: str) -> Tree[Token]:
@@ -27,10 +26,10 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
         raise LanguageError((diagnostic,), text, filename) from None
     except LayoutError as error:
         raise LanguageError((error.diagnostic,), text, filename) from None
-    too_deep = _first_below(tree, MAX_DEPTH)
+    too_deep = _first_below(tree, MAX_LEVELS)
     if too_deep is not None:
-        message = f"this expression is nested more than {MAX_DEPTH} levels deep"
-        raise LanguageError((Diagnostic(*too_deep, message, "split it into several stages"),), text, filename)
+        message = f"this expression is nested more than {MAX_LEVELS} levels deep"
+        raise LanguageError((Diagnostic(*too_deep, message, SPLIT),), text, filename)
     return tree
 
 

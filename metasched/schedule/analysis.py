@@ -6,7 +6,23 @@ from dataclasses import dataclass
 
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
-from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, IterKind, LoopKind, Select, Var
+from metasched.ir.functions import DIVISION_COST, FUNCTIONS
+from metasched.ir.nodes import (
+    Binary,
+    BinOp,
+    Block,
+    Call,
+    Cast,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    Load,
+    LoopKind,
+    Select,
+    Unary,
+    Var,
+)
 from metasched.schedule.summation import block_length
 
 
@@ -42,9 +58,12 @@ class BlockInfo:
         reduces: it is a reduction.
         initialises: it is a reduction whose initial value is not a block of its own.
         output: it writes an output of the program.
+        operations: operations of its right-hand side, each as often as it is written; index arithmetic does not count.
         conditional: its right-hand side has a condition, such as padding.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
+        expensive: it calls a math function that is a chain of many instructions (`metasched.ir.functions`).
+        costly: an element takes a division, a root or more.
         elementwise: it reduces nothing, and every read uses each iteration variable at most once, bare.
         trivial: each loop around it is serial and bound to one iteration variable, and each variable to one loop.
         loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
@@ -60,9 +79,12 @@ class BlockInfo:
     reduces: bool
     initialises: bool
     output: bool
+    operations: int
     conditional: bool
     calls: tuple[str, ...]
     divides: bool
+    expensive: bool
+    costly: bool
     elementwise: bool
     trivial: bool
     loops: tuple[str, ...]
@@ -110,6 +132,8 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         for it, binding in zip(block.iters, block.bindings, strict=True)
     )
     nodes = [node for store in block.stores for node in store.value.walk()]
+    calls = tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call)))
+    divides = any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes)
     return BlockInfo(
         name=name,
         iters=iters,
@@ -117,9 +141,13 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         reduces=block.reducer is not None,
         initialises=block.init is not None,
         output=any(b.name in query.written(block) for b in func.outputs),
+        operations=sum(_operations(store.value) for store in block.stores),
         conditional=any(isinstance(n, Select) for n in nodes),
-        calls=tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call))),
-        divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
+        calls=calls,
+        divides=divides,
+        expensive=any(FUNCTIONS[name].expensive for name in calls),
+        costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
+        or any(FUNCTIONS[name].cost >= DIVISION_COST for name in calls),
         elementwise=_is_elementwise(block),
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)
@@ -133,6 +161,13 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         positions=block.index is not None,
         sum_block=block_length(func, block),
     )
+
+
+def _operations(e: Expr) -> int:
+    if isinstance(e, Load):
+        return 0
+    own = isinstance(e, Binary | Unary | Call | Select | Cast)
+    return own + sum(_operations(child) for child in e.children() if isinstance(child, Expr))
 
 
 def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:

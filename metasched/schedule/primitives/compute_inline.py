@@ -19,6 +19,7 @@ from metasched.schedule.rewrite.parts import (
     require_one_result,
     require_only_writer,
     require_producers_stay,
+    require_small_expression,
     with_loads,
 )
 
@@ -36,7 +37,9 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
 
     Requires:
         The block is not a reduction, and its buffer is intermediate: not an output, written by no other block.
-        What the block reads is not computed inside the block's own loops.
+        What the block reads is not computed inside the block's own loops. The expression that a reader has afterwards
+        is small: at most 200 levels, and where it reads the buffer more than once, at most 1000 operations, reads and
+        numbers.
 
     Rewrite:
         double: B[i] = A[i] * 2                      add: C[i] = A[i + 1] * 2 + 1
@@ -62,6 +65,8 @@ def _inlined(consumer: Block, producer: Block) -> Block:
     buffer = producer.store.buffer
     if buffer not in query.reads(consumer):
         return consumer
+    hint = f"leave `{producer.name}` a stage of its own; compute_at puts it where it is read"
+    require_small_expression(OP, consumer, buffer, producer, hint)
     return with_loads(consumer, buffer, lambda indices: _value_at(producer, indices))
 
 

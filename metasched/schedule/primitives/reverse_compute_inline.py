@@ -21,6 +21,7 @@ from metasched.schedule.rewrite.parts import (
     require_not_reduction,
     require_one_result,
     require_only_writer,
+    require_small_expression,
     tidy,
     writers,
 )
@@ -38,7 +39,8 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     Requires:
         The buffer has one writer, which is not a reduction, and no other reader; both run over the same domain.
         Whatever else the consumer reads is complete before the writer's loops. The writer computes nothing again in
-        loops that it shares with the consumer, as it may after compute_at.
+        loops that it shares with the consumer, as it may after compute_at. The expression that comes of it is small, as
+        in compute_inline.
 
     Rewrite:
         add:  C[i, j] = A[i, j] + 1                  add: D[i, j] = max(A[i, j] + 1, 0)
@@ -54,6 +56,8 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     _require_ready(ctx, consumer, producer)
     _require_computed_once(ctx, consumer, producer)
     buffer = producer.store.buffer
+    hint = f"leave `{consumer.name}` a stage of its own; reverse_compute_at puts it where `{buffer}` is computed"
+    require_small_expression(OP, consumer, buffer, producer, hint)
     value = substitute(replace_loads(consumer.store.value, buffer, lambda _: _PLACE), values)
     value = substitute(value, {_PLACE.name: producer.store.value})
     indices = tuple(simplify(substitute(e, values)) for e in consumer.store.indices)

@@ -9,6 +9,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import simplify
 from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.limits import MAX_INLINED_NODES, MAX_LEVELS, MAX_NODES, size_of
 from metasched.ir.nodes import (
     Binary,
     Block,
@@ -143,6 +144,26 @@ def identity(reducer: Reducer, dtype: DType) -> Const:
     bits = dtype.bits if unsigned else dtype.bits - 1
     low = 0 if unsigned else -(1 << bits)
     return Const(low if lowest else (1 << bits) - 1, dtype)
+
+
+def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block, hint: str) -> None:
+    """Raise when an expression of `reader` is too large with that of `inlined` in the place of every read of `buffer`."""
+    for value in query.values(reader):
+        reads = sum(load.buffer == buffer for load in query.loads(value))
+        if not reads:
+            continue
+        own, added = size_of(value), size_of(inlined.store.value)
+        nodes, levels = own.nodes + reads * added.nodes, own.levels + added.levels
+        most = MAX_INLINED_NODES if reads > 1 else MAX_NODES
+        if nodes > most or levels > MAX_LEVELS:
+            size = f"{nodes} operations, reads and numbers" if nodes > most else f"{levels} levels"
+            raise ScheduleError(
+                op,
+                f"`{inlined.name}` in the place of {reads} {'reads' if reads > 1 else 'read'} of `{buffer}` makes an "
+                f"expression of up to {size} in `{reader.name}`; at most {most if nodes > most else MAX_LEVELS} are allowed",
+                (reader.name, inlined.name),
+                hint,
+            )
 
 
 # --- expressions -----------------------------------------------------------------------------------------

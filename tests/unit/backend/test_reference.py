@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from metasched.backend import reference as module
 from metasched.backend.reference import Precision, reference, reference_with_bound
 from metasched.backend.reference_interpreter import interpret
 from metasched.backend.reference_numba import elements_inside, run_numba
-from metasched.backend.reference_state import ExecutionError, new_state, outputs
+from metasched.backend.reference_state import ExecutionError, State, new_state, outputs
 from metasched.errors import KernelError
 from metasched.ir.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
@@ -25,6 +26,7 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
+    Load,
     Reducer,
     Scalar,
     Select,
@@ -347,3 +349,48 @@ def test_rounding_follows_the_order_of_the_program() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((4, 50), np.float32), rng.standard_normal((50, 4), np.float32)
     both_ways(dense(4, 4, 50), [a, b])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.BF16])
+@pytest.mark.parametrize("executor", [interpret, run_numba])
+def test_powers_of_special_values_are_those_of_c(executor: Callable[[Func, State], None], dtype: DType) -> None:
+    inf, nan = math.inf, math.nan
+    table = [
+        *[
+            (-inf, 0.5, inf),
+            (-inf, 3.0, -inf),
+            (-inf, -3.0, -0.0),
+            (-inf, -0.5, 0.0),
+            (-inf, 2.0, inf),
+            (inf, -1.0, 0.0),
+        ],
+        *[
+            (-0.0, 0.5, 0.0),
+            (-0.0, 3.0, -0.0),
+            (-0.0, -3.0, -inf),
+            (0.0, -3.0, inf),
+            (-0.0, -2.0, inf),
+            (0.0, -0.5, inf),
+        ],
+        *[
+            (-8.0, 0.5, nan),
+            (-8.0, 1 / 3, nan),
+            (-2.0, 3.0, -8.0),
+            (-2.0, -2.0, 0.25),
+            (nan, 0.0, 1.0),
+            (1.0, nan, 1.0),
+        ],
+        *[(-1.0, inf, 1.0), (-1.0, -inf, 1.0), (0.5, inf, 0.0), (2.0, -inf, 0.0), (nan, 1.0, nan), (2.0, nan, nan)],
+        *[(inf, 0.0, 1.0), (-inf, -inf, 0.0), (-inf, inf, inf), (0.0, inf, 0.0), (0.0, -inf, inf), (4.0, 0.5, 2.0)],
+    ]
+    n, at = len(table), (v("i"),)
+    value = Call("pow", (Load("X", at, dtype), Load("P", at, dtype)), dtype)
+    body = serial(block("b", {"i": (n, c(0))}, Store("Y", at, value)))
+    f = func("f", [buf("X", n, dtype=dtype), buf("P", n, dtype=dtype)], [buf("Y", n, dtype=dtype)], [], body)
+    bases, powers, expected = (np.array(column).astype(dtype.numpy) for column in zip(*table, strict=True))
+    state = new_state(f, {"X": bases, "P": powers}, {})
+    executor(f, state)
+    result, right = (x.astype(np.float64) for x in (outputs(f, state)[0], expected))
+    np.testing.assert_array_equal(result, right)
+    numbers = ~np.isnan(right)
+    np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(right[numbers]))

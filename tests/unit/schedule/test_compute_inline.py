@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
 from structural import body, refused, same, split, start
 
+import metasched as ms
+from metasched.errors import ScheduleError
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
@@ -85,3 +88,28 @@ def test_a_producer_inside_its_loops() -> None:
 def test_no_such_block() -> None:
     with refused("there is no block `nothing`"):
         compute_inline(start(ROWS), "nothing")
+
+
+def chain(step: str, count: int) -> ms.Schedule:
+    stages = [f"    S{k + 1}[i] = {step.format(k)}\n" for k in range(count)]
+    text = f"program p(X: f32[8]) -> Y: f32[8]:\n    S0[i] = X[i] * 2\n{''.join(stages)}    Y[i] = S{count}[i]\n"
+    return ms.Schedule(ms.parse_program(text))
+
+
+def inline_all(sch: ms.Schedule, count: int) -> None:
+    for k in reversed(range(count)):
+        sch.compute_inline(sch.get_block(f"S{k}"))
+
+
+def test_what_is_read_twice_does_not_double_without_end() -> None:
+    message = (
+        r"`S33` in the place of 128 reads of `S33` makes an expression of up to 1023 operations, reads and numbers"
+    )
+    with pytest.raises(ScheduleError, match=message + " in `Y`; at most 1000 are allowed") as caught:
+        inline_all(chain("S{0}[i] * S{0}[i]", 40), 41)
+    assert "compute_at puts it where it is read" in caught.value.hint
+
+
+def test_long_chains_end_with_a_sentence() -> None:
+    with pytest.raises(ScheduleError, match=r"an expression of up to 201 levels in `Y`; at most 200 are allowed"):
+        inline_all(chain("S{0}[i] + 1", 400), 401)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from programs import DENSE_RELU, RELU_PAD_MATMUL, STENCIL
 from structural import body, refused, same, split, start
 
+import metasched as ms
+from metasched.errors import ScheduleError
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.reorder import reorder
@@ -146,3 +149,14 @@ program p[N=3](A: f32[N]) -> C: f32[N]:
         "iterations of loop `i_c_1` may compute elements of `X` again, and would compute those of `C` again, too"
     ):
         reverse_compute_inline(ctx, "c")
+
+
+def test_the_expression_stays_small() -> None:
+    stages = [f"    S{k + 1}[i] = S{k}[i] * S{k}[i]\n" for k in range(12)]
+    text = f"program p(X: f32[8]) -> Y: f32[8]:\n    S0[i] = X[i] * 2\n{''.join(stages)}    Y[i] = S12[i]\n"
+    sch = ms.Schedule(ms.parse_program(text))
+    for k in range(1, 8):
+        sch.reverse_compute_inline(sch.get_block(f"S{k}"))
+    last = sch.get_block("S8")
+    with pytest.raises(ScheduleError, match=r"operations, reads and numbers in `S8`; at most 1000 are allowed"):
+        sch.reverse_compute_inline(last)

@@ -1,0 +1,64 @@
+"""How large an expression may be.
+
+What works on expressions calls itself for their parts, and visits a part that is there twice twice: so their depth is
+limited, and what they have in all when they are written out. Programs are held to it when they are made, and steps that
+put expressions into one another when they are taken; nothing after that has to ask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.ir.nodes import Node
+from metasched.ir.source import SourceNode
+
+# Python ends a program that nests a thousand calls, and a level takes up to four.
+MAX_LEVELS = 200
+# Of an expression of a program.
+MAX_NODES = 10_000
+# Of one that inlining makes: what is read twice is there twice, so that a chain of stages would double with each.
+MAX_INLINED_NODES = 1000
+
+
+# NumPy has had no more until its version 2.
+MAX_RANK = 32
+SPLIT = "split it into several stages"
+
+
+Tree = Node | SourceNode
+
+
+@dataclass(frozen=True)
+class Size:
+    """Levels that are nested in one another, and operations, reads, names and numbers in all."""
+
+    levels: int
+    nodes: int
+
+
+def size_of(tree: Tree) -> Size:
+    """The size of an expression, written out. Cost: linear in its parts, those that are there twice counting once."""
+    known: dict[int, Size] = {}
+    stack: list[tuple[Tree, bool]] = [(tree, False)]
+    while stack:
+        node, below_done = stack.pop()
+        if id(node) in known:
+            continue
+        children = list(node.children())
+        if not below_done:
+            stack.append((node, True))
+            stack.extend((child, False) for child in children)
+            continue
+        sizes = [known[id(child)] for child in children]
+        known[id(node)] = Size(1 + max((s.levels for s in sizes), default=0), 1 + sum(s.nodes for s in sizes))
+    return known[id(tree)]
+
+
+def too_large(tree: Tree) -> str | None:
+    """What is too large about an expression of a program; None where nothing is."""
+    size = size_of(tree)
+    if size.levels > MAX_LEVELS:
+        return f"this expression is nested more than {MAX_LEVELS} levels deep"
+    if size.nodes > MAX_NODES:
+        return f"this expression has more than {MAX_NODES} operations, reads, names and numbers when it is written out"
+    return None

@@ -1,0 +1,64 @@
+"""The rule for inlining: what stays small, and what is a choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rulework import apply, correct, reasons
+
+import metasched as ms
+
+INVERSE = "program inverse[N=64](X: f32[N]) -> Y: f32[N]:\n    S0[i] = 0.5 * X[i]\n"
+NORMALISED = """
+program normalised[M=8, N=24, K=40](X: f32[M, K], D: f32[K], W: f32[K, N]) -> Y: f32[M, N]:
+    scaled: H[i, k] = {}
+    product: Y[i, j] = sum[k](H[i, k] * W[k, j])
+"""
+
+
+def chain(step: str, count: int) -> str:
+    stages = [f"    S{k + 1}[i] = {step.format(k)}\n" for k in range(count)]
+    return f"{INVERSE}{''.join(stages)}    Y[i] = S{count}[i]\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "count"), [("S{0}[i] * (2 - X[i] * S{0}[i])", 16), ("S{0}[i] * S{0}[i]", 40)], ids=["Newton", "squares"]
+)
+def test_chains_that_read_each_stage_twice(step: str, count: int) -> None:
+    program = ms.parse_program(chain(step, count))
+    kernel = ms.compile(program)
+    X = np.linspace(0.5, 1.5, 64, dtype=np.float32)
+    np.testing.assert_allclose(kernel(X), ms.reference(program)(X), rtol=1e-5)
+    largest = max(kernel_operations(kernel))
+    assert largest <= 64
+
+
+def kernel_operations(kernel: ms.Kernel) -> list[int]:
+    sch = kernel.trace.apply_to(kernel.program)
+    return [sch.describe(sch.get_block(name)).operations for name in sch.block_names()]
+
+
+def test_why_a_stage_is_kept() -> None:
+    found = reasons(chain("S{0}[i] * S{0}[i]", 8), "inline")
+    assert found["S8"] is None
+    assert "`Y` reads it 32 times and would have 63 operations" not in found.values()
+    assert "`Y` reads it 64 times and would have 127 operations" in found.values()
+
+
+@pytest.mark.parametrize("value", ["X[i, k] / D[k]", "X[i, k] * sqrt(D[k])", "X[i, k] * rsqrt(D[k])"])
+def test_divisions_and_roots_in_a_reduction_are_a_choice(value: str) -> None:
+    program = ms.parse_program(NORMALISED.format(value))
+    choices = {sketch.structure.get("inline(scaled)/division") for sketch in ms.space(program, rules="inline")}
+    assert choices == {"inlined", "kept"}
+
+
+def test_cheap_arithmetic_in_a_reduction_is_none() -> None:
+    sch, _ = apply(NORMALISED.format("X[i, k] * D[k] + 1"), "inline")
+    assert sch.block_names() == ("product",)
+    correct(sch)
+
+
+@pytest.mark.parametrize("call", ["exp2", "expm1", "log1p", "log2", "exp", "tanh"])
+def test_expensive_functions_are_not_repeated(call: str) -> None:
+    found = reasons(NORMALISED.format(f"{call}(X[i, k]) * D[k]"), "inline")
+    assert found["scaled"] == "it calls a costly function"
