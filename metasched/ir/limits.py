@@ -44,7 +44,7 @@ def size_of(tree: Tree) -> Size:
         node, below_done = stack.pop()
         if id(node) in known:
             continue
-        children = list(node.children())
+        children: list[Tree] = list(node.children())
         if not below_done:
             stack.append((node, True))
             stack.extend((child, False) for child in children)

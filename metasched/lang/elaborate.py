@@ -31,6 +31,7 @@ from metasched.ir.source import (
     Reduce,
     Setting,
     SourceExpr,
+    Stage,
 )
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Sizes
@@ -79,16 +80,17 @@ class _Elaborator:
 
     def _check_expressions(self) -> None:
         """What follows works on expressions level by level."""
-        for written in (*self._definition.stages, *self._definition.lets):
-            message = too_large(written.value)
-            if message is not None:
-                self._report.error(written.at, message, SPLIT)
-        for stage in self._definition.stages:
-            axes = max(len(stage.axes), *(len(node.axes) for node in stage.walk() if isinstance(node, Reduce)), 0)
+        written: list[Stage | Let] = [*self._definition.stages, *self._definition.lets]
+        wrong = [(item, message) for item in written if (message := too_large(item.value)) is not None]
+        for item, message in wrong:
+            self._report.error(item.at, message, SPLIT)
+        ranks = [(stage, _axes(stage)) for stage in self._definition.stages]
+        for stage, axes in ranks:
             if axes > MAX_RANK:
                 message = f"`{stage.buffer}` runs over {axes} variables; at most {MAX_RANK} are allowed"
                 self._report.error(stage.at, message, "put dimensions together")
-        self._report.check()
+        if wrong or any(axes > MAX_RANK for _, axes in ranks):
+            self._report.check()
 
     # --- parameters and sizes --------------------------------------------------------------------------
 
@@ -290,6 +292,11 @@ class _Elaborator:
         limit = self._limits.get(name)
         below = None if limit is None else Const(limit)
         return Buffer(name, tuple(Const(n) for n in info.shape), info.dtype, const=const, below=below)
+
+
+def _axes(stage: Stage) -> int:
+    """How many variables a stage's left-hand side has, or a reduction in it."""
+    return max([len(stage.axes), *(len(node.axes) for node in stage.walk() if isinstance(node, Reduce))])
 
 
 def _mentioned(definition: ProgramDef) -> tuple[set[str], set[str]]:

@@ -147,7 +147,7 @@ def identity(reducer: Reducer, dtype: DType) -> Const:
 
 
 def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block, hint: str) -> None:
-    """Raise when an expression of `reader` is too large with that of `inlined` in the place of every read of `buffer`."""
+    """Raise when `reader` is too large with the expression of `inlined` in the place of every read of `buffer`."""
     for value in query.values(reader):
         reads = sum(load.buffer == buffer for load in query.loads(value))
         if not reads:
@@ -160,7 +160,8 @@ def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block
             raise ScheduleError(
                 op,
                 f"`{inlined.name}` in the place of {reads} {'reads' if reads > 1 else 'read'} of `{buffer}` makes an "
-                f"expression of up to {size} in `{reader.name}`; at most {most if nodes > most else MAX_LEVELS} are allowed",
+                f"expression of up to {size} in `{reader.name}`; "
+                f"at most {most if nodes > most else MAX_LEVELS} are allowed",
                 (reader.name, inlined.name),
                 hint,
             )
