@@ -108,7 +108,8 @@ def tune(
         program: what to compute.
         trials: measurements to have in the database in the end, failures and earlier runs included, for this program,
             target and version; so the same call again is instant, and a larger number goes on.
-        db: where they are kept, by URL.
+        db: where they are kept, by URL; by default `metasched.db` in the working folder. (`ms.kernel` has another, the
+            user's.)
         rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
         space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
             what `condition` returns. Where decisions are given, only records that agree with them count.

@@ -25,6 +25,7 @@ from metasched.backend.target import Target
 from metasched.database.base import scheme_of
 from metasched.database.user_database import CACHE, kernels_database, make_folder
 from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, counted
+from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
@@ -48,7 +49,8 @@ def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: 
     Args:
         text: the stages.
         db: where tuned schedules are kept and looked up, by URL; by default a database of this user's, `kernels.db` in
-            the folder that METASCHED_CACHE names, else in the platform's folder for caches.
+            the folder that METASCHED_CACHE names, else in the platform's folder for caches. (`ms.tune` and the command
+            line have another, `metasched.db` in the working folder.)
         rules: the rules that make the space, of a guess and of `tune`; by default "cpu".
         target: the CPU to compile for; by default this one.
 
@@ -223,8 +225,17 @@ class KernelFunction:
         stages = "; ".join(line.strip() for line in self.text.strip().splitlines())
         count = len(self._kernels)
         shapes = "no shapes yet" if not count else f"{counted(count, 'combination')} of shapes"
+        tuned = sum(kernel.origin is Origin.MEASURED for kernel in self._kernels.values())
+        shapes += f" ({tuned} tuned, {count - tuned} guessed)" if count else ""
         copied = f", {self._copied} bytes copied" if self._copied else ""
         return f"<kernel {stages!r} of ({', '.join(self.arguments)}), compiled for {shapes}{copied}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (", ".join(f"{name}: {type_}" for name, type_ in kernel.program.arguments()), kernel.origin.said)
+            for kernel in self._kernels.values()
+        ]
+        return table(self.text.strip(), [("arguments", "schedule"), *rows])
 
     # --- helpers
 

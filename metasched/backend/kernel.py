@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
@@ -16,7 +15,9 @@ from metasched.backend.compiled import CompiledKernel, aligned_empty, build, dat
 from metasched.backend.emit.runtime import Status
 from metasched.backend.foreign import Library, as_numpy
 from metasched.backend.target import Target
-from metasched.errors import KernelError
+from metasched.errors import KernelError, counted
+from metasched.ir.highlight import in_html
+from metasched.ir.notebook import folded, table
 
 if TYPE_CHECKING:
     from metasched.backend.packed import PackedKernel, Packer
@@ -33,6 +34,11 @@ class Origin(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    @property
+    def said(self) -> str:
+        """For a person."""
+        return {Origin.TRACE: "of a given trace", Origin.MEASURED: "tuned", Origin.GUESS: "a guess"}[self]
 
 
 class Kernel:
@@ -237,14 +243,24 @@ class Kernel:
         made = ", ".join(map(str, self._outputs))
         if len(self._outputs) != 1:
             made = f"({made})"
-        threads = f"{self.target.threads} thread" + ("s" if self.target.threads != 1 else "")
-        return f"<kernel {self.name}({given}) -> {made}, {self.target.name}, {threads}, from {_ORIGINS[self.origin]}>"
+        return f"<kernel {self.name}({given}) -> {made}, {self._machine}, {self.origin.said}>"
 
     def _repr_html_(self) -> str:
-        trace = "" if self.trace is None else f"<pre>{html.escape(str(self.trace))}</pre>"
-        return f"<div><code>{html.escape(repr(self))}</code>{trace}</div>"
+        rows = [
+            *((p.name, str(p).partition(": ")[2]) for p in self._inputs),
+            *((f"-> {p.name}", str(p).partition(": ")[2]) for p in self._outputs),
+            ("schedule", self.origin.said),
+            ("target", self._machine),
+            ("workspace", f"{self.workspace_bytes} bytes"),
+            *((("report", str(self.report)),) if self.report else ()),
+        ]
+        return table(
+            f"kernel {self.name}", rows, "" if self.trace is None else folded("trace", in_html(str(self.trace)))
+        )
 
+    @property
+    def _machine(self) -> str:
+        return f"{self.target.name}, {counted(self.target.threads, 'thread')}"
 
-_ORIGINS = {Origin.TRACE: "a trace", Origin.MEASURED: "measurements", Origin.GUESS: "a guess"}
 
 __all__ = ["CompiledKernel", "Kernel", "Origin", "build"]

@@ -24,6 +24,7 @@ from metasched.database.transfer import (
     read_lines,
     removable,
 )
+from metasched.database.user_database import kernels_database
 from metasched.errors import NoRecord
 from metasched.lang import read_source
 from metasched.search.progress_text import duration, failures
@@ -79,6 +80,8 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _stats(args: Namespace, console: Console) -> int:
+    if args.db == DEFAULT_DATABASE:
+        _note_the_users(console)
     with open_database(args.db, Access.READ) as database:
         stats = database.stats()
     if args.json:
@@ -87,6 +90,16 @@ def _stats(args: Namespace, console: Console) -> int:
     else:
         console.print(render(stats))
     return 0
+
+
+def _note_the_users(console: Console) -> None:
+    """Say where else something was tuned: the functions of `ms.kernel` keep it in a database of the user's."""
+    try:
+        url = kernels_database()
+    except DatabaseError:
+        return  # there is no folder of the user's, and so no database in it
+    if _is_there(url):
+        console.note(f"what functions of ms.kernel have tuned is in {url}; --db takes it")
 
 
 def _export(args: Namespace, console: Console) -> int:

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from metasched.errors import MetaschedError
+from metasched.ir.highlight import in_html
+from metasched.ir.notebook import table
 from metasched.ir.source import Setting
 from metasched.measure.timing import LEAST_VISITS, Times, median_of
 
@@ -102,6 +104,15 @@ class Record:
             raise ValueError("a visit has times")
         if any(not 0.0 < t < float("inf") for t in self.times):
             raise ValueError(f"times are finite, positive seconds, not {self.times}")
+
+    def __repr__(self) -> str:
+        came = self.failure if self.seconds is None else f"{self.seconds * 1e3:.4g} ms"
+        return f"<record of trial {self.trial}: {came}>"
+
+    def _repr_html_(self) -> str:
+        came = self.failure or f"{(self.seconds or 0) * 1e3:.4g} ms, the median of {len(self.times)}"
+        rows = [("result", came), ("trial", str(self.trial)), ("target", self.task.target)]
+        return table("record", rows, in_html(self.trace))
 
     @property
     def times(self) -> Times:

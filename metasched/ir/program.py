@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from metasched.ir.highlight import in_html
 from metasched.ir.nodes import (
     Block,
     Buffer,
@@ -19,7 +20,8 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
-from metasched.ir.printer import print_func
+from metasched.ir.notebook import table
+from metasched.ir.printer import print_expr, print_func
 from metasched.ir.source import ProgramDef as ProgramDef
 from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params, print_program
@@ -79,12 +81,32 @@ class Program:
     def __str__(self) -> str:
         return print_program(self.definition)
 
+    def __repr__(self) -> str:
+        given = [f"{name}: {said}" for name, said in self.arguments()]
+        made = [f"{b.name}: {_typed(b)}" for b in self.outputs]
+        results = made[0] if len(made) == 1 else f"({', '.join(made)})"
+        stages = len(self.definition.stages)
+        return f"<program {self.key}({', '.join(given)}) -> {results}, {stages} stage{'s' * (stages != 1)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [*self.arguments(), *((f"-> {b.name}", _typed(b)) for b in self.outputs)]
+        return table(f"program {self.key}", rows, in_html(str(self)))
+
+    def arguments(self) -> list[tuple[str, str]]:
+        """Names and types of the arguments in calling order, as texts."""
+        types = {b.name: _typed(b) for b in self.inputs} | {s.name: str(s.dtype) for s in self.scalars}
+        return [(name, types[name]) for name in self.func.order]
+
     def __getstate__(self) -> dict[str, object]:
         return {"definition": self.definition, "params": self.params, "func": self.func}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
+
+
+def _typed(buffer: Buffer) -> str:
+    return f"{buffer.dtype}[{', '.join(map(print_expr, buffer.shape))}]"
 
 
 def _canonical(func: Func) -> str:

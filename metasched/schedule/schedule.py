@@ -98,6 +98,9 @@ class Schedule(PrimitiveMethods):
         """Print the scheduled program; a terminal gets colour, unless NO_COLOR is set."""
         show(str(self))
 
+    def __repr__(self) -> str:
+        return f"<schedule of {self.program.key}: {counted(len(self._instructions), 'instruction')}>"
+
     def _repr_html_(self) -> str:
         return in_html(str(self))
 

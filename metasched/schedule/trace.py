@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from metasched.errors import ScheduleError
+from metasched.errors import ScheduleError, counted
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Expr, Var
+from metasched.ir.notebook import table
 from metasched.ir.program import Program
+from metasched.ir.source_printer import print_params
 from metasched.lang import parse_trace as parse_trace_data
 from metasched.lang import print_instruction, print_trace
 from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value
@@ -82,8 +84,20 @@ class Trace:
         """Print it; a terminal gets colour, unless NO_COLOR is set."""
         show(str(self).rstrip())
 
+    def __repr__(self) -> str:
+        return f"<trace of {self._key}: {self._counts}>"
+
     def _repr_html_(self) -> str:
-        return in_html(str(self))
+        return table(f"trace of {self._key}: {self._counts}", [], in_html(str(self)))
+
+    @property
+    def _key(self) -> str:
+        return self.data.program + print_params(self.data.params)
+
+    @property
+    def _counts(self) -> str:
+        left = f", {len(self.holes)} left open" if self.holes else ""
+        return f"{counted(len(self), 'instruction')}, {counted(len(self.decisions), 'decision')}{left}"
 
     def __len__(self) -> int:
         return len(self.data.instructions)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from metasched.backend.target import Target
 from metasched.cost.expected import Expectation, expected, least_cycles
 from metasched.errors import NoRecord
+from metasched.ir.notebook import TextReport
 from metasched.ir.program import Program
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
@@ -38,8 +39,8 @@ _BETTER = 1 / 3
 _WORTH_LOOKING = 1e5
 
 
-@dataclass(frozen=True)
-class Guess:
+@dataclass(frozen=True, repr=False)
+class Guess(TextReport):
     """A schedule that was chosen without measuring, and why: the `report` of a kernel whose origin is a guess.
 
     `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, or None where the cost model

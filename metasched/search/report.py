@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from metasched.database.best import Noise
 from metasched.database.record import Record
+from metasched.ir.notebook import TextReport
 from metasched.measure.comparison import Comparison
 
 
-@dataclass(frozen=True)
-class TuningReport:
+@dataclass(frozen=True, repr=False)
+class TuningReport(TextReport):
     """What came of tuning.
 
     `best` is None when no candidate was ever valid. `records` and `failures` (by reason) count everything recorded
@@ -21,6 +22,8 @@ class TuningReport:
     turns. `noise` is what the same code measured again showed. `exhausted` says that the space held nothing new,
     `interrupted` that Ctrl-C ended it. `phases` are seconds by name, of this call.
     """
+
+    SHORT = 3  # how much there is, the best time, and whether it is the guess
 
     best: Record | None
     records: int

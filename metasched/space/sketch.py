@@ -14,11 +14,14 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from metasched.errors import counted
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Func
+from metasched.ir.notebook import table
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
+from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
 from metasched.schedule.context import Constraint
 from metasched.schedule.distributions.base import NumericDistribution, Rows
@@ -171,8 +174,17 @@ class Sketch:
         """Print the parametric program."""
         show(str(self))
 
+    def __repr__(self) -> str:
+        return f"<sketch of {self.program.key}: {self._counts}>"
+
     def _repr_html_(self) -> str:
-        return in_html(str(self))
+        decided = [(address, print_decision(decision)) for address, decision in self.structure.items()]
+        return table(f"sketch of {self.program.key}: {self._counts}", decided, in_html(str(self)))
+
+    @property
+    def _counts(self) -> str:
+        free = f"{counted(len(self.columns), 'number')} left open"
+        return f"{counted(len(self.structure), 'decision')}, {free}, {counted(len(self.constraints), 'constraint')}"
 
 
 def _variable(record: SiteRecord, first: int) -> Variable:

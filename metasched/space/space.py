@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metasched.errors import NondeterministicModule, ScheduleError
+from metasched.errors import NondeterministicModule, ScheduleError, counted
 from metasched.ir.highlight import show
+from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
@@ -145,6 +146,20 @@ class Space:
     def _force(self) -> None:
         while self._next():
             pass
+
+    def __repr__(self) -> str:
+        return f"<space of {self.program.key}: {self._counts}>"
+
+    def _repr_html_(self) -> str:
+        """What was looked at so far; nothing is enumerated for it."""
+        rows = [(str(n), repr(run.sketch)) for n, run in enumerate(self._found)]
+        return table(f"space of {self.program.key}: {self._counts}", rows)
+
+    @property
+    def _counts(self) -> str:
+        more = ", and more to come" if self._stack and len(self._found) < self.max_sketches else ""
+        given = f", {counted(len(self.given), 'decision')} given" if self.given else ""
+        return f"{counted(len(self._found), 'sketch', 'sketches')}{more}{given}"
 
     # --- what is given
 

@@ -67,6 +67,21 @@ def test_an_empty_database_says_so(tmp_path: Path) -> None:
     assert "holds no records yet" in out.getvalue()
 
 
+def test_stats_say_where_the_users_database_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path / "cache"))
+    open_database("sqlite:///metasched.db").close()
+    for there in (False, True):
+        if there:
+            (tmp_path / "cache").mkdir()
+            open_database(f"sqlite:///{tmp_path}/cache/kernels.db").close()
+        err = io.StringIO()
+        assert main(["db", "stats"], Console(io.StringIO(), err)) == 0
+        assert (
+            f"ms.kernel have tuned is in sqlite:///{tmp_path}/cache/kernels.db; --db takes it" in err.getvalue()
+        ) == there
+
+
 # --- export, import, prune
 
 

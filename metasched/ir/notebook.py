@@ -1,0 +1,36 @@
+"""What values show of themselves in a notebook: tables of texts, in which nothing is markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+_LEFT = 'style="text-align:left"'
+
+
+def table(caption: str, rows: Iterable[tuple[str, ...]], below: str = "") -> str:
+    """An HTML table, a row for each tuple, whose first cell names what the others say. `below` is HTML."""
+    lines = "".join(
+        f"<tr><th {_LEFT}>{escape(first)}</th>{''.join(f'<td {_LEFT}>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for first, *cells in rows
+    )
+    return f"<div><table><caption {_LEFT}>{escape(caption)}</caption>{lines}</table>{below}</div>"
+
+
+def folded(title: str, html: str) -> str:
+    """HTML that is shown when its title is clicked on."""
+    return f"<details><summary>{escape(title)}</summary>{html}</details>"
+
+
+class TextReport:
+    """A report that prints as lines for a person: its repr has the first `SHORT` of them, a notebook a row for each."""
+
+    SHORT = 1
+
+    def __repr__(self) -> str:
+        return f"<report: {'; '.join(str(self).splitlines()[: self.SHORT])}>"
+
+    def _repr_html_(self) -> str:
+        lines = str(self).splitlines()
+        parts = (line.partition(": ") for line in lines)
+        return table("report", [(name, said) if colon else ("", name) for name, colon, said in parts])
