@@ -115,7 +115,6 @@ def test_what_is_there_only_once_looked_at_is_not_made_for_a_repr() -> None:
 
 
 def test_holes_are_said() -> None:
-    trace = ms.parse_trace(
-        'trace 1 of p:\n    b = get_block("C")\n    (i,) = get_loops(b)\n    t0, t1 ~ sample_tile(i, parts=2)\n'
-    )
+    lines = ("trace 1 of p:", 'b = get_block("C")', "i = get_loops(b)", "t0, t1 ~ sample_tile(i, parts=2)")
+    trace = ms.parse_trace("\n    ".join(lines) + "\n")
     assert repr(trace) == "<trace of p: 3 instructions, 0 decisions, 1 left open>"
