@@ -15,7 +15,9 @@ from metasched.ir.dtypes import DType
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
-_FIELD = re.compile(r"(\w+)=(\S*)")
+# Of the numbers that fit in 64 bits, and of a text that a message shows.
+_DIGITS = 18
+_SHOWN = 40
 
 
 class TargetError(MetaschedError):
@@ -49,12 +51,14 @@ class Target:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The target that `str(target)` printed; raises TargetError."""
-        fields = dict(_FIELD.findall(text))
+        words = [word.partition("=") for word in text.split()]
+        fields = {key: value for key, _, value in words}
         known = ("name", "threads", "l1", "l2", "l3", "cacheline", "features")
         missing = [key for key in known if key not in fields]
         unknown = [key for key in fields if key not in known]
-        if missing or unknown or _FIELD.sub("", text).strip():
-            wrong = f"`{missing[0]}` is missing" if missing else f"`{(unknown or [text])[0]}` is not a field"
+        if missing or unknown or len(words) > len(fields):
+            wrong = f"`{_clipped(unknown[0])}` is not a field" if unknown else "a field is there twice"
+            wrong = f"`{missing[0]}` is missing" if missing else wrong
             raise TargetError(
                 f"not a target: {wrong}. A target reads `name=skylake-avx512 threads=4 l1=32768 l2=1048576 "
                 f"l3=33554432 cacheline=64 features=avx2,avx512f,fma`"
@@ -106,9 +110,15 @@ class Target:
         return ",".join(["+" + f for f in sorted(self.features)] + ["-" + f for f in sorted(absent)])
 
 
+def _clipped(text: str) -> str:
+    """A text as a message shows it."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def _positive(key: str, text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise TargetError(f"not a target: `{key}` is a positive integer, not `{text}`")
+    # Python refuses to convert very long numbers, and takes digits of other scripts.
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) >= 1):
+        raise TargetError(f"not a target: `{key}` is a positive integer, not `{_clipped(text)}`")
     return int(text)
 
 

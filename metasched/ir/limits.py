@@ -22,6 +22,8 @@ MAX_INLINED_NODES = 1000
 
 # NumPy has had no more until its version 2.
 MAX_RANK = 32
+# Around a block: what works on loops calls itself for those inside.
+MAX_LOOPS = 64
 SPLIT = "split it into several stages"
 
 

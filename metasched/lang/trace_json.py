@@ -18,6 +18,7 @@ from typing import Any
 
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.dtypes import INDEX, DType
+from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value
 
@@ -102,19 +103,41 @@ def trace_from_json(text: str, filename: str = "<json>") -> TraceData:
     """A trace from its JSON.
 
     Raises:
-        LanguageError: with the position where it is no JSON; else with every mistake found, each with the number of its
-            instruction.
+        LanguageError: where it is nested too deeply; with the position where it is no JSON; else with every mistake
+            found, each with the number of its instruction.
     """
     try:
         raw = json.loads(text)
+    except RecursionError:
+        raise _too_deep(text, filename) from None
     except ValueError as error:
         place = Diagnostic(getattr(error, "lineno", 1), getattr(error, "colno", 1), f"this is no JSON: {error}")
         raise LanguageError((place,), text, filename) from None
+    if _levels_exceed(raw, MAX_LEVELS):
+        raise _too_deep(text, filename)
     reader = _Reader()
     data = reader.trace(raw)
     if reader.mistakes or data is None:
         raise TraceJsonError(tuple(Diagnostic(0, 0, m) for m in reader.mistakes), "", filename)
     return data
+
+
+def _too_deep(text: str, filename: str) -> LanguageError:
+    message = f"this is nested more than {MAX_LEVELS} levels deep"
+    place = Diagnostic(1, 1, message, "a trace is an object with a list of instructions")
+    return LanguageError((place,), text, filename)
+
+
+def _levels_exceed(raw: Any, most: int) -> bool:
+    """Whether lists and objects are nested deeper: reading them calls itself for each level."""
+    stack = [(raw, 0)]
+    while stack:
+        value, level = stack.pop()
+        if level > most:
+            return True
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        stack.extend((item, level + 1) for item in inside)
+    return False
 
 
 class TraceJsonError(LanguageError):

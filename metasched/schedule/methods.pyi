@@ -15,7 +15,7 @@ class PrimitiveMethods:
             target: a loop, with all that is inside it, or a block.
 
         Requires:
-            The target is still there.
+            The target is still there. No block is in more than 64 loops afterwards.
 
         Rewrite:
             root: N = sqrt(S)                     ->     for unit in 1:
@@ -115,7 +115,9 @@ class PrimitiveMethods:
 
         Requires:
             The block is not a reduction, and its buffer is intermediate: not an output, written by no other block.
-            What the block reads is not computed inside the block's own loops.
+            What the block reads is not computed inside the block's own loops. The expression that a reader has afterwards
+            is small: at most 200 levels, and where it reads the buffer more than once, at most 1000 operations, reads and
+            numbers.
 
         Rewrite:
             double: B[i] = A[i] * 2                      add: C[i] = A[i + 1] * 2 + 1
@@ -358,7 +360,8 @@ class PrimitiveMethods:
         Requires:
             The buffer has one writer, which is not a reduction, and no other reader; both run over the same domain.
             Whatever else the consumer reads is complete before the writer's loops. The writer computes nothing again in
-            loops that it shares with the consumer, as it may after compute_at.
+            loops that it shares with the consumer, as it may after compute_at. The expression that comes of it is small, as
+            in compute_inline.
 
         Rewrite:
             add:  C[i, j] = A[i, j] + 1                  add: D[i, j] = max(A[i, j] + 1, 0)
@@ -453,7 +456,8 @@ class PrimitiveMethods:
             factors: their extents; one may be None, and is then the extent divided by the others, rounded up.
 
         Requires:
-            At least two factors, each at least 1; their product covers the extent.
+            At least two factors, each at least 1; their product covers the extent. No block is in more than 64 loops
+            afterwards.
 
         Rewrite:
             for i in 127:                  for i_0, i_1 in grid(16, 8):

@@ -8,6 +8,7 @@ from metasched.ir.nodes import For
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName, TargetName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import require_shallow
 from metasched.schedule.rewrite.parts import find_target
 
 OP = "add_unit_loop"
@@ -23,13 +24,14 @@ def add_unit_loop(ctx: Context, target: TargetName) -> LoopName:
         target: a loop, with all that is inside it, or a block.
 
     Requires:
-        The target is still there.
+        The target is still there. No block is in more than 64 loops afterwards.
 
     Rewrite:
         root: N = sqrt(S)                     ->     for unit in 1:
                                                          root: N = sqrt(S)
     """
     stmt = find_target(ctx, OP, target)
+    require_shallow(ctx, OP, stmt, 1)
     name = ctx.fresh("unit")
     ctx.func = query.replace_stmt(ctx.func, stmt, For(name, ONE, stmt))
     return name

@@ -12,7 +12,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import Factor, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.guards import normal_form
-from metasched.schedule.rewrite.loops import require_serial
+from metasched.schedule.rewrite.loops import require_serial, require_shallow
 
 OP = "split"
 
@@ -28,7 +28,8 @@ def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[Lo
         factors: their extents; one may be None, and is then the extent divided by the others, rounded up.
 
     Requires:
-        At least two factors, each at least 1; their product covers the extent.
+        At least two factors, each at least 1; their product covers the extent. No block is in more than 64 loops
+        afterwards.
 
     Rewrite:
         for i in 127:                  for i_0, i_1 in grid(16, 8):
@@ -38,6 +39,7 @@ def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[Lo
     require_serial(OP, target)
     if len(factors) < 2:
         raise ScheduleError(OP, "fewer than two factors", (loop,), "give at least two, such as [None, 8]")
+    require_shallow(ctx, OP, target, len(factors) - 1)
     extents = _extents(ctx, target, factors)
     names = [ctx.fresh(f"{loop}_{n}") for n in range(len(extents))]
     index = _index(names, extents)

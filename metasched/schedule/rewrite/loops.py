@@ -7,6 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify
+from metasched.ir.limits import MAX_LOOPS
 from metasched.ir.nodes import Block, For, IterKind, LoopKind, Var
 from metasched.schedule.context import Context
 
@@ -16,6 +17,19 @@ def require_serial(op: str, loop: For) -> None:
     if loop.kind is not LoopKind.SERIAL:
         raise ScheduleError(
             op, f"loop `{loop.var}` is {loop.kind.value}", (loop.var,), f"{op} it before deciding how it runs"
+        )
+
+
+def require_shallow(ctx: Context, op: str, target: Block | For, more: int) -> None:
+    """Raise when `more` loops at a loop or a block make a nest that is too deep."""
+    deepest = max((query.loops_above(ctx.func, b.name) for b in query.blocks_under(target)), key=len)
+    if len(deepest) + more > MAX_LOOPS:
+        name = target.var if isinstance(target, For) else target.name
+        raise ScheduleError(
+            op,
+            f"the nest would be {len(deepest) + more} loops deep; at most {MAX_LOOPS} are allowed",
+            (name,),
+            "fuse some",
         )
 
 

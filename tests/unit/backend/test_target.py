@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from metasched.backend.target import Target, TargetError
 from metasched.ir.dtypes import DType
 
 SMALL = Target("haswell", frozenset({"avx", "avx2", "fma"}), 4, 32768, 262144, 8388608)
+
+
+TEXT = "name=a threads=1 l1=1 l2=1 l3=1 cacheline=64 features="
 
 
 def test_detected_target_describes_the_machine() -> None:
@@ -56,3 +61,18 @@ def test_features_left_out_are_switched_off() -> None:
     assert "+avx2" in features
     assert "-avx512f" in features or "avx512f" not in str(features)
     assert "-fma" in SMALL.without(["fma"]).llvm_features().split(",")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a" * 100_000, "`name` is missing"),
+        ("name=a " * 20_000, "`threads` is missing"),
+        (f"{TEXT} " * 2, "a field is there twice"),
+        (TEXT.replace("l1=1", "l1=" + "9" * 100_000), f"`l1` is a positive integer, not `{'9' * 40}...`"),
+        (TEXT.replace("l1=1", "l1=²"), "`l1` is a positive integer, not `²`"),
+    ],
+)
+def test_long_text_is_refused_at_once(text: str, message: str) -> None:
+    with pytest.raises(TargetError, match=re.escape(f"not a target: {message}")):
+        Target.parse(text)

@@ -5,6 +5,8 @@ from programs import DENSE_RELU
 from schedules import checked, fails, loops_of, schedule, vars_of
 from structural import at_values, body
 
+import metasched as ms
+from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.schedule.handlers import Record, Symbolic
@@ -139,3 +141,20 @@ def test_a_loop_that_is_decided() -> None:
     sch.parallel(i)
     with fails("split: loop `i` is parallel", "split it before deciding how it runs"):
         sch.split(i, [None, 2])
+
+
+def test_a_chain_of_splits_ends_with_a_sentence() -> None:
+    lines = "".join(f"    m{k}, l{k + 1} = split(l{k}, [1, None])\n" for k in range(200))
+    trace = ms.parse_trace(f'trace 1 of p:\n    Y = get_block("Y")\n    l0 = get_loops(Y)\n{lines}')
+    program = ms.parse_program("program p(X: f32[64]) -> Y: f32[64]:\n    Y[i] = X[i]\n")
+    with pytest.raises(ScheduleError, match="split: the nest would be 65 loops deep; at most 64 are allowed"):
+        trace.apply_to(program)
+
+
+def test_unit_loops_end_with_a_sentence() -> None:
+    sch = ms.Schedule(ms.parse_program("program p(X: f32[64]) -> Y: f32[64]:\n    Y[i] = X[i]\n"))
+    block = sch.get_block("Y")
+    for _ in range(63):
+        sch.add_unit_loop(block)
+    with pytest.raises(ScheduleError, match="add_unit_loop: the nest would be 65 loops deep"):
+        sch.add_unit_loop(block)

@@ -283,3 +283,11 @@ def test_numbers_that_json_has_not() -> None:
     assert ms.Trace.from_json(trace.as_json()) == trace
     assert "Infinity" not in trace.as_json()
     assert 'decision=float("inf")' in trace.as_python()
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, "[" * 300 + "]" * 300]
+)
+def test_json_that_is_nested_deeply_is_refused(text: str) -> None:
+    with pytest.raises(ms.LanguageError, match="this is nested more than 200 levels deep"):
+        ms.Trace.from_json(text)
