@@ -13,7 +13,9 @@ from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
+from metasched.ir.functions import FUNCTIONS
 from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
+from metasched.lang.numpy_names import written_as
 
 _WORDS = {
     NEWLINE: "the end of the line",
@@ -66,6 +68,7 @@ class _Found:
     within: str
     line: int
     column: int
+    after: str = ""  # the name that follows
 
     @classmethod
     def of(cls, token: Token, text: str) -> _Found:
@@ -84,7 +87,8 @@ class _Found:
         keyword = before.group(1) if before is not None and iskeyword(before.group(1)) else ""
         heads = (_HEAD.match(text_line) for text_line in reversed(lines[:line]))
         within = next((head.group(1) for head in heads if head is not None), "")
-        return cls(kind, value, keyword, within, line, column)
+        after = _WORD.match(here, column - 1 + len(value))
+        return cls(kind, value, keyword, within, line, column, after.group() if after is not None else "")
 
     @property
     def words(self) -> str:
@@ -184,6 +188,10 @@ def catalogue() -> tuple[Mistake, ...]:
 def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
     if found.kind not in _NO_WORD and found.value == "\t":
         return "indent with spaces"
+    if found.value == "." and found.after and found.within == "program":
+        known = ", ".join([*FUNCTIONS, "max", "min"])
+        plain = f"names have no parts: an element is written `A[i, j]`, and the functions are {known}"
+        return written_as(found.after) or plain
     # Programs, modules and traces share expressions, but not what is meant by a mistake in one.
     alike = sorted(_examples_by_key(grammar).get(found.key, ()), key=lambda known: known.within != found.within)
     hint: str | None = _anywhere(error).match_examples(

@@ -43,6 +43,7 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_source
 from metasched.lang.bounds import Bound, Facts
+from metasched.lang.numpy_names import written_as
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Number, Sizes
 
@@ -345,7 +346,7 @@ class Values:
         elif e.func in self._scope.buffers or e.func in self._scope.later:
             hint = f"`{e.func}` is a tensor: index it with brackets, `{e.func}[...]`"
         else:
-            hint = did_you_mean(e.func, [*FUNCTIONS, *_EXTREMA, *self._casts])
+            hint = written_as(e.func) or did_you_mean(e.func, [*FUNCTIONS, *_EXTREMA, *self._casts])
             hint = hint or "the functions are " + ", ".join([*_EXTREMA, *FUNCTIONS])
         self._report.error(e.at, f"`{e.func}` is not a function", hint)
 

@@ -17,6 +17,7 @@ from types import MappingProxyType, ModuleType
 
 from metasched.ir import query
 from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
+from metasched.ir.dtypes import DType
 from metasched.ir.index_map import image, image_shape, resolve
 from metasched.ir.nodes import (
     Annotation,
@@ -182,9 +183,23 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
             names = {x.var for x in nest}
             guards = tuple(g for g in block.guards if free_vars(g) & names)
             return Match(intrinsic, block, axes, _extents(intrinsic, axes), guards)
-    raise why or Mismatch(
-        f"it computes {print_expr(block.store.value)}, the intrinsic {print_expr(intrinsic.block.store.value)}"
-    )
+    raise why or Mismatch(_different_values(block.store.value, intrinsic))
+
+
+def _different_values(value: Expr, intrinsic: Intrinsic) -> str:
+    """That a block computes something else, or that its operands are of other types."""
+    mine, theirs = _element_types(value), _element_types(intrinsic.block.store.value)
+    if mine == theirs or len(mine) != len(theirs):
+        return f"it computes {print_expr(value)}, the intrinsic {print_expr(intrinsic.block.store.value)}"
+    shown = " and ".join(f"{load.type} (`{load.buffer}`)" for load in query.loads(value))
+    text = f"its operands are {shown}, the intrinsic's {' and '.join(map(str, theirs))}"
+    fitting = [name for name, other in intrinsics().items() if _element_types(other.block.store.value) == mine]
+    return f"{text}; {' and '.join(f'`{name}`' for name in fitting)} would fit" if fitting else text
+
+
+def _element_types(value: Expr) -> list[DType]:
+    """The types of what is read, in order."""
+    return [load.type for load in query.loads(value)]
 
 
 def _nest(loop: For, intrinsic: Intrinsic) -> tuple[list[For], Block]:

@@ -52,9 +52,9 @@ class Trace:
         return cls(parse_trace_data(text))
 
     @classmethod
-    def from_json(cls, text: str) -> Trace:
-        """A trace from what `as_json` wrote. Raises LanguageError, naming the instruction."""
-        return cls(trace_from_json(text))
+    def from_json(cls, text: str, filename: str = "<json>") -> Trace:
+        """A trace from what `as_json` wrote. Raises LanguageError, naming the file and the instruction."""
+        return cls(trace_from_json(text, filename))
 
     @classmethod
     def from_python(cls, text: str) -> Trace:

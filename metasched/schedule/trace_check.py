@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from metasched.errors import MetaschedError, ScheduleError, counted
-from metasched.ir.nodes import Var
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Expr, Var
 from metasched.ir.program import Program
 from metasched.ir.source_printer import print_params
 from metasched.lang import print_instruction
-from metasched.lang.instructions import Decision, Instruction, TraceData
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData
 from metasched.schedule.handlers import Free, Record, Site, out_of_support
 from metasched.schedule.kinds import Kind
 from metasched.schedule.primitive import Declaration
@@ -46,7 +47,8 @@ def problems_of(trace: TraceData, program: Program | None) -> tuple[TraceProblem
     """Every mistake of a trace, in the order of its lines.
 
     Without a program: primitives, versions, arguments, handles and addresses. With one, the trace is run too: every
-    decision out of support is named, and the first step that is not legal, as what comes after it depends on it.
+    decision out of support is named, and every step that is not legal. Steps that need what a wrong line would have
+    made are left out; the others are tried on the program as it is without it, and say so.
     """
     found = _Static(trace).problems()
     if program is not None:
@@ -147,11 +149,13 @@ class _Mending:
 
 @dataclass
 class _Dynamic:
-    """`wrong` are lines with mistakes of their own: what they would have done is not known, so that it ends there."""
+    """`wrong` are lines with mistakes of their own, which are not run; `missing` are labels that nothing has made."""
 
     trace: TraceData
     program: Program
     wrong: set[int]
+    missing: set[str] = field(default_factory=set)
+    left_out: int | None = None  # the first line that is not run
 
     def problems(self) -> list[TraceProblem]:
         found: list[TraceProblem] = []
@@ -162,13 +166,38 @@ class _Dynamic:
         handler = _Mending()
         schedule = Schedule(self.program, handler=handler)
         for number, instruction in enumerate(self.trace.instructions, start=2):
-            if number in self.wrong:
-                break
+            if number in self.wrong or not self.missing.isdisjoint(labels_in((*instruction.args, *instruction.kwargs))):
+                self._leave_out(number, instruction)
+                continue
             handler.decision = instruction.decision
             try:
                 schedule.execute(instruction)
             except ScheduleError as error:
-                found.append(_problem(number, instruction, error))
-                break
+                found.append(self._tried(_problem(number, instruction, error)))
+                self._leave_out(number, instruction)
+                handler.taken()
+                continue
+            self.missing.difference_update(instruction.outputs)
             found.extend(_problem(number, instruction, error) for error in handler.taken())
         return found
+
+    def _leave_out(self, number: int, instruction: Instruction) -> None:
+        self.missing.update(instruction.outputs)
+        self.left_out = self.left_out or number
+
+    def _tried(self, problem: TraceProblem) -> TraceProblem:
+        if self.left_out is None:
+            return problem
+        note = f"this is without line {self.left_out}, which is wrong"
+        return replace(problem, hint=f"{problem.hint}; {note}" if problem.hint else note)
+
+
+def labels_in(value: object) -> set[str]:
+    """The labels that an argument of an instruction uses."""
+    if isinstance(value, Ref):
+        return {value.name}
+    if isinstance(value, Expr):
+        return set(free_vars(value))
+    if isinstance(value, tuple):
+        return set().union(*(labels_in(v) for v in value))
+    return set()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from metasched.errors import LanguageError
-from metasched.lang import parse_definitions, parse_trace
+from metasched.lang import parse_definitions, parse_program, parse_trace
 from metasched.lang.mistakes import catalogue
 
 EXAMPLES = [(mistake.hint, example) for mistake in catalogue() for example in mistake.examples]
@@ -87,3 +87,32 @@ def test_one_grammar_serves_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("np.maximum(A[i], 0)", "write `max(x, y)`"),
+        ("A[i] + np.exp(A[i])", "functions are called by their names alone: write `exp(x)`"),
+        ("math.sqrt(A[i])", "write `sqrt(x)`"),
+        ("torch.relu(A[i])", "write `max(x, 0)`"),
+        ("A.T[i]", "write `A[j, i]` for the transpose of `A[i, j]`"),
+        ("A.sum()", "write `sum[k](A[i, k])`"),
+        ("A.shape[0]", "a parameter"),
+        ("A[i].astype(f64)", "write `f32(x)`"),
+        ("np.somethingelse(A[i])", "names have no parts"),
+        ("A @ A", "a product of matrices is a reduction"),
+        ("A[i] ** 2", "write `x * x`, or `pow(x, y)`"),
+        ("lambda x: x", "there is no `lambda`"),
+        ("sum(A[k] for k in range(4))", "a reduction names its indices in brackets"),
+        ("maximum(A[i], 0)", "write `max(x, y)`"),
+        ("relu(A[i])", "write `max(x, 0)`"),
+        ("where(A[i] > 0, A[i], 0)", "write `x if c else y`"),
+        ("float32(A[i])", "write `f32(x)`"),
+    ],
+)
+def test_what_numpy_has(value: str, hint: str) -> None:
+    with pytest.raises(LanguageError) as caught:
+        parse_program(f"program p(A: f32[4]) -> B: f32[4]:\n    B[i < 4] = {value}\n")
+    assert any(hint in d.hint for d in caught.value.diagnostics)
+    assert "split" not in str(caught.value)

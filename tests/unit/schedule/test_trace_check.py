@@ -95,3 +95,30 @@ def test_mistakes_are_gathered(golden: object) -> None:
 def test_what_a_wrong_line_makes_is_not_blamed() -> None:
     text = GOOD.replace("split(i, [t0, t1])", "splitt(i, [t0, t1])") + "    parallel(i0)\n"
     assert [line for line, _ in problems(text)] == [5]
+
+
+def test_every_mistake_is_listed() -> None:
+    text = """\
+trace 1 of dense_relu[N=11, M=9, K=7]:
+    dense = get_block("dense")
+    i, j, k = get_loops(dense)
+    nothing = get_block("nothing")
+    a, b, c = get_loops(nothing)
+    i0, i1 = splitt(i, [None, 4])
+    parallel(i0)
+    vectorize(j, lanes=128)
+    parallel(k)
+    unroll(j)
+"""
+    found = problems(text)
+    assert [line for line, _ in found] == [4, 6, 8, 9]
+    assert [reason.partition(":")[0] for _, reason in found] == ["get_block", "splitt", "vectorize", "parallel"]
+    hints = [p.hint for p in ms.parse_trace(text).problems(program())]
+    assert "without line 4" in hints[2]
+
+
+def test_json_errors_name_the_file() -> None:
+    with pytest.raises(ms.LanguageError, match=r"^best\.json:1:2: this is no JSON"):
+        ms.Trace.from_json("{", "best.json")
+    with pytest.raises(ms.LanguageError, match=r"^best\.json: "):
+        ms.Trace.from_json("{}", "best.json")

@@ -1,0 +1,66 @@
+"""What a person who knows NumPy types in a program, and how the language says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from metasched.ir.functions import FUNCTIONS
+
+_CASTS = {
+    **dict.fromkeys(("float32", "float", "single"), "f32"),
+    **dict.fromkeys(("float64", "double"), "f64"),
+    "float16": "f16",
+    "half": "f16",
+    "bfloat16": "bf16",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "int": "i64",
+    "bool_": "bool",
+    "astype": "f32",
+    "to": "f32",
+}
+_WRITTEN: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("maximum", "fmax", "amax"), "max(x, y)"),
+        **dict.fromkeys(("minimum", "fmin", "amin"), "min(x, y)"),
+        **dict.fromkeys(("clip", "clamp"), "min(max(x, low), high)"),
+        **dict.fromkeys(("dot", "matmul", "einsum", "mm", "bmm", "tensordot"), "sum[k](A[i, k] * B[k, j])"),
+        **{name: f"{cast}(x)" for name, cast in _CASTS.items()},
+        "sum": "sum[k](A[i, k])",
+        "max": "max(x, y)` of two values, `max[k](A[i, k])",
+        "min": "min(x, y)` of two values, `min[k](A[i, k])",
+        "mean": "s[i] = sum[k](A[i, k])`, and divide by the size in the next stage: `s[i] / K",
+        "relu": "max(x, 0)",
+        "where": "x if c else y",
+        "power": "pow(x, y)",
+        "absolute": "abs(x)",
+        "fabs": "abs(x)",
+        "square": "x * x",
+        "reciprocal": "1 / x",
+        "log10": "log(x) / log(10)",
+        "round": "floor(x + 0.5)",
+        "gelu": "0.5 * x * (1 + erf(x / sqrt(2)))",
+        "silu": "x * sigmoid(x)",
+        "pi": "3.141592653589793",
+        "e": "2.718281828459045",
+        "inf": "inf",
+        "T": "A[j, i]` for the transpose of `A[i, j]",
+        "transpose": "A[j, i]` for the transpose of `A[i, j]",
+        "shape": "N`, a parameter: `program p[N=512](A: f32[N])",
+        "len": "N`, a parameter: `program p[N=512](A: f32[N])",
+    }
+)
+
+
+def written_as(name: str) -> str:
+    """A hint about a name of NumPy, Python or PyTorch: how it is written here; '' for one that is not known."""
+    if name in _WRITTEN:
+        return f"write `{_WRITTEN[name]}`"
+    if name in FUNCTIONS:
+        arguments = ", ".join("xyz"[: FUNCTIONS[name].arity])
+        return f"functions are called by their names alone: write `{name}({arguments})`"
+    return ""
