@@ -133,8 +133,11 @@ def tune(
     where = _target(target)
     searched = _space_like(rules, space)
     found = functools.cache(lambda: space_of(program, searched, max_sketches=MAX_ARMS, seed=seed))
-    job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(searched, found))
     name = _strategy(strategy)
+    job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(searched, found))
+    if searched is not None:
+        # A mistake in what is searched shows whether or not anything is left to measure: its first sketch is made.
+        next(iter(found()), None)
 
     view = view_of(progress)
 

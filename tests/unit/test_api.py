@@ -8,6 +8,8 @@ import pytest
 
 import metasched as ms
 from metasched.backend.kernel import Origin
+from metasched.database import Role, open_database
+from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
 
 TEXT = """
@@ -181,6 +183,43 @@ def test_conditions_are_checked_before_anything_starts(program: ms.Program, tmp_
     with pytest.raises(ms.ScheduleError, match=r'no sketch of dense_relu.* has a random variable at "nowhere"'):
         ms.tune(program, db=url, space=ms.condition("cpu", {"nowhere": 1}))
     assert not (tmp_path / "wrong.db").exists()
+
+
+def test_arguments_are_checked_where_nothing_is_left_to_measure(program: ms.Program, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'enough.db'}"
+    ms.tune(program, trials=1, db=url, rules="vectorize")
+
+    @ms.rule
+    def raising(sch: ms.Schedule, block: object) -> None:
+        """It cannot work."""
+        raise ZeroDivisionError("a mistake in a rule")
+
+    def module(sch: ms.Schedule) -> None:
+        sch.get_block("nowhere")
+
+    with pytest.raises(ms.RuleError, match="no rule or preset `nosuch`"):
+        ms.tune(program, trials=1, db=url, rules="nosuch")
+    with pytest.raises(ZeroDivisionError, match="a mistake in a rule"):
+        ms.tune(program, trials=1, db=url, rules=[raising])
+    with pytest.raises(MetaschedError, match="nosuch"):
+        ms.tune(program, trials=1, db=url, strategy="nosuch")
+    with pytest.raises(MetaschedError, match="nowhere"):
+        ms.tune(program, trials=1, db=url, space=module)
+
+
+def test_what_tuning_leaves_is_never_slower_than_the_guess(program: ms.Program, tmp_path: Path) -> None:
+    """A space of no rules has the plainest schedule alone, which `tune` returns, and nobody else is given."""
+    url = f"sqlite:///{tmp_path / 'worse.db'}"
+    plain = ms.tune(program, trials=1, db=url, rules=[])
+    assert "vectorize" not in str(plain.trace)
+    with open_database(url) as database:
+        (task,) = (stats.task for stats in database.stats().tasks)
+        default = next(r for r in database.records(task) if r.role is Role.DEFAULT)
+    assert default.trace == str(ms.guess(program))
+    assert default.settled, "it does not race against what it is compared with"
+    kernel = ms.compile(program, db=url)
+    assert str(kernel.trace) in {str(plain.trace), default.trace}
+    assert kernel.report.role is Role.DEFAULT or is_faster(kernel.report, default)
 
 
 def test_a_repaired_kernel_says_what_was_mended(program: ms.Program) -> None:
