@@ -50,7 +50,9 @@ _ALL = (
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),
-    Benchmark("search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"),
+    Benchmark(
+        "search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"
+    ),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}

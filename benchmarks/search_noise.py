@@ -1,4 +1,4 @@
-"""What searches of the twelve operators measured: how much the time of the same code varies, how many of the records are
+"""What searches of the twelve operators measured: how much the time of the same code varies, how many records are of
 different code, and what the search gained over the guess.
 
 `distinct_code` lowers the trace of every record again, so that it says the same of a database of any version:
