@@ -127,3 +127,9 @@ def test_what_is_no_sum_of_floats() -> None:
         sch.annotate(sch.get_block("s"), "blocked_sum", 512)
     with pytest.raises(ScheduleError, match='"blocked_sum" is about a block'):
         sch.annotate(sch.get_loops(sch.get_block("s"))[0], "blocked_sum", 512)
+
+
+def test_a_negative_length() -> None:
+    sch, dot, _ = product(0)
+    with pytest.raises(ScheduleError, match="a block has less than 0 terms"):
+        sch.annotate(dot, "blocked_sum", -1)
