@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from metasched.database.base import Database
 from metasched.database.best import comparison, noise_of
 from metasched.database.claims import Claimant
-from metasched.database.record import NO_TRIAL, Duplicate, Record, Role, TaskKey, Visit, code_version
-from metasched.errors import ScheduleError
+from metasched.database.record import NO_TRIAL, DatabaseError, Duplicate, Record, Role, TaskKey, Visit, code_version
+from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
@@ -232,8 +232,17 @@ class _Run:
 
     def _located(self, space: SearchSpace, entries: Iterable[tuple[int, str, Record]]) -> list[Observation]:
         """Records as observations; those of another space count as trials and teach nothing."""
-        found = ((space.locate(trace), record) for _, trace, record in entries)
+        found = ((self._candidate(space, trace), record) for _, trace, record in entries)
         return [_observation(candidate, record) for candidate, record in found if candidate is not None]
+
+    def _candidate(self, space: SearchSpace, trace: str) -> Candidate | None:
+        try:
+            return space.locate(trace)
+        except LanguageError as error:
+            raise DatabaseError(
+                f"`{self.database.url}`: the trace of a record does not parse: {str(error).splitlines()[0]}\n"
+                "  hint: `metasched db prune --damaged` removes such records"
+            ) from error
 
     def _picked_up(self, space: SearchSpace) -> list[Observation]:
         """What other processes have recorded in the meantime, if there are any."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -146,6 +148,19 @@ def test_mistakes_are_messages(
     message = capsys.readouterr().err
     assert expected in message
     assert "Traceback" not in message
+
+
+def test_a_trace_in_the_database_that_does_not_parse(folder: Path) -> None:
+    shutil.copy(folder / "t.db", folder / "edited.db")
+    connection = sqlite3.connect(folder / "edited.db")
+    connection.execute("UPDATE records SET trace = 'garbage' WHERE id = (SELECT max(id) FROM records)")
+    connection.commit()
+    connection.close()
+    edited = ("--db", "sqlite:///edited.db")
+    message = metasched(folder, "tune", "tiny.ms", "--trials", "12", *edited, status=2)
+    assert "the trace of a record does not parse: <trace>:1:1: expected `trace`" in message
+    assert "1 record removed" in metasched(folder, "db", "prune", "--damaged", *edited)
+    assert "trace 1 of tiny" in metasched(folder, "tune", "tiny.ms", "--trials", "6", *edited)
 
 
 def test_a_mark_at_the_beginning_of_a_file_is_passed_over(tmp_path: Path) -> None:

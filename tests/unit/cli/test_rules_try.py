@@ -60,8 +60,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("first", None, "my.py:rows,cpu", 0),
         ("last", None, "cpu,+my.py:rows", -1),
-        ("rfactor", None, None, 1),
-        ("first", "rfactor", None, 1),
+        ("rfactor", None, None, 2),
+        ("first", "rfactor", None, 2),
     ],
 )
 def test_where_the_rule_goes(at: str, instead: str | None, spec: str | None, position: int) -> None:
@@ -127,8 +127,8 @@ def test_a_rule_that_the_list_has_is_said() -> None:
         (("my.py", "p.ms"), "my.py has 2 rules; try one: my.py:rows or my.py:idle"),
         (("my.py:row", "p.ms"), "my.py has no `row`; its rules are `idle`, `rows`"),
         (("your.py", "p.ms"), "there is no file your.py"),
-        (("cpu", "p.ms"), "`cpu` is 11 rules; try one of"),
-        (("my.py:rows", "p.ms", "--at", "tile"), "no rule `tile` is in the list: there are inline"),
+        (("cpu", "p.ms"), "`cpu` is 12 rules; try one of"),
+        (("my.py:rows", "p.ms", "--at", "tile"), "no rule `tile` is in the list: there are blocked_sums"),
         (("my.py:rows", "p.ms", "--instead-of", "tile"), "no rule `tile` is in the list"),
         (("my.py:rows", "q.ms"), "q.ms: No such file"),
         (
