@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import metasched.backend.numba_typing  # noqa: F401 -- tells Numba what a Kernel is
 from metasched.backend.compiled import build
 from metasched.backend.kernel import Kernel, Origin
 from metasched.backend.reference import reference

@@ -3,13 +3,15 @@
 Emission leaves little to LLVM's middle end: vectors, unrolling, hoisting and common subexpressions are done. So the
 pipeline is short. Each kernel has an execution engine of its own, so its code is freed with it; Numba's usual
 generator keeps every module for the life of the process.
+
+Importing this imports Numba, which takes as long as the rest of metasched together: it is imported by what compiles
+and loads, when it does.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -141,15 +143,6 @@ class LoadedCode:
         if not address:
             raise BuildError("symbol not found", symbol)
         return address
-
-
-@lru_cache(maxsize=1)
-def versions() -> str:
-    """The versions of what makes the code."""
-    import llvmlite
-    import numba
-
-    return f"numba {numba.__version__}, llvmlite {llvmlite.__version__}"
 
 
 def _hold_compilers() -> None:

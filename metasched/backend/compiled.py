@@ -10,12 +10,11 @@ import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metasched.backend import threads
-from metasched.backend.codegen import LoadedCode, ObjectCode, assembly, compile_text
 from metasched.backend.emit import emit, runtime
 from metasched.backend.emit.python_entry import ENTRY as PYTHON_ENTRY
 from metasched.backend.emit.python_entry import KNOWN, Argument, python_entry
@@ -27,6 +26,9 @@ from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Buffer, Func
+
+if TYPE_CHECKING:  # it imports Numba
+    from metasched.backend.codegen import LoadedCode, ObjectCode
 
 _POINTER = ctypes.c_void_p
 NO_TILES = (
@@ -93,6 +95,8 @@ def compile_func(func: Func, target: Target) -> KernelCode:
 
 def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
     """Emit and compile a low-level loop program."""
+    from metasched.backend.codegen import compile_text
+
     module = emit(kernel, target)
     arguments = [Argument(p.dtype, p.shape, p.is_output) for p in parameters]
     code = compile_text(module.text + python_entry(arguments, module.entry, object.__basicsize__), target)
@@ -132,6 +136,8 @@ class CompiledKernel:
     """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
 
     def __init__(self, binary: KernelCode) -> None:
+        from metasched.backend.codegen import LoadedCode
+
         self.binary = binary
         self._code = LoadedCode(binary.code)
         self.address = self._code.address(binary.entry)
@@ -173,6 +179,8 @@ class CompiledKernel:
     @property
     def asm(self) -> str:
         """The assembly."""
+        from metasched.backend.codegen import assembly
+
         return assembly(self.binary.code)
 
     def prepare(self) -> None:

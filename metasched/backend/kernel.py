@@ -63,6 +63,8 @@ class Kernel:
         report: Any = None,
         origin: Origin = Origin.TRACE,
     ) -> None:
+        import metasched.backend.numba_typing  # noqa: F401 -- tells Numba what a Kernel is, before it meets one
+
         self._compiled = compiled
         self.program = program
         self.trace = trace

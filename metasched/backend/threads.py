@@ -14,12 +14,14 @@ import os
 import sys
 import threading
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from metasched.backend.codegen import LoadedCode, compile_text
 from metasched.backend.emit import runtime
 from metasched.backend.target import Target
 from metasched.errors import KernelError, ResourceError
+
+if TYPE_CHECKING:  # it imports Numba
+    from metasched.backend.codegen import LoadedCode
 
 _MOST_WORKERS = 1024
 _CALLBACK = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -64,6 +66,8 @@ class ThreadState:
         return ctypes.addressof(self._slots)
 
     def _load_launcher(self) -> None:
+        from metasched.backend.codegen import LoadedCode, compile_text
+
         code = LoadedCode(compile_text(runtime.LAUNCHER, Target.detect(threads=1)))
         ctypes.c_void_p.from_address(code.address(runtime.STATE)).value = ctypes.addressof(self._slots)
         launch, allowed = code.address(runtime.LAUNCH_FUNCTION), code.address(runtime.ALLOWED_FUNCTION)

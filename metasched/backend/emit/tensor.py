@@ -100,6 +100,10 @@ class TensorOperands:
         mask = constant(bits, value.dtype, value.width)
         return Value(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
 
+    def words(self, value: Value) -> Value:
+        """The bits of a vector of 512 bits as 32-bit integers."""
+        return self._cast(value, DType.I32, 512 // DType.I32.bits)
+
     # --- inside ---
 
     def _argument(self, value: Value) -> tuple[str, str]:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cross import AVX2, WIDE, plain
 
 from metasched.backend.compiled import build
+from metasched.backend.emit import emit
 from metasched.backend.emit.tensor import emitters
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
@@ -155,6 +157,14 @@ B[j_0*64 + k_0*192; strides 4, 1])
 def test_one_instruction_a_use() -> None:
     runs("dot_u8i8_vnni")
     assert build(tensorized("dot_u8i8_vnni").func, HERE).asm.count("vpdpbusd") == 2
+
+
+@pytest.mark.parametrize("name", ["dot_u8i8_vnni", "dot_i8i8_vnni"])
+def test_every_llvm_takes_the_declaration(name: str) -> None:
+    """Newer LLVMs upgrade the words of LLVM 20 to their bytes; LLVM 20 takes words only."""
+    target = plain("sapphirerapids", frozenset((*AVX2, *WIDE)))
+    text = emit(lower(tensorized(name).func, target), target).text
+    assert "@llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)" in text
 
 
 def test_a_target_without_the_instruction() -> None:
