@@ -1,66 +1,233 @@
-"""metasched: a small language for search spaces of tensor programs, and the search that finds the fast one."""
+"""metasched: a small language for search spaces of tensor programs, and the search that finds the fast one.
 
-from metasched import operators as operators
-from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
-from metasched.api import Guess as Guess
-from metasched.api import compile as compile
-from metasched.api import condition as condition
-from metasched.api import guess as guess
-from metasched.api import parse_trace as parse_trace
-from metasched.api import space as space
-from metasched.api import tune as tune
-from metasched.backend.kernel import Kernel as Kernel
-from metasched.backend.kernel import Origin as Origin
-from metasched.backend.reference import reference as reference
-from metasched.backend.target import Target as Target
-from metasched.errors import BuildError as BuildError
-from metasched.errors import CacheWarning as CacheWarning
-from metasched.errors import KernelError as KernelError
-from metasched.errors import LanguageError as LanguageError
-from metasched.errors import MetaschedError as MetaschedError
-from metasched.errors import NondeterministicModule as NondeterministicModule
-from metasched.errors import NoRecord as NoRecord
-from metasched.errors import ScheduleError as ScheduleError
-from metasched.frontdoor import KernelFunction as KernelFunction
-from metasched.frontdoor import kernel as kernel
-from metasched.ir.nodes import LoopKind as LoopKind
-from metasched.ir.program import Program as Program
-from metasched.lang import load_program as load_program
-from metasched.lang import parse_program as parse_program
-from metasched.lang.build import *  # noqa: F403
-from metasched.schedule.analysis import BlockInfo as BlockInfo
-from metasched.schedule.handlers import Policy as Policy
-from metasched.schedule.handlers import Repair as Repair
-from metasched.schedule.module import module as module
-from metasched.schedule.module import rerun as rerun
-from metasched.schedule.schedule import Schedule as Schedule
-from metasched.schedule.trace import Trace as Trace
-from metasched.schedule.trace_check import InvalidTrace as InvalidTrace
-from metasched.schedule.trace_check import TraceProblem as TraceProblem
-from metasched.schedule.trace_diff import TraceDiff as TraceDiff
-from metasched.schedule.values import BlockRV as BlockRV
-from metasched.schedule.values import Int as Int
-from metasched.schedule.values import LoopRV as LoopRV
-from metasched.schedule.values import ceildiv as ceildiv
-from metasched.schedule.values import maximum as maximum
-from metasched.schedule.values import minimum as minimum
-from metasched.search.progress import Progress as Progress
-from metasched.search.progress_view import progress_view as progress_view
-from metasched.space.combinators import attempt as attempt
-from metasched.space.combinators import choice as choice
-from metasched.space.combinators import each_consumer as each_consumer
-from metasched.space.combinators import sequence as sequence
-from metasched.space.combinators import when as when
-from metasched.space.rule import Rule as Rule
-from metasched.space.rule import RuleError as RuleError
-from metasched.space.rule import Skip as Skip
-from metasched.space.rule import rule as rule
-from metasched.space.rule import skip as skip
-from metasched.space.sketch import Sketch as Sketch
-from metasched.space.space import Space as Space
-from metasched.space.text_rules import load_module as load_module
-from metasched.space.text_rules import parse_module as parse_module
+What the package has is imported when it is first used (PEP 562), and with it what it needs: NumPy by most of it, Numba
+by what compiles, LightGBM by what trains. `import metasched` alone takes no time.
+"""
 
-operator = operators.load
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from metasched.imports import imports as _imports
+
+if TYPE_CHECKING:  # what type checkers and editors read; a test compares it with the table below
+    from metasched import operators as operators
+    from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
+    from metasched.api import Guess as Guess
+    from metasched.api import compile as compile
+    from metasched.api import condition as condition
+    from metasched.api import guess as guess
+    from metasched.api import parse_trace as parse_trace
+    from metasched.api import space as space
+    from metasched.api import tune as tune
+    from metasched.backend.kernel import Kernel as Kernel
+    from metasched.backend.kernel import Origin as Origin
+    from metasched.backend.reference import reference as reference
+    from metasched.backend.target import Target as Target
+    from metasched.errors import BuildError as BuildError
+    from metasched.errors import CacheWarning as CacheWarning
+    from metasched.errors import KernelError as KernelError
+    from metasched.errors import LanguageError as LanguageError
+    from metasched.errors import MetaschedError as MetaschedError
+    from metasched.errors import NondeterministicModule as NondeterministicModule
+    from metasched.errors import NoRecord as NoRecord
+    from metasched.errors import ScheduleError as ScheduleError
+    from metasched.frontdoor import KernelFunction as KernelFunction
+    from metasched.frontdoor import kernel as kernel
+    from metasched.ir.nodes import LoopKind as LoopKind
+    from metasched.ir.program import Program as Program
+    from metasched.lang import load_program as load_program
+    from metasched.lang import parse_program as parse_program
+    from metasched.lang.build import *  # noqa: F403
+    from metasched.schedule.analysis import BlockInfo as BlockInfo
+    from metasched.schedule.handlers import Policy as Policy
+    from metasched.schedule.handlers import Repair as Repair
+    from metasched.schedule.module import module as module
+    from metasched.schedule.module import rerun as rerun
+    from metasched.schedule.schedule import Schedule as Schedule
+    from metasched.schedule.trace import Trace as Trace
+    from metasched.schedule.trace_check import InvalidTrace as InvalidTrace
+    from metasched.schedule.trace_check import TraceProblem as TraceProblem
+    from metasched.schedule.trace_diff import TraceDiff as TraceDiff
+    from metasched.schedule.values import BlockRV as BlockRV
+    from metasched.schedule.values import Int as Int
+    from metasched.schedule.values import LoopRV as LoopRV
+    from metasched.schedule.values import ceildiv as ceildiv
+    from metasched.schedule.values import maximum as maximum
+    from metasched.schedule.values import minimum as minimum
+    from metasched.search.progress import Progress as Progress
+    from metasched.search.progress_view import progress_view as progress_view
+    from metasched.space.combinators import attempt as attempt
+    from metasched.space.combinators import choice as choice
+    from metasched.space.combinators import each_consumer as each_consumer
+    from metasched.space.combinators import sequence as sequence
+    from metasched.space.combinators import when as when
+    from metasched.space.rule import Rule as Rule
+    from metasched.space.rule import RuleError as RuleError
+    from metasched.space.rule import Skip as Skip
+    from metasched.space.rule import rule as rule
+    from metasched.space.rule import skip as skip
+    from metasched.space.sketch import Sketch as Sketch
+    from metasched.space.space import Space as Space
+    from metasched.space.text_rules import load_module as load_module
+    from metasched.space.text_rules import parse_module as parse_module
+
+    operator = operators.load
 
 __version__ = "0.2.0"
+
+# The names of this package, by the module that defines them.
+_NAMES = {
+    "metasched.api": (
+        "DEFAULT_DATABASE",
+        "Guess",
+        "compile",
+        "condition",
+        "guess",
+        "parse_trace",
+        "space",
+        "tune",
+    ),
+    "metasched.backend.kernel": (
+        "Kernel",
+        "Origin",
+    ),
+    "metasched.backend.reference": ("reference",),
+    "metasched.backend.target": ("Target",),
+    "metasched.errors": (
+        "BuildError",
+        "CacheWarning",
+        "KernelError",
+        "LanguageError",
+        "MetaschedError",
+        "NondeterministicModule",
+        "NoRecord",
+        "ScheduleError",
+    ),
+    "metasched.frontdoor": (
+        "KernelFunction",
+        "kernel",
+    ),
+    "metasched.ir.nodes": ("LoopKind",),
+    "metasched.ir.program": ("Program",),
+    "metasched.lang": (
+        "load_program",
+        "parse_program",
+    ),
+    "metasched.lang.build": (
+        "param",
+        "let",
+        "scalar",
+        "placeholder",
+        "compute",
+        "program",
+        "sum",
+        "prod",
+        "max",
+        "min",
+        "compute_arg",
+        "argmax",
+        "argmin",
+        "where",
+        "cast",
+        "call",
+        "abs",
+        "ceil",
+        "cos",
+        "erf",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "log",
+        "log1p",
+        "log2",
+        "pow",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "sqrt",
+        "tanh",
+        "Tensor",
+        "Value",
+    ),
+    "metasched.schedule.analysis": ("BlockInfo",),
+    "metasched.schedule.handlers": (
+        "Policy",
+        "Repair",
+    ),
+    "metasched.schedule.module": (
+        "module",
+        "rerun",
+    ),
+    "metasched.schedule.schedule": ("Schedule",),
+    "metasched.schedule.trace": ("Trace",),
+    "metasched.schedule.trace_check": (
+        "InvalidTrace",
+        "TraceProblem",
+    ),
+    "metasched.schedule.trace_diff": ("TraceDiff",),
+    "metasched.schedule.values": (
+        "BlockRV",
+        "Int",
+        "LoopRV",
+        "ceildiv",
+        "maximum",
+        "minimum",
+    ),
+    "metasched.search.progress": ("Progress",),
+    "metasched.search.progress_view": ("progress_view",),
+    "metasched.space.combinators": (
+        "attempt",
+        "choice",
+        "each_consumer",
+        "sequence",
+        "when",
+    ),
+    "metasched.space.rule": (
+        "Rule",
+        "RuleError",
+        "Skip",
+        "rule",
+        "skip",
+    ),
+    "metasched.space.sketch": ("Sketch",),
+    "metasched.space.space": ("Space",),
+    "metasched.space.text_rules": (
+        "load_module",
+        "parse_module",
+    ),
+}
+_PLACES = {name: (module, name) for module, names in _NAMES.items() for name in names}
+_PLACES["operator"] = ("metasched.operators", "load")
+
+__all__ = ["__version__", "operators", *_PLACES]  # noqa: PLE0604 -- they are strings
+
+
+class _Package(ModuleType):
+    """This package as a module: a subpackage does not take the place of what the package has by the same name.
+
+    Python makes `metasched.space` an attribute when the folder is imported; `metasched.space` is a function.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _PLACES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+if not TYPE_CHECKING:  # a checker would take any name for one of this package's
+
+    def __getattr__(name: str) -> object:
+        """What the package has by a name, which is imported now and kept."""
+        if name == "operators":
+            return _imports.module("metasched.operators")
+        if name not in _PLACES:
+            raise AttributeError(f"module 'metasched' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        module, attribute = _PLACES[name]
+        value = globals()[name] = getattr(_imports.module(module), attribute)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

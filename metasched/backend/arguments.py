@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.ma import MaskedArray
 
 from metasched.backend.compiled import Parameter, data_pointer
 from metasched.errors import KernelError
@@ -74,7 +75,7 @@ def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
 
 def require_unmasked(name: str, array: np.ndarray[Any, Any]) -> None:
     """Raise KernelError for a masked array: what is masked would count like the rest."""
-    if isinstance(array, np.ma.MaskedArray):
+    if isinstance(array, MaskedArray):
         raise KernelError(f"`{name}` is a masked array, and kernels know no masks. Pass `{name}.filled(value)`")
 
 

@@ -10,7 +10,6 @@ and loads, when it does.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from metasched.backend.target import Target
 from metasched.errors import BuildError
+from metasched.forks import guards
 
 _NAME = "metasched"
 
@@ -158,5 +158,4 @@ def _let_compilers_go() -> None:
     global_compiler_lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_compilers, after_in_parent=_let_compilers_go, after_in_child=_let_compilers_go)
+guards.add(_hold_compilers, _let_compilers_go)

@@ -18,6 +18,7 @@ from metasched.backend import threads
 from metasched.backend.emit import emit, runtime
 from metasched.backend.emit.python_entry import ENTRY as PYTHON_ENTRY
 from metasched.backend.emit.python_entry import KNOWN, Argument, python_entry
+from metasched.backend.first_use import import_numba
 from metasched.backend.lir import Kernel as LoopProgram
 from metasched.backend.lower import lower
 from metasched.backend.lower.layouts import memory_shape
@@ -95,6 +96,7 @@ def compile_func(func: Func, target: Target) -> KernelCode:
 
 def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
     """Emit and compile a low-level loop program."""
+    import_numba()
     from metasched.backend.codegen import compile_text
 
     module = emit(kernel, target)
@@ -136,6 +138,7 @@ class CompiledKernel:
     """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
 
     def __init__(self, binary: KernelCode) -> None:
+        import_numba()
         from metasched.backend.codegen import LoadedCode
 
         self.binary = binary
@@ -179,6 +182,7 @@ class CompiledKernel:
     @property
     def asm(self) -> str:
         """The assembly."""
+        import_numba()
         from metasched.backend.codegen import assembly
 
         return assembly(self.binary.code)

@@ -13,6 +13,7 @@ import numpy as np
 from metasched.backend import arguments
 from metasched.backend.compiled import CompiledKernel, aligned_empty, build, data_pointer, raise_status
 from metasched.backend.emit.runtime import Status
+from metasched.backend.first_use import import_numba
 from metasched.backend.foreign import Library, as_numpy
 from metasched.backend.target import Target
 from metasched.errors import KernelError, counted
@@ -63,8 +64,7 @@ class Kernel:
         report: Any = None,
         origin: Origin = Origin.TRACE,
     ) -> None:
-        import metasched.backend.numba_typing  # noqa: F401 -- tells Numba what a Kernel is, before it meets one
-
+        import_numba()  # which tells Numba what a Kernel is, before it meets one
         self._compiled = compiled
         self.program = program
         self.trace = trace

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
+from metasched.backend.first_use import import_numba
 from metasched.errors import MetaschedError
 from metasched.ir.dtypes import DType
 
@@ -137,6 +138,7 @@ def _known_features() -> frozenset[str]:
 
 
 def _default_threads() -> int:
+    import_numba()
     from numba.core import config
 
     return int(config.NUMBA_NUM_THREADS)

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from metasched.backend.emit import runtime
+from metasched.backend.first_use import import_numba
 from metasched.backend.target import Target
 from metasched.errors import KernelError, ResourceError
 
@@ -66,6 +67,7 @@ class ThreadState:
         return ctypes.addressof(self._slots)
 
     def _load_launcher(self) -> None:
+        import_numba()
         from metasched.backend.codegen import LoadedCode, compile_text
 
         code = LoadedCode(compile_text(runtime.LAUNCHER, Target.detect(threads=1)))

@@ -1,13 +1,14 @@
-"""What a command is, and where it writes."""
+"""What a command is, where it writes, and how its arguments are read."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO, cast
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,39 @@ class Console:
         print(json.dumps(data, allow_nan=False), file=self.out, flush=True)
 
 
+class Implementation(Protocol):
+    """The module of a command. `run` returns the exit status."""
+
+    @staticmethod
+    def add_arguments(parser: ArgumentParser) -> None: ...
+    @staticmethod
+    def run(args: Namespace, console: Console) -> int: ...
+
+
 @dataclass(frozen=True)
 class Command:
-    """A subcommand. `run` returns the exit status."""
+    """A subcommand: the name and summary of a module beside this one, which is imported when the command is given."""
 
     name: str
     summary: str
-    add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace, Console], int]
+
+    def load(self) -> Implementation:
+        return cast(Implementation, importlib.import_module(f"metasched.cli.{self.name}"))
+
+
+class CommandParser(ArgumentParser):
+    """Reads the arguments of a command. It asks the command for them when there are some to read."""
+
+    def __init__(self, *args: Any, command: Command | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._unasked = command
+
+    def parse_known_args(  # type: ignore[override]  # the overloads are those of the base
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        command, self._unasked = self._unasked, None
+        if command is not None:
+            implementation = command.load()
+            implementation.add_arguments(self)
+            self.set_defaults(run=implementation.run)
+        return super().parse_known_args(args, namespace)

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, positive
-from metasched.cli.command import Command, Console
+from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
 from metasched.database.best import fastest
@@ -251,5 +251,3 @@ ACTIONS: Mapping[str, Callable[[Namespace, Console], int]] = {
     "import": _import,
     "prune": _prune,
 }
-
-COMMAND = Command("db", "What a database of measurements holds; export, import, prune.", add_arguments, run)

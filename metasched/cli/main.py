@@ -7,17 +7,20 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TextIO
 
-from metasched.cli import db, replay, rules, show, tune
-from metasched.cli.command import Command, Console
+from metasched import __version__
+from metasched.cli.command import Command, CommandParser, Console
 from metasched.errors import MetaschedError
-from metasched.measure.resources import as_resource_error
-from metasched.space.blame import described, is_of_a_rule
 
-COMMANDS: tuple[Command, ...] = (tune.COMMAND, replay.COMMAND, show.COMMAND, rules.COMMAND, db.COMMAND)
+COMMANDS = (
+    Command("tune", "Find the fast schedule of a program on this machine."),
+    Command("replay", "Replay a schedule; check its results, time it."),
+    Command("show", "A program, its space, a schedule, or the code."),
+    Command("rules", "The rules that are installed, and what one of yours gains."),
+    Command("db", "What a database of measurements holds; export, import, prune."),
+)
 
 # Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 128 + n as if by signal n.
 WRONG_INPUT = 2
@@ -32,12 +35,10 @@ def build_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentPar
     parser = argparse.ArgumentParser(
         prog="metasched", description="Search spaces of tensor programs, and the fast one on this CPU."
     )
-    parser.add_argument("--version", action="version", version=f"metasched {_version()}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action="version", version=f"metasched {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
     for command in commands:
-        sub = subparsers.add_parser(command.name, help=command.summary, description=command.summary)
-        command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+        subparsers.add_parser(command.name, help=command.summary, description=command.summary, command=command)
     return parser
 
 
@@ -48,9 +49,6 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     args = build_parser().parse_args(argv)
     try:
         status: int = args.run(args, console)
-    except MetaschedError as error:
-        console.note(f"metasched {args.command}: {described(error)}")
-        return WRONG_INPUT
     except BrokenPipeError:
         # Whoever read the output has seen enough (`| head`). Python must not flush into the pipe at exit again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -59,21 +57,28 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         console.note("interrupted")
         return INTERRUPTED
     except Exception as error:
-        told = _of_the_system(error) or (described(error) if is_of_a_rule(error) else "")
-        if not told:
+        message = _message(error)
+        if not message:
             raise
-        console.note(f"metasched {args.command}: {told}")
+        console.note(f"metasched {args.command}: {message}")
         return WRONG_INPUT
     return status
 
 
-def _of_the_system(error: Exception) -> str:
-    """What to say of an error that the operating system raised over a file or a limit; '' for any other."""
+def _message(error: Exception) -> str:
+    """What to say of an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
+    from metasched.measure.resources import as_resource_error
+    from metasched.space.blame import described, is_of_a_rule
+
+    if isinstance(error, MetaschedError):
+        return described(error)
     of_a_file = isinstance(error, OSError) and error.filename is not None
     if isinstance(error, OSError) and of_a_file and error.errno not in _OF_A_LIMIT:
         return f"{error.filename}: {error.strerror}"
     lack = as_resource_error(error, "this command")
-    return "" if lack is None else str(lack)
+    if lack is not None:
+        return str(lack)
+    return described(error) if is_of_a_rule(error) else ""
 
 
 def open_standard_streams() -> None:
@@ -92,10 +97,3 @@ def open_standard_streams() -> None:
 
 def _nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
-
-
-def _version() -> str:
-    try:
-        return version("metasched")
-    except PackageNotFoundError:
-        return "(not installed)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
-from metasched.cli.command import Command, Console
+from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, form_of, kernel_of, note_warnings, policy_of, trace_in
 from metasched.ir.work import Work
 from metasched.measure.records import Measurement
@@ -125,6 +125,3 @@ def as_json(outcome: Outcome, checked: bool) -> dict[str, object]:
         "trace": outcome.trace,
         "repairs": [str(repair) for repair in outcome.repairs or ()],
     }
-
-
-COMMAND = Command("replay", "Replay a schedule; check its results, time it.", add_arguments, run)

@@ -12,7 +12,7 @@ from typing import Any
 
 from metasched.cli import rules_try
 from metasched.cli.arguments import UsageError, add_json
-from metasched.cli.command import Command, Console
+from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.cli.rule_trial import find_rule
 from metasched.space.registry import GROUP, installed, loaded, origin
@@ -145,6 +145,3 @@ def source(rule: Rule) -> str:
 
 def _json(point: EntryPoint) -> dict[str, object]:
     return {"name": point.name, "from": origin(point), "object": point.value, "summary": _summary_of(point)}
-
-
-COMMAND = Command("rules", "The rules that are installed, and what one of yours gains.", add_arguments, run)

@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metasched.backend.kernel import Origin
-from metasched.backend.lir_printer import print_kernel
-from metasched.backend.lower import lower
 from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, program_of
-from metasched.cli.command import Command, Console
+from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in, trace_in
 from metasched.errors import BuildError
 from metasched.ir.nodes import Func
@@ -100,6 +97,8 @@ def run(args: Namespace, console: Console) -> int:
         return _problems(program, given, console)
     what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
     if what in CODE:
+        from metasched.backend.kernel import Origin
+
         kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
         if kernel.origin is Origin.GUESS:
             console.note(str(kernel.report))
@@ -126,6 +125,8 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
 
 def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
     """What the backend says of the schedule before it makes any code."""
+    from metasched.backend.lower import lower
+
     if subject.open_trace() is not None:
         return ()
     try:
@@ -153,6 +154,9 @@ def _sketches(program: Program, trace: Trace) -> str:
 
 
 def _loops(subject: Subject) -> str:
+    from metasched.backend.lir_printer import print_kernel
+    from metasched.backend.lower import lower
+
     return print_kernel(lower(subject.scheduled(), subject.target))
 
 
@@ -187,5 +191,3 @@ SCHEDULED = frozenset({"schedule", "loops", "python", "json", "diff"})
 
 # Views of the compiled kernel.
 CODE: Mapping[str, Callable[[Kernel], str]] = {"llvm": lambda kernel: kernel.llvm, "asm": lambda kernel: kernel.asm}
-
-COMMAND = Command("show", "A program, its space, a schedule, or the code.", add_arguments, run)

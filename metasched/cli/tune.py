@@ -16,7 +16,7 @@ from metasched.cli.arguments import (
     program_of,
     seed,
 )
-from metasched.cli.command import Command, Console
+from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
 from metasched.cli.progress_view import choose_view
 from metasched.database import Record
@@ -130,6 +130,3 @@ def _milliseconds(record: Record | None) -> float | None:
 
 def _seconds(report: TuningReport) -> float | None:
     return None if report.best is None else report.best.seconds
-
-
-COMMAND = Command("tune", "Find the fast schedule of a program on this machine.", add_arguments, run)

@@ -11,21 +11,22 @@ from numpy.typing import NDArray
 
 from metasched.ir.dtypes import DType
 
-# What comes after an array's name in the file when its bits are kept: no name has a colon.
-_BITS = ":bits"
+# What comes after an array's name in the file, by what is kept of it. No name has a colon, so none is taken for an
+# argument of NumPy's own, such as `file`; releases before 2 would keep `allow_pickle` as an array.
+_BITS, _VALUES = ":bits", ":values"
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an `.npz`, at once: another process sees all of it or nothing."""
-    kept = {}
+    kept: dict[str, Any] = {}
     for name, array in arrays.items():
         if array.dtype == DType.BF16.numpy:
             kept[name + _BITS] = np.ascontiguousarray(array).view(np.uint16)
         else:
-            kept[name] = array
+            kept[name + _VALUES] = array
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **kept)
+        np.savez(file, **kept)
     partial.replace(path)
 
 
@@ -38,5 +39,5 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             if name.endswith(_BITS):
                 found[name.removesuffix(_BITS)] = array.view(DType.BF16.numpy)
             else:
-                found[name] = array
+                found[name.removesuffix(_VALUES)] = array
     return found

@@ -1,6 +1,6 @@
 """One vpdpbusd for A + 128, and one, the same for all rows of A, for what that is too much.
 
-Its bytes are passed as words of 32 bits: LLVM 20 takes nothing else, and LLVM 22, which declares it on bytes, takes both.
+Its bytes are passed as words of 32 bits: LLVM 20 takes nothing else; LLVM 22 declares it on bytes, and takes both.
 """
 
 from __future__ import annotations

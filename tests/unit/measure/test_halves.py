@@ -31,6 +31,12 @@ def test_every_element_type_goes_through_a_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], array)
 
 
+def test_an_array_may_have_the_name_of_an_argument_of_numpys(tmp_path: Path) -> None:
+    arrays = {name: np.arange(3) for name in ("file", "allow_pickle", "args", "kwds")}
+    write_arrays(tmp_path / "a.npz", arrays)
+    assert read_arrays(tmp_path / "a.npz").keys() == arrays.keys()
+
+
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_rounding_once_is_allowed_and_a_dropped_term_is_seen(dtype: str, tmp_path: Path) -> None:
     func = parse_program(MATMUL, T=dtype).func

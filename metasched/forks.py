@@ -1,0 +1,47 @@
+"""What a fork of this process waits for: work of other threads that the child could neither use nor finish."""
+
+from __future__ import annotations
+
+# Python calls what is to be done before a fork in the reverse order of its registering. These two hold locks of their
+# own, for which what a guard waits for may wait: so they come first here, to be held last.
+import concurrent.futures.thread  # noqa: F401
+import logging  # noqa: F401
+import os
+from collections.abc import Callable
+
+
+def nothing() -> None:
+    """For a guard that has nothing to let go of."""
+
+
+class ForkGuards:
+    """Locks that a forking thread holds while it forks, and lets go of in the parent and in the child.
+
+    A guard that is added while a fork waits for an earlier one is held too, and none is let go of that was not held.
+    """
+
+    def __init__(self) -> None:
+        self._guards: list[tuple[Callable[[], object], Callable[[], object]]] = []
+        self._held: tuple[Callable[[], object], ...] = ()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._release)
+
+    def add(self, hold: Callable[[], object], release: Callable[[], object] = nothing) -> None:
+        """Have `hold` called before every fork, and `release` after it; in the order of adding, and in reverse."""
+        self._guards.append((hold, release))
+
+    def _hold(self) -> None:
+        held = []
+        for hold, release in self._guards:
+            hold()
+            held.append(release)
+        self._held = tuple(held)
+
+    def _release(self) -> None:
+        held, self._held = self._held, ()
+        for release in reversed(held):
+            release()
+
+
+# One for the process, because forks are of the process.
+guards = ForkGuards()
