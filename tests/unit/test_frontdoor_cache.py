@@ -88,7 +88,7 @@ def test_a_database_that_cannot_be_used(
     assert before is None or file.read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", ["times = '[oops'", "trace = 'not a trace'"])
+@pytest.mark.parametrize("damage", ["visits = '[oops'", "trace = 'not a trace'"])
 def test_records_that_cannot_be_read(file: Path, tuned: bytes, damage: str) -> None:
     """They are passed over, which is said; as there are no others, the function guesses."""
     file.write_bytes(tuned)
