@@ -7,13 +7,17 @@ BIN := $(VENV)/bin
 BUDGET ?= 600
 SEED ?= 0
 STAMP := $(VENV)/.installed
+# The oldest Python and packages that pyproject.toml allows.
+OLDEST := .venv-oldest
+OLDEST_PYTHON ?= python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt docs bench fuzz clean
+.PHONY: help setup run test test-oldest lint fmt docs bench fuzz clean
 
 help:
 	@echo "make run     tune three real programs on this machine and print one table (under three minutes)"
 	@echo "make test    lint, types and every test"
+	@echo "make test-oldest  every test, with the oldest releases that pyproject.toml allows"
 	@echo "make lint    ruff and mypy"
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/primitives.md, docs/operators.md and methods.pyi from the code"
@@ -48,6 +52,15 @@ docs: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest --numprocesses 2 --dist worksteal
+
+$(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
+	rm -rf $(OLDEST)
+	$(OLDEST_PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --editable '.[test]' --constraint constraints-oldest.txt
+	@touch $@
 
 bench: $(STAMP)
 	@for name in $$($(BIN)/python -m benchmarks --names); do $(BIN)/python -m benchmarks $$name --json || exit 1; done

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from metasched.imports import imports as _imports
+from metasched.requirements import require as _require
 
 if TYPE_CHECKING:  # what type checkers and editors read; a test compares it with the table below
     from metasched import operators as operators
@@ -75,6 +76,8 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     operator = operators.load
 
 __version__ = "0.2.0"
+
+_require()
 
 # The names of this package, by the module that defines them.
 _NAMES = {

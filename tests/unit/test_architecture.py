@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     "forks",
     "imports",
+    "requirements",
     "errors",
     "ir",
     "lang",
