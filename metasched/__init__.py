@@ -5,6 +5,7 @@ by what compiles, LightGBM by what trains. `import metasched` alone takes no tim
 """
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,12 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
 __version__ = "0.2.0"
 
 _require()
+
+# `metasched.grammar` and `metasched.rules` are inside this folder once installed, and beside it in a checkout, where
+# `import metasched` finds this file first whether it is installed or not.
+_HERE = Path(__file__).parent
+if not (_HERE / "grammar").is_dir() and (_HERE.parent / "grammar" / "metasched.lark").is_file():
+    __path__.append(str(_HERE.parent))  # noqa: F405 -- Python defines it
 
 # The names of this package, by the module that defines them.
 _NAMES = {

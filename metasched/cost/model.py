@@ -20,10 +20,11 @@ import numpy as np
 from metasched.cost.baseline import analytic_efficiency
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
+from metasched.cost.trees import lightgbm
 from metasched.errors import MetaschedError
 
-if TYPE_CHECKING:  # it takes half a second, and worker processes never train
-    import lightgbm
+if TYPE_CHECKING:
+    from lightgbm import Booster
 
 TREES = 80
 FORMAT = 1
@@ -92,7 +93,7 @@ class CostModel:
         self.seed = seed
         self.threads = threads
         self._calibration = Calibration()
-        self._trees: lightgbm.Booster | None = None
+        self._trees: Booster | None = None
 
     @property
     def trained(self) -> bool:
@@ -105,8 +106,6 @@ class CostModel:
             features: float32 of shape (n, F).
             throughput: shape (n,), in [0, 1]: best time of the task over this time, 0 for a failure.
         """
-        import lightgbm
-
         if features.shape != (len(throughput), len(NAMES)):
             raise ValueError(f"features of shape {features.shape} do not go with {len(throughput)} throughputs")
         if len(throughput) == 0:
@@ -114,14 +113,15 @@ class CostModel:
             return
         target = np.ascontiguousarray(throughput, dtype=np.float64)
         self._calibration = calibrate(features, target)
-        data = lightgbm.Dataset(
+        package = lightgbm()
+        data = package.Dataset(
             np.ascontiguousarray(features),
             target,
             weight=np.maximum(target, 0.1),
             init_score=self._calibration(features),
             params=self._parameters(len(target)),
         )
-        self._trees = lightgbm.train(self._parameters(len(target)), data, TREES)
+        self._trees = package.train(self._parameters(len(target)), data, TREES)
 
     def _parameters(self, samples: int) -> dict[str, Any]:
         return {
@@ -182,7 +182,5 @@ class CostModel:
         model = cls(int(state["seed"]), threads)
         model._calibration = Calibration(**state["calibration"])
         if state["trees"] is not None:
-            import lightgbm
-
-            model._trees = lightgbm.Booster(model_str=state["trees"])
+            model._trees = lightgbm().Booster(model_str=state["trees"])
         return model

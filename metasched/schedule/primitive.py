@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 from metasched.lang.instructions import Instruction
+from metasched.schedule.documentation import documentation
 from metasched.schedule.kinds import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -124,14 +125,14 @@ def declaration_of(fn: Callable[..., Any]) -> Declaration:
     parameters = list(inspect.signature(fn).parameters.values())
     if not parameters or parameters[0].name != "ctx":
         raise TypeError(f"primitive {fn.__name__}: the first parameter must be `ctx`")
-    if not fn.__doc__:
+    doc = documentation(fn)
+    if doc is None:
         raise TypeError(f"primitive {fn.__name__}: a docstring is part of the declaration")
     params = tuple(_param(fn.__name__, p, hints[p.name]) for p in parameters[1:])
     unknown = [old for old in mark.upgrades if not 1 <= old < mark.version]
     if unknown:
         raise TypeError(f"primitive {fn.__name__}: version {mark.version} has no upgrade of version {unknown[0]}")
     result, many = (Kind.NONE, False) if mark.random else _kind(fn.__name__, "return", hints["return"])
-    doc = inspect.cleandoc(fn.__doc__)
     return Declaration(
         fn.__name__, mark.version, params, result, many, mark.pure, mark.random, doc, fn, dict(mark.upgrades)
     )

@@ -7,7 +7,6 @@ carries the annotation `tensorize` with the intrinsic's name. Lowering matches a
 from __future__ import annotations
 
 import importlib
-import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from metasched.ir.nodes import (
 from metasched.ir.notes import Note
 from metasched.ir.printer import print_expr
 from metasched.lang import parse_program
+from metasched.schedule.documentation import documentation
 
 TENSORIZE = "tensorize"
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
@@ -114,7 +114,8 @@ def intrinsics() -> Mapping[str, Intrinsic]:
 def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
     """The intrinsic that a module describes. Raises TypeError."""
     text, features = getattr(module, "PROGRAM", None), getattr(module, "FEATURES", None)
-    if not isinstance(text, str) or not isinstance(features, tuple) or not module.__doc__:
+    doc = documentation(module)
+    if not isinstance(text, str) or not isinstance(features, tuple) or doc is None:
         raise TypeError(
             f"intrinsic {name}: a docstring, `FEATURES` (a tuple) and `PROGRAM` (a text) are its description"
         )
@@ -130,7 +131,7 @@ def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
         raise TypeError(f"intrinsic {name}: `DENSE` counts the last axes of its operands, and it says {dense}")
     return Intrinsic(
         name,
-        inspect.cleandoc(module.__doc__),
+        doc,
         frozenset(features),
         func,
         MappingProxyType(dict(dense)),

@@ -6,7 +6,7 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -126,9 +126,14 @@ def origin(point: EntryPoint) -> str:
     return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
-def _advice(name: str, points: Iterable[str]) -> str:
+def _advice(name: str, points: Collection[str]) -> str:
     if name.endswith(".py"):
         return f"; a rule of a file is named after a colon: `{name}:RULE`"
+    if not points:
+        return (
+            ". Rules, metasched's own among them, are found through the entry points of installed packages, and "
+            "metasched is not installed here\n  hint: `python -m pip install --editable .` in its checkout"
+        )
     near = get_close_matches(name, points, n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     return f"{hint} Installed are {_listed(points)}"

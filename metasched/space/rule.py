@@ -13,6 +13,7 @@ from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.lang import print_instruction
+from metasched.schedule.documentation import documentation
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.blame import Place, blaming, place_of, results_of
@@ -219,7 +220,8 @@ def rule(fn: RuleFunction) -> Rule:
             return ms.skip("a reduction")
         sch.vectorize(sch.get_loops(block)[-1], lanes=lanes)
     """
-    if not fn.__doc__:
+    doc = documentation(fn)
+    if doc is None:
         raise RuleError(
             f"rule {fn.__name__} ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno}) has no docstring, "
             "which is its documentation"
@@ -228,7 +230,7 @@ def rule(fn: RuleFunction) -> Rule:
     positional = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(positional) != 2:
         raise RuleError(f"rule {fn.__name__}: the parameters are (schedule, block), and the others keyword-only")
-    return Rule(fn.__name__, fn, inspect.cleandoc(fn.__doc__))
+    return Rule(fn.__name__, fn, doc)
 
 
 def inside(rule: str, part: str) -> str:

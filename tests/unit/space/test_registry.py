@@ -215,3 +215,12 @@ def test_two_packages_with_a_rule_of_one_name(tmp_path: Path, monkeypatch: pytes
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ms.RuleError, match=r"two packages have a rule `unroll`: .*other 1\.0 \(json:loads\)"):
         registry.resolve("unroll")
+
+
+def test_where_nothing_is_installed_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
+    message = (
+        "no rule or preset `cpu` is installed. Rules, metasched's own among them, are found through the entry points"
+    )
+    with pytest.raises(ms.RuleError, match=re.escape(message)):
+        registry.resolve(None)

@@ -1,0 +1,61 @@
+"""Ways to start Python: without docstrings and assertions, and in the folders of a checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORK = """
+import numpy as np
+import metasched as ms
+from metasched.cost.features import NAMES
+from metasched.cost.model import CostModel
+
+f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
+np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)), np.full((3, 5), 4))
+program = ms.parse_program("program p[N=8](A: f32[N]) -> B: f32[N]:\\n    B[i] = A[i] + 1\\n")
+print(ms.space(program).explain(), ms.Schedule(program).split.__doc__, ms.guess(program))
+kernel = ms.tune(program, trials=2, db="sqlite:///:memory:")
+np.testing.assert_array_equal(kernel(np.zeros(8, np.float32)), np.ones(8))
+model = CostModel()
+model.fit(np.random.default_rng(0).random((64, len(NAMES)), np.float32), np.linspace(0.1, 1, 64))
+if not model.trained:
+    raise SystemExit("no model")
+"""
+WHERE = """
+import metasched as ms, metasched.grammar, metasched.rules.inline
+print(ms.operator("matmul_nn", M=8, N=8, K=8).key)
+for module in (ms, metasched.grammar, metasched.rules.inline): print(module.__file__)
+"""
+
+
+def python(folder: Path, *arguments: str, path: str = "") -> str:
+    env = {**os.environ, "METASCHED_CACHE": str(folder), "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("option", ["-O", "-OO"])
+def test_without_assertions_and_docstrings(option: str, tmp_path: Path) -> None:
+    assert "vectorize" in python(tmp_path, option, "-c", WORK)
+    assert "vectorize" in python(tmp_path, option, "-m", "metasched", "rules", "list")
+    assert "Search" in python(tmp_path, option, "-m", "metasched", "--help")
+
+
+@pytest.mark.parametrize("folder", [".", "metasched", "rules", "grammar"])
+def test_a_checkout_that_comes_before_what_is_installed(folder: str, tmp_path: Path) -> None:
+    for name in ("metasched", "rules", "grammar"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    key, *files = python(tmp_path / folder, "-c", WHERE, path=str(tmp_path)).splitlines()
+    assert key == "matmul_nn[M=8, N=8, K=8, T=f32, U=f32, ACC=f32]"
+    here = [tmp_path / name for name in ("metasched/__init__.py", "grammar/__init__.py", "rules/inline.py")]
+    assert [Path(file) for file in files] == here
