@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.backend.reference import reference as reference
     from metasched.backend.target import Target as Target
     from metasched.errors import BuildError as BuildError
+    from metasched.errors import BusyMachineWarning as BusyMachineWarning
     from metasched.errors import CacheWarning as CacheWarning
     from metasched.errors import KernelError as KernelError
     from metasched.errors import LanguageError as LanguageError
@@ -106,6 +107,7 @@ _NAMES = {
     "metasched.backend.target": ("Target",),
     "metasched.errors": (
         "BuildError",
+        "BusyMachineWarning",
         "CacheWarning",
         "KernelError",
         "LanguageError",

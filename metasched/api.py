@@ -9,6 +9,7 @@ from typing import Any
 
 from metasched.backend.compiled import build
 from metasched.backend.kernel import Kernel, Origin
+from metasched.backend.neighbours import warn_of_neighbours
 from metasched.backend.reference import reference
 from metasched.backend.target import Target
 from metasched.database.base import Access, open_database
@@ -141,6 +142,7 @@ def tune(
     view = view_of(progress)
 
     def open_runner() -> LocalRunner:
+        warn_of_neighbours(where.threads)
         view.begin(program.key)
         runner = LocalRunner(RunnerSettings(threads=where.threads), inputs)
         runner.prepare(program)

@@ -13,6 +13,8 @@ from pathlib import Path
 # small one does.
 for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+# Tests run beside one another, so OpenMP's threads sleep while they wait.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("NUMBA_NUM_THREADS", str(min(4, len(os.sched_getaffinity(0)))))
 
 # A job that a shell put in the background ignores Ctrl-C, and so would every process that a test starts and interrupts.

@@ -6,7 +6,9 @@ import argparse
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -48,7 +50,9 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     console = console or Console()
     args = build_parser().parse_args(argv)
     try:
-        status: int = args.run(args, console)
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_note_warning, console)
+            status: int = args.run(args, console)
     except BrokenPipeError:
         # Whoever read the output has seen enough (`| head`). Python must not flush into the pipe at exit again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,6 +67,11 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         console.note(f"metasched {args.command}: {message}")
         return WRONG_INPUT
     return status
+
+
+def _note_warning(console: Console, message: Warning | str, *_: object) -> None:
+    """A warning as a line, without the place in the code that it comes from."""
+    console.note(f"warning: {message}")
 
 
 def _message(error: Exception) -> str:

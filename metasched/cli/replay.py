@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metasched.backend.neighbours import warn_of_neighbours
 from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Console
@@ -61,6 +62,8 @@ def run(args: Namespace, console: Console) -> int:
     policy = policy_of(args)
     given = trace_in(args.trace) if args.trace else None
     kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
+    if args.time:
+        warn_of_neighbours(kernel.target.threads)
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = Outcome(
         task=program.key,
