@@ -18,6 +18,8 @@ from metasched.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 
+_OLD_DLPACK = np.lib.NumpyVersion(np.__version__) < "2.1.0"
+
 
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__")
 
@@ -41,6 +43,29 @@ def is_foreign(value: Any) -> bool:
     return speaks or hasattr(kind, "__cuda_array_interface__")
 
 
+class _Writable:
+    """The memory of a NumPy array, which may be written. Whoever has a view of it holds this, and so the array."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def _from_dlpack(value: Any) -> Array:
+    """The array of a value that speaks DLPack.
+
+    Before version 1 the protocol could not say whether memory may be written: what may not be was not to be exported
+    (https://data-apis.org/array-api/latest/design_topics/data_interchange.html), and NumPy before 2.1 takes all of it
+    for read-only.
+    """
+    array: Array = np.from_dlpack(value)
+    if array.flags.writeable or not _OLD_DLPACK:
+        return array
+    return np.asarray(_Writable(array))
+
+
 def as_numpy(name: str, value: Any) -> Any:
     """An array of another library as NumPy's, of the same memory; any other value as it is.
 
@@ -55,8 +80,8 @@ def as_numpy(name: str, value: Any) -> Any:
         if not hasattr(type(value), "__dlpack__"):
             return np.asarray(value)
         if str(getattr(value, "dtype", "")).endswith("bfloat16"):  # NumPy takes it by its bits
-            return np.from_dlpack(value.view(_namespace(value).int16)).view(DType.BF16.numpy)
-        return np.from_dlpack(value)
+            return _from_dlpack(value.view(_namespace(value).int16)).view(DType.BF16.numpy)
+        return _from_dlpack(value)
     except (BufferError, ValueError, TypeError, RuntimeError, AttributeError) as error:
         raise KernelError(f"`{name}` is a {type(value).__name__} that cannot be read as an array: {error}") from error
 
