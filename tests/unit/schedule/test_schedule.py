@@ -571,4 +571,4 @@ def test_showing_is_plain_in_a_file_and_marked_up_in_a_notebook(capsys: pytest.C
     assert "<span" in sch._repr_html_()
     sch.trace.show()
     assert capsys.readouterr().out == f"{sch.trace}"
-    assert sch.trace._repr_html_().startswith("<pre>")
+    assert sch.trace._repr_html_().startswith("<div><table>")

@@ -13,7 +13,7 @@ import metasched as ms
 import metasched.schedule.primitives as package
 from metasched.lang.instructions import Instruction
 from metasched.schedule import primitive as declaring
-from metasched.schedule import versions
+from metasched.schedule import trace_python_reader, versions
 from metasched.schedule.context import Context
 from metasched.schedule.primitive import declaration_of, primitive
 
@@ -57,7 +57,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy_limit.py").write_text(TOY)
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     with_toy = declaring.registry.__wrapped__()
-    monkeypatch.setattr(versions, "registry", lambda: with_toy)
+    for reader in (versions, trace_python_reader):
+        monkeypatch.setattr(reader, "registry", lambda: with_toy)
 
 
 @pytest.mark.usefixtures("toy")
