@@ -26,6 +26,14 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
 from metasched.schedule.tensor import intrinsics
 
 _ELEMENT = "tensor element"
+_DOTS_OF_BYTES = 22
+
+
+def llvm_release() -> int:
+    """The release of LLVM that will read what is emitted."""
+    import llvmlite.binding as llvm
+
+    return int(llvm.llvm_version_info[0])
 
 
 class TensorOperands:
@@ -100,9 +108,12 @@ class TensorOperands:
         mask = constant(bits, value.dtype, value.width)
         return Value(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
 
-    def words(self, value: Value) -> Value:
-        """The bits of a vector of 512 bits as 32-bit integers."""
-        return self._cast(value, DType.I32, 512 // DType.I32.bits)
+    def dot_argument(self, value: Value) -> Value:
+        """Bytes as LLVM's intrinsics of dot products of bytes take them: as such, or before LLVM 22 as 32-bit words.
+
+        LLVM 22 takes words too, by upgrading them, but then moves arithmetic on broadcast bytes out of the vectors.
+        """
+        return value if llvm_release() >= _DOTS_OF_BYTES else self._cast(value, DType.I32, 512 // DType.I32.bits)
 
     # --- inside ---
 

@@ -1,7 +1,4 @@
-"""One vpdpbusd for A + 128, and one, the same for all rows of A, for what that is too much.
-
-Its bytes are passed as words of 32 bits: LLVM 20 takes nothing else; LLVM 22 declares it on bytes, and takes both.
-"""
+"""One vpdpbusd for A + 128, and one, the same for all rows of A, for what that is too much."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ _DOT = "llvm.x86.avx512.vpdpbusd.512"
 def emit(operands: TensorOperands) -> None:
     """C += (A + 128) . B - 128 . B; flipping the sign bit of a byte adds 128 to it."""
     a, b = operands.repeated("A", LANES, GROUP), operands.groups("B", LANES, GROUP)
-    raised, b = operands.words(operands.flipped(a, 0x80)), operands.words(b)
-    shift = operands.words(constant(-128, DType.I8, LANES * GROUP))
+    raised, b = operands.dot_argument(operands.flipped(a, 0x80)), operands.dot_argument(b)
+    shift = operands.dot_argument(constant(-128, DType.I8, LANES * GROUP))
     too_much = operands.call(_DOT, DType.I32, constant(0, DType.I32, LANES), shift, b)
     less = operands.binary(BinOp.SUB, operands.load("C", LANES), too_much)
     operands.store("C", operands.call(_DOT, DType.I32, less, raised, b))

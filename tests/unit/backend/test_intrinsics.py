@@ -9,7 +9,7 @@ import pytest
 from cross import AVX2, WIDE, plain
 
 from metasched.backend.compiled import build
-from metasched.backend.emit import emit
+from metasched.backend.emit import emit, tensor
 from metasched.backend.emit.tensor import emitters
 from metasched.backend.lir_printer import print_kernel
 from metasched.backend.lower import lower
@@ -160,11 +160,14 @@ def test_one_instruction_a_use() -> None:
 
 
 @pytest.mark.parametrize("name", ["dot_u8i8_vnni", "dot_i8i8_vnni"])
-def test_every_llvm_takes_the_declaration(name: str) -> None:
-    """Newer LLVMs upgrade the words of LLVM 20 to their bytes; LLVM 20 takes words only."""
+@pytest.mark.parametrize(("release", "argument"), [(20, "<16 x i32>"), (21, "<16 x i32>"), (22, "<64 x i8>")])
+def test_the_declaration_is_that_of_the_llvm_there_is(
+    name: str, release: int, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor, "llvm_release", lambda: release)
     target = plain("sapphirerapids", frozenset((*AVX2, *WIDE)))
     text = emit(lower(tensorized(name).func, target), target).text
-    assert "@llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)" in text
+    assert f"@llvm.x86.avx512.vpdpbusd.512(<16 x i32>, {argument}, {argument})" in text
 
 
 def test_a_target_without_the_instruction() -> None:
