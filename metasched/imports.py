@@ -5,9 +5,11 @@ not there: so a fork waits for them.
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 from metasched.forks import guards
@@ -30,10 +32,21 @@ class Imports:
 
     def module(self, name: str) -> ModuleType:
         """A module by its name, imported unless it is there."""
+        with self.under_way():
+            return self._load(name)
+
+    def of_package(self, package: str) -> Iterator[tuple[str, ModuleType]]:
+        """Every module of a package with its name there, in the order of names, imported unless it is there."""
+        for info in pkgutil.iter_modules(self.module(package).__path__):
+            yield info.name, self.module(f"{package}.{info.name}")
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """While its body runs, this thread imports."""
         own = threading.get_ident()
         self._threads.append(own)
         try:
-            return self._load(name)
+            yield
         finally:
             self._threads.remove(own)
 

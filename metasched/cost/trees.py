@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
+
+from metasched.imports import imports
 
 _PACKAGE = "lightgbm"
 _WITHOUT_DOCSTRINGS = 2
@@ -36,10 +37,10 @@ class _Finder:
 def lightgbm() -> Any:
     """The package. It computes with its docstrings when it is imported, which `python -OO` leaves out of it."""
     if sys.flags.optimize < _WITHOUT_DOCSTRINGS:
-        return importlib.import_module(_PACKAGE)
+        return imports.module(_PACKAGE)
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
-        return importlib.import_module(_PACKAGE)
+        return imports.module(_PACKAGE)
     finally:
         sys.meta_path.remove(finder)

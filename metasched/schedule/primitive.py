@@ -9,9 +9,7 @@ the `Schedule` method, the argument checks, tracing, the textual form and the do
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
+from metasched.imports import imports
 from metasched.lang.instructions import Instruction
 from metasched.schedule.documentation import documentation
 from metasched.schedule.kinds import Kind
@@ -162,12 +161,10 @@ def registry() -> Mapping[str, Declaration]:
 
     Raises TypeError for a file that does not declare exactly one primitive of its own name.
     """
-    package = importlib.import_module("metasched.schedule.primitives")
     found: dict[str, Declaration] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for name, module in imports.of_package("metasched.schedule.primitives"):
         declared = [v for v in vars(module).values() if hasattr(v, MARK) and v.__module__ == module.__name__]
-        if len(declared) != 1 or declared[0].__name__ != info.name:
-            raise TypeError(f"{module.__name__} must declare exactly one primitive, named `{info.name}`")
-        found[info.name] = declaration_of(declared[0])
+        if len(declared) != 1 or declared[0].__name__ != name:
+            raise TypeError(f"{module.__name__} must declare exactly one primitive, named `{name}`")
+        found[name] = declaration_of(declared[0])
     return MappingProxyType(found)

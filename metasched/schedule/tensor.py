@@ -6,14 +6,13 @@ carries the annotation `tensorize` with the intrinsic's name. Lowering matches a
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import permutations
 from types import MappingProxyType, ModuleType
 
+from metasched.imports import imports
 from metasched.ir import query
 from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
 from metasched.ir.dtypes import DType
@@ -103,11 +102,9 @@ def intrinsics() -> Mapping[str, Intrinsic]:
 
     Raises TypeError for a file that does not say what it has to.
     """
-    package = importlib.import_module("metasched.schedule.intrinsics")
     found = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
-        found[info.name] = intrinsic_of(info.name, module)
+    for name, module in imports.of_package("metasched.schedule.intrinsics"):
+        found[name] = intrinsic_of(name, module)
     return MappingProxyType(found)
 
 

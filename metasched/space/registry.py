@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from metasched.imports import imports
 from metasched.space.blame import blaming_file
 from metasched.space.rule import Rule, RuleError
 from metasched.space.text_modules import TextModule
@@ -114,7 +115,8 @@ def loaded(point: EntryPoint) -> Any:
             f"  hint: give the rule by its file, FILE.py:{point.name}, or as a value"
         )
     try:
-        return point.load()
+        with imports.under_way():
+            return point.load()
     except (ImportError, AttributeError) as error:
         raise RuleError(
             f"the rule `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {error}"

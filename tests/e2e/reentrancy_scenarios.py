@@ -58,7 +58,8 @@ def in_child(body: Callable[[], object]) -> None:
         except BaseException as error:  # noqa: BLE001 -- the child must not return into the parent's code
             os.write(2, f"child: {error!r}\n".encode())
             os._exit(1)
-    assert os.waitpid(pid, 0)[1] == 0
+    status = os.waitpid(pid, 0)[1]
+    assert status == 0, f"the child ended with status {status}"
 
 
 def handler_calls_the_function_that_compiles() -> None:

@@ -6,8 +6,6 @@ An emitter is `emit(operands)` in `metasched/backend/intrinsics/NAME.py`; what t
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
@@ -21,6 +19,7 @@ from metasched.backend.emit.tiles import TileRegisters
 from metasched.backend.emit.types import Value, constant, type_text
 from metasched.backend.target import Target
 from metasched.errors import BuildError
+from metasched.imports import imports
 from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
 from metasched.schedule.tensor import intrinsics
@@ -150,13 +149,11 @@ def emitters() -> Mapping[str, Emitter]:
 
     Raises TypeError where descriptions and emitters are not one to one.
     """
-    package = importlib.import_module("metasched.backend.intrinsics")
     found: dict[str, Emitter] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for name, module in imports.of_package("metasched.backend.intrinsics"):
         if not callable(getattr(module, "emit", None)):
             raise TypeError(f"{module.__name__} must define `emit(operands)`")
-        found[info.name] = module.emit
+        found[name] = module.emit
     apart = sorted(found.keys() ^ intrinsics().keys())
     if apart:
         raise TypeError(f"tensor intrinsic `{apart[0]}` has no description, or no emitter")

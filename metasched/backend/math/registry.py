@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +10,7 @@ from types import MappingProxyType
 from metasched.backend.emit.native import Native
 from metasched.backend.emit.types import Value, suffix, type_text
 from metasched.backend.math.lanes import Formula, Lanes
+from metasched.imports import imports
 from metasched.ir.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
 
@@ -49,13 +48,11 @@ def registry() -> Mapping[str, MathFunction]:
 
     Raises TypeError for a function declared in a file of another name.
     """
-    package = importlib.import_module("metasched.backend.math")
     found: dict[str, MathFunction] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for name, module in imports.of_package("metasched.backend.math"):
         for value in vars(module).values():
             if isinstance(value, MathFunction):
-                if value.name != info.name:
+                if value.name != name:
                     raise TypeError(f"{module.__name__} declares `{value.name}`; a file holds the function of its name")
                 found[value.name] = value
     return MappingProxyType(found)
