@@ -13,6 +13,7 @@ from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
+from metasched.imports import imports
 from metasched.ir.functions import FUNCTIONS
 from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
 from metasched.lang.numpy_names import written_as
@@ -167,7 +168,7 @@ class Mistake:
 @cache
 def catalogue() -> tuple[Mistake, ...]:
     """The mistakes of `mistakes.txt`, in order."""
-    text = files("metasched.grammar").joinpath("mistakes.txt").read_text(encoding="utf-8")
+    text = files(imports.module("metasched.grammar")).joinpath("mistakes.txt").read_text(encoding="utf-8")
     mistakes: list[Mistake] = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):

@@ -8,6 +8,7 @@ from importlib.resources import files
 from lark import Lark, Token, Tree, UnexpectedInput
 
 from metasched.errors import Diagnostic, LanguageError
+from metasched.imports import imports
 from metasched.ir.limits import MAX_LEVELS, SPLIT
 from metasched.lang import mistakes
 from metasched.lang.layout import Layout, LayoutError, Start, parse_with
@@ -36,7 +37,7 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
 @cache
 def grammar() -> Lark:
     """The parser, built at the first use."""
-    text = files("metasched.grammar").joinpath("metasched.lark").read_text(encoding="utf-8")
+    text = files(imports.module("metasched.grammar")).joinpath("metasched.lark").read_text(encoding="utf-8")
     return Lark(
         text,
         parser="lalr",

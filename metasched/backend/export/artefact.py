@@ -64,7 +64,7 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
 
 def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     target = code.code.target
-    loader = resources.files("metasched.backend.export").joinpath("loader.py").read_text()
+    loader = resources.files(__package__).joinpath("loader.py").read_text()
     features = sorted(_FEATURES[f] for f in target.features if f in _FEATURES)
     parameters = "".join(
         f"    ({p.name!r}, {p.dtype.numpy.name!r}, {p.shape!r}, {p.is_output}),\n" for p in code.parameters
