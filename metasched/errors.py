@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -138,3 +139,11 @@ class BusyMachineWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """`ms.kernel` cannot use its database of tuned kernels, and guesses; the message says why and what to do."""
+
+
+def callers_level() -> int:
+    """How many frames above who calls this the first is that is not of this package, for `warnings.warn`."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 -- the way `warnings` itself counts
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "metasched":
+        level, frame = level + 1, frame.f_back
+    return level

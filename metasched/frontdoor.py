@@ -7,7 +7,6 @@ f.tune(A, B)          # measures; every later process finds the result
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from metasched.backend.taken import TakenArgument, take
 from metasched.backend.target import Target
 from metasched.database.base import scheme_of
 from metasched.database.user_database import CACHE, kernels_database, make_folder
-from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, counted
+from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.shorthand import Shorthand, read_shorthand
@@ -293,7 +292,7 @@ class KernelFunction:
             f"ms.kernel guesses, as its database of tuned kernels cannot be used{obstacle}\n  hint: mend or remove "
             f"what it names, set {CACHE} to another folder, or give `db=`; to guess without this, filter CacheWarning",
             CacheWarning,
-            stacklevel=_callers_level(),
+            stacklevel=callers_level(),
         )
 
     def _indexes(self, name: str) -> bool:
@@ -358,11 +357,3 @@ class Reordered:
     """The orders of the dimensions of a kernel's arguments, where some are not in their own."""
 
     orders: tuple[tuple[int, ...] | None, ...]
-
-
-def _callers_level() -> int:
-    """How many frames above who calls this the first is that is not of this package, for `warnings.warn`."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 -- the way `warnings` itself counts
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "metasched":
-        level, frame = level + 1, frame.f_back
-    return level

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metasched.backend.threads import Layer, state
-from metasched.errors import BusyMachineWarning
+from metasched.errors import BusyMachineWarning, callers_level
 
 # Variables that say how threads wait: of OpenMP, of GNU's library, of Intel's and LLVM's.
 SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -68,7 +68,7 @@ def warn_of_neighbours(threads: int) -> None:
         return
     said = advice(surroundings(threads))
     if said:
-        warnings.warn(said, BusyMachineWarning, stacklevel=3)
+        warnings.warn(said, BusyMachineWarning, stacklevel=callers_level())
 
 
 def _layer(environment: Mapping[str, str]) -> Layer | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from metasched.database.check import check_numbers, check_texts
 from metasched.database.record import DamagedRecordWarning, Record
-from metasched.errors import counted
+from metasched.errors import callers_level, counted
 
 Row = tuple[Any, ...]
 
@@ -47,7 +47,7 @@ class RowReader:
                 f"`{url}`: {counted(len(self.problems), 'record')} of a task cannot be read and count for nothing (the "
                 f"first: {self.problems[0]}). Hint: `metasched db prune --damaged` removes such records",
                 DamagedRecordWarning,
-                stacklevel=4,
+                stacklevel=callers_level(),
             )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from metasched.database.best import Noise
 from metasched.database.record import Record
+from metasched.errors import counted
 from metasched.ir.notebook import TextReport
 from metasched.measure.comparison import Comparison
 
@@ -81,7 +82,9 @@ class TuningReport(TextReport):
         elif self._guess_ratio is not None:
             lines.append(f"the guess takes {self._guess_ratio:.1f} times as long")
         if self.raced or self.duplicates:
-            lines.append(f"{self.raced} records lost the race; {self.duplicates} proposals were code already known")
+            lost = counted(self.raced, "record")
+            known = counted(self.duplicates, "proposal of code already known", "proposals of code already known")
+            lines.append(f"{lost} lost the race; {known}")
         if self.noise is not None:
             lines.append(f"noise of a time: {self.noise}")
         return lines
