@@ -42,7 +42,7 @@ class TimingPlan:
     samples: int = 4
     budget_s: float = 0.02
     visits: int = 3
-    apart_s: float = 0.2
+    apart_s: float = 0.1
     race_ratio: float = CLEARLY
     hopeless: float = 3.0
     long_call_s: float = 5e-3
