@@ -117,7 +117,8 @@ class PrimitiveMethods:
             The block is not a reduction, and its buffer is intermediate: not an output, written by no other block.
             What the block reads is not computed inside the block's own loops. The expression that a reader has afterwards
             is small: at most 200 levels, and where it reads the buffer more than once, at most 1000 operations, reads and
-            numbers.
+            numbers. Where it is index arithmetic, it fits in 64 bits; and a reader that writes over a fill, or a part of a
+            buffer, still reads something.
 
         Rewrite:
             double: B[i] = A[i] * 2                      add: C[i] = A[i + 1] * 2 + 1
@@ -361,7 +362,7 @@ class PrimitiveMethods:
             The buffer has one writer, which is not a reduction, and no other reader; both run over the same domain.
             Whatever else the consumer reads is complete before the writer's loops. The writer computes nothing again in
             loops that it shares with the consumer, as it may after compute_at. The expression that comes of it is small, as
-            in compute_inline.
+            in compute_inline, and index arithmetic in it fits in 64 bits.
 
         Rewrite:
             add:  C[i, j] = A[i, j] + 1                  add: D[i, j] = max(A[i, j] + 1, 0)

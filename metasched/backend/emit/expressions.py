@@ -93,7 +93,11 @@ class Expressions(Memory):
         return self.arith.binary(e.op, a, b)
 
     def _index_comparison(self, e: Binary) -> Value:
-        """`a < b` and its like on indices, decided here where ranges decide it."""
+        """`a < b` and its like on indices, decided here where ranges decide it.
+
+        Both fit in 64 bits. Their difference is taken only where it is known to fit as well, and so do its parts; that
+        it is zero shows modulo 2**64.
+        """
         forms = self.scope.indices
         op, a, b = e.op, e.a, e.b
         if op in (BinOp.GT, BinOp.GE):
@@ -108,6 +112,8 @@ class Expressions(Memory):
             return constant(True, DType.BOOL)
         if hi is not None and hi < 0:
             return constant(False, DType.BOOL)
+        if lo is None or hi is None:
+            return self.arith.binary(op, self._operand(a), self._operand(b))
         return self._nonnegative(gap)
 
     def _equality(self, op: BinOp, gap: Linear) -> Value:

@@ -28,6 +28,10 @@ class Linear(NamedTuple):
     terms: tuple[tuple[Expr, int], ...] = ()
 
 
+def _is_atom(form: Linear) -> bool:
+    return form.const == 0 and [c for _, c in form.terms] == [1]
+
+
 def combine(*parts: tuple[int, Linear]) -> Linear:
     """The sum of multiples of linear forms."""
     const = 0
@@ -186,12 +190,17 @@ class Indices:
             return Load(e.buffer, tuple(to_expr(self.form(i)) for i in e.indices), e.type)
         return e.map(lambda child: to_expr(self.form(child)) if child.dtype is INDEX else self._substituted(child))
 
-    def _divide(self, op: BinOp, a: Linear, d: int) -> Linear:
+    def _divide(self, op: BinOp, dividend: Linear, d: int) -> Linear:
+        """A quotient or remainder by `d`, multiples of `d` taken out where what is left is known to fit in 64 bits."""
+        a, whole = dividend, op
         if op is BinOp.CEILDIV:
             a, op = Linear(a.const + d - 1, a.terms), BinOp.FLOORDIV
         quotient = Linear(a.const // d, tuple((t, c // d) for t, c in a.terms if c % d == 0))
         rest = Linear(a.const % d, tuple((t, c) for t, c in a.terms if c % d))
         lo, hi = self.range(rest)
+        if (lo is None or hi is None) and not _is_atom(rest):
+            # The dividend was checked to fit; what is left of it may still leave 64 bits, by less than `d`.
+            return Linear(0, ((Binary(whole, to_expr(dividend), Const(d)), 1),))
         inside = lo is not None and hi is not None and lo >= 0 and hi < d
         if op is BinOp.MOD:
             return rest if inside else Linear(0, ((Binary(op, to_expr(rest), Const(d)), 1),))
@@ -219,7 +228,7 @@ class Indices:
             hi = None if hi is None or b is None else hi + c * b
         if lo is None or hi is None:
             # More than an atom may wrap where it is unbounded, and then has no bound on the other side either.
-            return (lo, hi) if form.const == 0 and [c for _, c in form.terms] == [1] else UNKNOWN
+            return (lo, hi) if _is_atom(form) else UNKNOWN
         return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
 
     def _atom_range(self, atom: Expr) -> Range:

@@ -10,17 +10,19 @@ from metasched.ir.nodes import Block, Expr, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.inlined import require_in_64_bits, require_same_parts
 from metasched.schedule.rewrite.parts import (
     common_loops,
     readers,
     replace_buffers,
+    replace_loads,
     require_intermediate,
     require_not_reduction,
     require_one_result,
     require_only_writer,
     require_producers_stay,
     require_small_expression,
-    with_loads,
+    tidy,
 )
 
 OP = "compute_inline"
@@ -39,7 +41,8 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
         The block is not a reduction, and its buffer is intermediate: not an output, written by no other block.
         What the block reads is not computed inside the block's own loops. The expression that a reader has afterwards
         is small: at most 200 levels, and where it reads the buffer more than once, at most 1000 operations, reads and
-        numbers.
+        numbers. Where it is index arithmetic, it fits in 64 bits; and a reader that writes over a fill, or a part of a
+        buffer, still reads something.
 
     Rewrite:
         double: B[i] = A[i] * 2                      add: C[i] = A[i + 1] * 2 + 1
@@ -57,8 +60,10 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     require_producers_stay(ctx, OP, producer, frozenset(set.intersection(*shared)) if shared else frozenset())
     # Guards do not matter: in a valid program whatever is read was computed, and computed as this expression.
     func = query.replace_stmt(ctx.func, producer, None)
-    body = query.map_blocks(func.body, lambda b: _inlined(b, producer))
-    ctx.func = replace_buffers(replace(func, body=body), remove=buffer)
+    after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, producer)))
+    for reader in used_by:
+        require_same_parts(OP, func, after, producer, reader)
+    ctx.func = replace_buffers(after, remove=buffer)
 
 
 def _inlined(consumer: Block, producer: Block) -> Block:
@@ -67,7 +72,9 @@ def _inlined(consumer: Block, producer: Block) -> Block:
         return consumer
     hint = f"leave `{producer.name}` a stage of its own; compute_at puts it where it is read"
     require_small_expression(OP, consumer, buffer, producer, hint)
-    return with_loads(consumer, buffer, lambda indices: _value_at(producer, indices))
+    whole = query.map_values(consumer, lambda e: replace_loads(e, buffer, lambda at: _value_at(producer, at)))
+    require_in_64_bits(OP, whole, consumer, producer, hint)
+    return query.map_values(whole, tidy)
 
 
 def _value_at(producer: Block, indices: tuple[Expr, ...]) -> Expr:

@@ -12,6 +12,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.completed import completed_spans
+from metasched.schedule.rewrite.inlined import require_in_64_bits
 from metasched.schedule.rewrite.parts import (
     common_loops,
     is_output,
@@ -40,7 +41,7 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
         The buffer has one writer, which is not a reduction, and no other reader; both run over the same domain.
         Whatever else the consumer reads is complete before the writer's loops. The writer computes nothing again in
         loops that it shares with the consumer, as it may after compute_at. The expression that comes of it is small, as
-        in compute_inline.
+        in compute_inline, and index arithmetic in it fits in 64 bits.
 
     Rewrite:
         add:  C[i, j] = A[i, j] + 1                  add: D[i, j] = max(A[i, j] + 1, 0)
@@ -61,7 +62,9 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     value = substitute(replace_loads(consumer.store.value, buffer, lambda _: _PLACE), values)
     value = substitute(value, {_PLACE.name: producer.store.value})
     indices = tuple(simplify(substitute(e, values)) for e in consumer.store.indices)
-    merged = replace(producer, store=Store(consumer.store.buffer, indices, tidy(value)))
+    whole = replace(producer, store=Store(consumer.store.buffer, indices, value))
+    require_in_64_bits(OP, whole, producer, consumer, hint)
+    merged = replace(whole, store=replace(whole.store, value=tidy(value)))
     func = query.replace_stmt(ctx.func, consumer, None)
     func = query.replace_stmt(func, query.find_block(func, producer.name), merged)
     ctx.func = replace_buffers(func, remove=buffer)

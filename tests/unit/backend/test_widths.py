@@ -46,6 +46,27 @@ def test_index_arithmetic_near_the_limit(value: str, lanes: int) -> None:
     agree(f"program p(X: f32[4]) -> Y: f32[4]:\n  Y[i < 4] = {value} + X[i]*0\n", X, lanes=lanes)
 
 
+@pytest.mark.parametrize("lanes", [0, 2, 4, 16])
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"1 if -(k + j) <= i*{-(2**62)} else 0",
+        f"1 if i*{2**62 - 1} > -2 - k*{2**58} else 0",
+        f"1 if -(k + j) == i*{-(2**62)} else 0",
+        f"max(i*{-(2**62)}, -k - j)",
+    ],
+)
+def test_what_fits_is_compared_though_its_difference_does_not_fit(value: str, lanes: int) -> None:
+    agree(f"program p() -> Y: i64[3, 5, 13]:\n  Y[i < 3, j < 5, k < 13] = {value}\n", lanes=lanes)
+
+
+@pytest.mark.parametrize("lanes", [0, 2, 4, 16])
+@pytest.mark.parametrize("value", [f"(j*{2**60} - k*8) % {TOP}", f"(j*{2**60} - k*8) // {TOP - 5}"])
+def test_no_part_of_a_dividend_leaves_64_bits(value: str, lanes: int) -> None:
+    # Where `k` is a number of lanes past a number, a remainder that is taken of that alone is near the divisor.
+    agree(f"program p() -> Y: i64[5, 13]:\n  Y[j < 5, k < 13] = {value}\n", lanes=lanes)
+
+
 @pytest.mark.parametrize("lanes", [0, 4])
 @pytest.mark.parametrize(
     "value",

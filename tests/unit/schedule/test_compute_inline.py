@@ -6,9 +6,12 @@ from structural import body, refused, same, split, start
 
 import metasched as ms
 from metasched.errors import ScheduleError
+from metasched.ir.affine import const
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline
+from metasched.schedule.primitives.decompose_padding import decompose_padding
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.loop_partition import loop_partition
 
 
 def test_a_chain_into_its_reader() -> None:
@@ -113,3 +116,41 @@ def test_what_is_read_twice_does_not_double_without_end() -> None:
 def test_long_chains_end_with_a_sentence() -> None:
     with pytest.raises(ScheduleError, match=r"an expression of up to 201 levels in `Y`; at most 200 are allowed"):
         inline_all(chain("S{0}[i] + 1", 400), 401)
+
+
+# Over data, the sum wraps; `i - 2` in its place would be a number below what 64 bits hold.
+WRAPS = """
+program wraps() -> Y: i64[4]:
+    T[i < 4] = i - 2
+    Y[i < 4] = 1 if T[i] - 9223372036854775807 < 0 else 7
+"""
+
+
+def test_data_that_wraps_is_not_made_an_index() -> None:
+    with refused(
+        "`Y` and `T` in one have index arithmetic that may leave 64 bits, `i - 2 - 9223372036854775807`; "
+        "over what is read, it wraps"
+    ):
+        compute_inline(start(WRAPS), "T")
+
+
+NUMBERS = """
+program numbers() -> Y: i64[4]:
+    T[i < 4] = i - 2
+    Y[i < 4] = T[i] if i < 2 else 7
+"""
+
+
+def test_what_is_written_over_a_fill_reads_something() -> None:
+    ctx = start(NUMBERS)
+    decompose_padding(ctx, "Y", "i_Y")
+    with refused("block `Y`, which writes `Y` as `Y.fill` does, would read nothing any more"):
+        compute_inline(ctx, "T")
+
+
+def test_parts_that_read_nothing_stay_parts() -> None:
+    ctx = start(NUMBERS)
+    before = ctx.func
+    loop_partition(ctx, "i_Y", (const(2),))
+    compute_inline(ctx, "T")
+    same(before, ctx.func)

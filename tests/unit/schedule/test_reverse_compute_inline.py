@@ -160,3 +160,12 @@ def test_the_expression_stays_small() -> None:
     last = sch.get_block("S8")
     with pytest.raises(ScheduleError, match=r"operations, reads and numbers in `S8`; at most 1000 are allowed"):
         sch.reverse_compute_inline(last)
+
+
+def test_data_that_wraps_is_not_made_an_index() -> None:
+    ctx = start("program p() -> Y: i64[4]:\n  T[i < 4] = i - 2\n  Y[i < 4] = T[i] - 9223372036854775807\n")
+    with refused(
+        "`T` and `Y` in one have index arithmetic that may leave 64 bits, `i - 2 - 9223372036854775807`; "
+        "over what is read, it wraps"
+    ):
+        reverse_compute_inline(ctx, "Y")

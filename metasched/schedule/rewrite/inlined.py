@@ -1,0 +1,59 @@
+"""What has to hold of a block that was given another one's expression in the place of what it read."""
+
+from __future__ import annotations
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import as_int
+from metasched.ir.data import depends_on_data
+from metasched.ir.dtypes import INDEX
+from metasched.ir.nodes import Binary, Block, Expr, Func, Unary
+from metasched.ir.printer import print_expr
+from metasched.lang.bounds import Facts
+from metasched.schedule.rewrite.parts import writers
+
+
+def require_in_64_bits(op: str, block: Block, before: Block, other: Block, hint: str) -> None:
+    """Raise when index arithmetic that was none before may leave 64 bits; `other` is the block that is no more.
+
+    What is read from a buffer is data, whose arithmetic wraps. Index arithmetic in its place is reasoned about as
+    mathematical integers, which is the same only inside 64 bits.
+    """
+    extents = {it.name: size for it in block.iters if (size := as_int(it.extent)) is not None}
+    facts = Facts(extents)
+    old = {e for value in query.values(before) for e in value.walk()}
+    for value in query.values(block):
+        for e in value.walk():
+            if isinstance(e, Expr) and e not in old and _is_index_arithmetic(e) and not facts.in_64_bits(e):
+                raise ScheduleError(
+                    op,
+                    f"`{before.name}` and `{other.name}` in one have index arithmetic that may leave 64 bits, "
+                    f"`{print_expr(e)}`; over what is read, it wraps",
+                    (other.name, before.name),
+                    hint,
+                )
+
+
+def _is_index_arithmetic(e: Expr) -> bool:
+    return isinstance(e, Binary | Unary) and e.dtype is INDEX and not depends_on_data(e)
+
+
+def require_same_parts(op: str, before: Func, after: Func, inlined: Block, reader: Block) -> None:
+    """Raise when `reader` writes over another block's values, or a part beside them, and that is no more to be told.
+
+    What fills a buffer reads nothing, and what is written over it reads something.
+    """
+    name = query.writes(reader)
+    if _groups(before, name) == _groups(after, name):
+        return
+    others = [b.name for b in writers(before, name) if b.name != reader.name]
+    raise ScheduleError(
+        op,
+        f"block `{reader.name}`, which writes `{name}` as `{others[0]}` does, would read nothing any more",
+        (inlined.name, reader.name, *others),
+        f"{op} `{inlined.name}` before decompose_padding or loop_partition of `{reader.name}`",
+    )
+
+
+def _groups(func: Func, buffer: str) -> list[list[str]]:
+    return [[b.name for b in group] for group in query.partitions(writers(func, buffer))]
