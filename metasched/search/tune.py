@@ -356,9 +356,9 @@ class _Run:
                     del waiting[code]
 
     def _submit(self, runner: Runner, proposal: _Proposal, lowered: Lowered) -> Future[Measurement]:
-        """Have a candidate measured. What is no trial does not race: it may be of another space, and much faster."""
+        """Have a candidate measured. A guess does not race: whatever disturbed it, the turns at the end have to tell."""
         program, target, trace = self.job.program, self.job.target, lowered.candidate.trace
-        if proposal.place == NO_TRIAL:
+        if proposal.role is not Role.CANDIDATE:
             return runner.submit(program, trace, target, lowered=lowered, plan=TimingPlan().without_race())
         return runner.submit(program, trace, target, self.known.fastest_s(), lowered=lowered)
 

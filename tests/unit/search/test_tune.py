@@ -274,6 +274,22 @@ def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
     assert best_of(database.records(job(20).key)) == report.best
 
 
+class DisturbedGuess(ToyRunner):
+    """While the guess is first measured something else runs: it seems slow, and loses the race if it is in one."""
+
+    def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+        found = super().measured(candidate, code, plan)
+        if candidate.trace != FAST or self.again:
+            return found
+        raced = plan.race_ratio < 100
+        return replace(found, visits=tuple((10 * times[0],) for times in found.visits), raced=raced)
+
+
+def test_a_guess_that_was_disturbed_is_timed_in_turns_all_the_same(database: Database) -> None:
+    report = tuned(database, 20, DisturbedGuess(ToySpace()), guesses=Guesses(FAST, FAST))
+    assert report.is_guess
+
+
 def test_one_trial_is_the_guess(database: Database) -> None:
     runner = ToyRunner(ToySpace())
     report = tuned(database, 1, runner, guesses=Guesses(SLOW, SLOW))
