@@ -356,7 +356,7 @@ class _Run:
                     del waiting[code]
 
     def _submit(self, runner: Runner, proposal: _Proposal, lowered: Lowered) -> Future[Measurement]:
-        """Have a candidate measured. A guess does not race: whatever disturbed it, the turns at the end have to tell."""
+        """Have a candidate measured. A guess does not race: turns at the end tell whether it was disturbed."""
         program, target, trace = self.job.program, self.job.target, lowered.candidate.trace
         if proposal.role is not Role.CANDIDATE:
             return runner.submit(program, trace, target, lowered=lowered, plan=TimingPlan().without_race())
