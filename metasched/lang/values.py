@@ -248,7 +248,7 @@ class Values:
         else:
             dtype = self._common(e.a, e.b) or want
         a, b = self.build(e.a, dtype, facts), self.build(e.b, dtype, facts)
-        if not self._operator_takes(op, dtype, e) or a is None or b is None:
+        if not self._operator_takes(op, dtype, e) or a is None or b is None or self._divides_by_zero(e, a, b, facts):
             return None
         out = Binary(op, a, b)
         if op.is_comparison and dtype is INDEX and not depends_on_data(out):
@@ -275,6 +275,20 @@ class Values:
         hint = f"index arithmetic must fit in i64 for every {ranges}, whatever conditions are around it"
         self._report.error(e.at, message, f"{hint}; make the sizes or the constants smaller")
         return None
+
+    def _divides_by_zero(self, e: Operation, a: Expr, b: Expr, facts: Facts) -> bool:
+        """Whether index arithmetic divides by an index that may be zero or less: it is simplified as if none were.
+
+        What a condition says of the divisor counts, as the value is used under it only.
+        """
+        if e.op not in _INTEGER_ONLY or b.dtype is not INDEX or isinstance(b, Const) or facts.dead:
+            return False
+        if depends_on_data(a) or depends_on_data(b) or facts.range(b)[0] > 0:
+            return False
+        divisor = print_source(e.b)
+        hint = f"divide by `max({divisor}, 1)`, or under a condition such as `if {divisor} > 0`"
+        self._report.error(e.at, f"`{print_source(e)}` divides by `{divisor}`, which may be zero or less", hint)
+        return True
 
     def _operator_takes(self, op: BinOp, dtype: DType, e: Operation) -> bool:
         text = print_source(e)

@@ -10,7 +10,7 @@ from metasched.ir.nodes import Block, Expr, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.inlined import require_in_64_bits, require_same_parts
+from metasched.schedule.rewrite.inlined import require_index_arithmetic, require_same_parts
 from metasched.schedule.rewrite.parts import (
     common_loops,
     readers,
@@ -73,7 +73,7 @@ def _inlined(consumer: Block, producer: Block) -> Block:
     hint = f"leave `{producer.name}` a stage of its own; compute_at puts it where it is read"
     require_small_expression(OP, consumer, buffer, producer, hint)
     whole = query.map_values(consumer, lambda e: replace_loads(e, buffer, lambda at: _value_at(producer, at)))
-    require_in_64_bits(OP, whole, consumer, producer, hint)
+    require_index_arithmetic(OP, whole, consumer, producer, hint)
     return query.map_values(whole, tidy)
 
 

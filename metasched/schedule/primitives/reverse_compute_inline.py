@@ -12,7 +12,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.completed import completed_spans
-from metasched.schedule.rewrite.inlined import require_in_64_bits
+from metasched.schedule.rewrite.inlined import require_index_arithmetic
 from metasched.schedule.rewrite.parts import (
     common_loops,
     is_output,
@@ -63,7 +63,7 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     value = substitute(value, {_PLACE.name: producer.store.value})
     indices = tuple(simplify(substitute(e, values)) for e in consumer.store.indices)
     whole = replace(producer, store=Store(consumer.store.buffer, indices, value))
-    require_in_64_bits(OP, whole, producer, consumer, hint)
+    require_index_arithmetic(OP, whole, producer, consumer, hint)
     merged = replace(whole, store=replace(whole.store, value=tidy(value)))
     func = query.replace_stmt(ctx.func, consumer, None)
     func = query.replace_stmt(func, query.find_block(func, producer.name), merged)

@@ -4,34 +4,48 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.affine import as_int, free_vars
 from metasched.ir.data import depends_on_data
 from metasched.ir.dtypes import INDEX
-from metasched.ir.nodes import Binary, Block, Expr, Func, Unary
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, Func, Unary
 from metasched.ir.printer import print_expr
 from metasched.lang.bounds import Facts
 from metasched.schedule.rewrite.parts import writers
 
+_DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
-def require_in_64_bits(op: str, block: Block, before: Block, other: Block, hint: str) -> None:
-    """Raise when index arithmetic that was none before may leave 64 bits; `other` is the block that is no more.
 
-    What is read from a buffer is data, whose arithmetic wraps. Index arithmetic in its place is reasoned about as
-    mathematical integers, which is the same only inside 64 bits.
+def require_index_arithmetic(op: str, block: Block, before: Block, other: Block, hint: str) -> None:
+    """Raise when index arithmetic that was none before may leave 64 bits, or divides by what may not be positive.
+
+    `other` is the block that is no more. What is read from a buffer is data, whose arithmetic wraps, and where division
+    by zero gives 0. Index arithmetic in its place is reasoned about as mathematical integers and positive divisors.
     """
     extents = {it.name: size for it in block.iters if (size := as_int(it.extent)) is not None}
     facts = Facts(extents)
     old = {e for value in query.values(before) for e in value.walk()}
     for value in query.values(block):
         for e in value.walk():
-            if isinstance(e, Expr) and e not in old and _is_index_arithmetic(e) and not facts.in_64_bits(e):
+            if not isinstance(e, Expr) or e in old or not _is_index_arithmetic(e):
+                continue
+            problem = _problem(e, facts)
+            if problem:
                 raise ScheduleError(
                     op,
-                    f"`{before.name}` and `{other.name}` in one have index arithmetic that may leave 64 bits, "
-                    f"`{print_expr(e)}`; over what is read, it wraps",
+                    f"`{before.name}` and `{other.name}` in one have index arithmetic that {problem}",
                     (other.name, before.name),
                     hint,
                 )
+
+
+def _problem(e: Expr, facts: Facts) -> str:
+    """What index arithmetic may not do, and this does; empty where there is nothing."""
+    divides = isinstance(e, Binary) and e.op in _DIVISIONS and any(v in facts.extents for v in free_vars(e.b))
+    if isinstance(e, Binary) and divides and facts.range(e.b)[0] <= 0:
+        return f"may divide by zero or less, `{print_expr(e)}`; over what is read, division by zero gives 0"
+    if not facts.in_64_bits(e):
+        return f"may leave 64 bits, `{print_expr(e)}`; over what is read, it wraps"
+    return ""
 
 
 def _is_index_arithmetic(e: Expr) -> bool:

@@ -67,6 +67,17 @@ def test_a_program_built_in_python_takes_the_same_path() -> None:
         program("p", [x], [y])
 
 
+@pytest.mark.parametrize(("value", "divisor"), [("i // i", "i"), ("7 % (i - 2)", "i - 2"), ("i // (i % 2)", "i % 2")])
+def test_an_index_divides_by_what_is_positive(value: str, divisor: str) -> None:
+    (message,) = mistakes(f"program p(X: i64[4]) -> Y: i64[4]:\n  Y[i < 4] = ({value}) + X[i]\n")
+    assert message == f"`{value}` divides by `{divisor}`, which may be zero or less"
+
+
+@pytest.mark.parametrize("value", ["i // max(i, 1)", "(i // i if i > 0 else 0)", "i // (i + 1)", "X[i] // (X[i] - i)"])
+def test_what_is_positive_where_it_divides_is_legal(value: str) -> None:
+    of(value + " + X[i]", "X: i64[4]", "i64")
+
+
 @pytest.mark.parametrize("size", [2**63, 2**70, -(2**63) - 1])
 def test_a_parameter_fits_in_64_bits(size: int) -> None:
     text = "program p[N=4](X: f32[4]) -> Y: f32[4]:\n  Y[i] = X[i] if i < N else 0\n"

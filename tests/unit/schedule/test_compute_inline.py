@@ -134,6 +134,23 @@ def test_data_that_wraps_is_not_made_an_index() -> None:
         compute_inline(start(WRAPS), "T")
 
 
+DIVIDES = """
+program divides(X: i64[3]) -> Y: i64[3, 13]:
+    T[k < 13] = k
+    Y[i < 3, k < 13] = i*T[k] // T[k] + X[i]
+"""
+
+
+def test_data_that_may_be_zero_is_not_made_an_index_to_divide_by() -> None:
+    with refused(
+        "`Y` and `T` in one have index arithmetic that may divide by zero or less, `i*k // k`; "
+        "over what is read, division by zero gives 0"
+    ):
+        compute_inline(start(DIVIDES), "T")
+    above = start(DIVIDES.replace("T[k < 13] = k", "T[k < 13] = k + 1"))
+    compute_inline(above, "T")
+
+
 NUMBERS = """
 program numbers() -> Y: i64[4]:
     T[i < 4] = i - 2
