@@ -7,7 +7,7 @@ there are lines with geometric means of each operator, and of all.
 
 PyTorch runs in a virtual environment of its own: `--torch-python PATH`, or METASCHED_TORCH_PYTHON. Without it, the
 guess is compared with the search alone. `--only C2D,GMM` takes some operators, `--shapes N` the first N shapes of each,
-and `--trials N` is the length of the search. The whole of it takes about 45 minutes on two cores that are idle.
+and `--trials N` is the length of the search. The whole of it takes about 50 minutes on two cores that are idle.
 """
 
 from __future__ import annotations
