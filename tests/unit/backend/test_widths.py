@@ -39,7 +39,7 @@ def agree(text: str, *arguments: object, lanes: int = 0) -> np.ndarray:
         f"X[i] if 0 - i*{B} > i*{B} - {TOP} else 1",
         f"X[i] if (i*{B} - {TOP - 1}) + i*{B // 2} > 0 - 9 else f32(i32(i*{B}))",
         f"X[max(i*{B} - {2 * B}, 0) % 4] + X[min(i*{B}, 3)]",
-        "X[i] + f32(i // 0) + f32(i % (0-3)) + f32(i // (i - 1))",
+        "X[i] + f32(i // 0) + f32(i % (0-3)) + f32(i // max(i - 1, 1))",
     ],
 )
 def test_index_arithmetic_near_the_limit(value: str, lanes: int) -> None:
