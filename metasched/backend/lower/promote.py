@@ -40,8 +40,9 @@ from metasched.backend.lower.registers import Machine
 from metasched.backend.lower.storage import Budget, Inside, Storage, in_registers, shrink
 from metasched.backend.lower.strips import substitute_loops
 from metasched.backend.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
-from metasched.ir.affine import free_vars
+from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
+from metasched.lang.bounds import Facts
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ class Promotion:
                 # Cases of a tile are inside the reduction where a loop of the tile is not unrolled.
                 self._note_rolled(loop, path, inner, update)
             return None
+        if not self._stays_inside(loop, path, inner, update, storage):
+            return None
         nest = tiled_nest(inner)
         if nest is not None:
             tiles = tiles_for(update, nest, loop, path, inner, self._tiles)
@@ -137,6 +140,28 @@ class Promotion:
         self._budget.take((*path, loop), needed)
         made = self._new(update, update.indices, found[0][0], None)
         return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
+
+    def _stays_inside(self, loop: Loop, path: Path, inner: Path, update: Assign, storage: Storage) -> bool:
+        """Whether elements that the loop updates are there also where a guard that ends with the loop does not hold.
+
+        Guards over loops that end and loops that go on are looked at: the store behind the loop lacks them.
+        """
+        guards = (*update.guards, *_conditions(loop, update))
+        gone = _gone(inner, update)
+        lost = [g for g in guards if not gone.isdisjoint(free_vars(g))]
+        if all(free_vars(g) <= gone for g in lost):
+            return True
+        facts = Facts({each.var: each.extent for each in (*path, loop, *inner)})
+        for guard in guards:
+            if guard not in lost:
+                facts = facts.assume(guard, True)
+        for dim, extent in zip(storage.axes, storage.shape, strict=True):
+            if storage.fold is not None and storage.fold[0] == dim:
+                continue
+            lo, hi = facts.range(simplify(update.indices[dim] - storage.base[dim]))
+            if lo < 0 or hi >= extent:
+                return False
+        return True
 
     def _note_rolled(self, loop: Loop, path: Path, inner: Path, update: Assign) -> None:
         """Keep in mind a tile that would be in registers if its loops were unrolled."""
@@ -212,7 +237,7 @@ class Promotion:
         """`copy` inside fresh clones of the loops of the tile."""
         tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         loops = [loop for loop in inner if loop.var in tile]
-        gone = {loop.var for loop in inner} - tile | update.reduction - update.spatial
+        gone = _gone(inner, update)
         body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
         clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
         if made.tiles is not None:
@@ -220,6 +245,12 @@ class Promotion:
             clones[rows] = replace(clones[rows], tensor=made.tiles.nest.tensor)
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
+
+
+def _gone(inner: Path, update: Assign) -> frozenset[str]:
+    """The loops that are no more where elements are loaded before, and stored after, all updates of them."""
+    tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+    return frozenset({loop.var for loop in inner} - tile | update.reduction - update.spatial)
 
 
 def _conditions(stmt: Nest, update: Assign) -> tuple[Expr, ...]:
