@@ -66,7 +66,7 @@ bench: $(STAMP)
 	@for name in $$($(BIN)/python -m benchmarks --names); do $(BIN)/python -m benchmarks $$name --json || exit 1; done
 
 fuzz: $(STAMP)
-	$(BIN)/python tests/property/fuzz --budget $(BUDGET) --seed $(SEED)
+	$(BIN)/python -m tests.property.fuzz --budget $(BUDGET) --seed $(SEED)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,8 +12,8 @@ import numpy as np
 import metasched as ms
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import open_space, program
-from metasched.backend.compiled import build
 from metasched.errors import BuildError, ScheduleError
+from metasched.runtime.compiled import build
 from metasched.search.space_protocol import Candidate
 
 

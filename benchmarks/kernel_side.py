@@ -19,10 +19,10 @@ import metasched as ms
 from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block, block_of_runs
 from benchmarks.sides import ALONE
-from metasched.backend.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.records import Artefact
 from metasched.operators import load
+from metasched.runtime.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
 
 _PAGE = 4096  # bytes; smaller arrays do not start on a cache line
 

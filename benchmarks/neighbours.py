@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from benchmarks.registry import Options, Result
-from metasched.backend.neighbours import SETTINGS
+from metasched.runtime.neighbours import SETTINGS
 
 REGIONS = 6
 _SECONDS = 2.0

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.registry import Options, Result
-from metasched.backend.codegen import LoadedCode, compile_text
-from metasched.backend.target import Target
+from metasched.compiler.cpu.codegen import LoadedCode, compile_text
+from metasched.target import Target
 
 _MIB = 1 << 20
 # An accumulator is ready four or five cycles after it is used, at two multiply-adds a cycle.

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 
 import metasched as ms
 from benchmarks.registry import Options, Result
-from metasched.backend.target import Target
 from metasched.database import Access, Record, open_database
 from metasched.database.best import noise_of
 from metasched.errors import BuildError, ScheduleError
@@ -24,6 +23,7 @@ from metasched.measure.phases import Phases
 from metasched.operators import TWELVE
 from metasched.schedule.trace import Trace
 from metasched.search.report import TuningReport
+from metasched.target import Target
 
 _TRIALS = 256
 # One of its candidates takes a second or so.

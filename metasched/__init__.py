@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from metasched.imports import imports as _imports
-from metasched.requirements import require as _require
+from metasched.support.imports import imports as _imports
+from metasched.support.requirements import require as _require
 
 if TYPE_CHECKING:  # what type checkers and editors read; a test compares it with the table below
     from metasched import operators as operators
@@ -22,10 +22,6 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.api import parse_trace as parse_trace
     from metasched.api import space as space
     from metasched.api import tune as tune
-    from metasched.backend.kernel import Kernel as Kernel
-    from metasched.backend.kernel import Origin as Origin
-    from metasched.backend.reference import reference as reference
-    from metasched.backend.target import Target as Target
     from metasched.errors import BuildError as BuildError
     from metasched.errors import BusyMachineWarning as BusyMachineWarning
     from metasched.errors import CacheWarning as CacheWarning
@@ -35,13 +31,16 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.errors import NondeterministicModule as NondeterministicModule
     from metasched.errors import NoRecord as NoRecord
     from metasched.errors import ScheduleError as ScheduleError
-    from metasched.frontdoor import KernelFunction as KernelFunction
-    from metasched.frontdoor import kernel as kernel
     from metasched.ir.nodes import LoopKind as LoopKind
     from metasched.ir.program import Program as Program
+    from metasched.kernel_function import KernelFunction as KernelFunction
+    from metasched.kernel_function import kernel as kernel
     from metasched.lang import load_program as load_program
     from metasched.lang import parse_program as parse_program
     from metasched.lang.build import *  # noqa: F403
+    from metasched.reference.execution import reference as reference
+    from metasched.runtime.kernel import Kernel as Kernel
+    from metasched.runtime.kernel import Origin as Origin
     from metasched.schedule.analysis import BlockInfo as BlockInfo
     from metasched.schedule.handlers import Policy as Policy
     from metasched.schedule.handlers import Repair as Repair
@@ -72,8 +71,9 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.space.rule import skip as skip
     from metasched.space.sketch import Sketch as Sketch
     from metasched.space.space import Space as Space
-    from metasched.space.text_rules import load_module as load_module
-    from metasched.space.text_rules import parse_module as parse_module
+    from metasched.space.text.rules import load_module as load_module
+    from metasched.space.text.rules import parse_module as parse_module
+    from metasched.target import Target as Target
 
     operator = operators.load
 
@@ -99,12 +99,12 @@ _NAMES = {
         "space",
         "tune",
     ),
-    "metasched.backend.kernel": (
+    "metasched.runtime.kernel": (
         "Kernel",
         "Origin",
     ),
-    "metasched.backend.reference": ("reference",),
-    "metasched.backend.target": ("Target",),
+    "metasched.reference.execution": ("reference",),
+    "metasched.target": ("Target",),
     "metasched.errors": (
         "BuildError",
         "BusyMachineWarning",
@@ -116,7 +116,7 @@ _NAMES = {
         "NoRecord",
         "ScheduleError",
     ),
-    "metasched.frontdoor": (
+    "metasched.kernel_function": (
         "KernelFunction",
         "kernel",
     ),
@@ -205,7 +205,7 @@ _NAMES = {
     ),
     "metasched.space.sketch": ("Sketch",),
     "metasched.space.space": ("Space",),
-    "metasched.space.text_rules": (
+    "metasched.space.text.rules": (
         "load_module",
         "parse_module",
     ),

@@ -7,11 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from metasched.backend.compiled import build
-from metasched.backend.kernel import Kernel, Origin
-from metasched.backend.neighbours import warn_of_neighbours
-from metasched.backend.reference import reference
-from metasched.backend.target import Target
 from metasched.database.base import Access, open_database
 from metasched.database.record import Record, TaskKey, code_version
 from metasched.errors import MetaschedError, NoRecord
@@ -19,6 +14,10 @@ from metasched.ir.program import Program
 from metasched.lang import load_program, parse_program
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel, Origin
+from metasched.runtime.neighbours import warn_of_neighbours
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
@@ -35,6 +34,7 @@ from metasched.space.conditions import Conditioned, Given, Module, SpaceLike, sp
 from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
+from metasched.target import Target
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
 

@@ -6,15 +6,15 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from metasched import operators
+from metasched.dtypes import DType
 from metasched.errors import MetaschedError
-from metasched.ir.dtypes import DType
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.lang import load_program
 
 if TYPE_CHECKING:
-    from metasched.space.text_modules import TextModule
-    from metasched.space.text_rules import TextRule
+    from metasched.space.text.modules import TextModule
+    from metasched.space.text.rules import TextRule
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
 OPERATOR = "op:"  # what a name of the library begins with, where a file could stand
@@ -58,7 +58,7 @@ def add_module(parser: ArgumentParser) -> None:
 
 def module_of(args: Namespace) -> TextModule | TextRule | None:
     """The module that `--module` names; None without. Raises LanguageError, and OSError for a file not there."""
-    from metasched.space.text_rules import load_module
+    from metasched.space.text.rules import load_module
 
     return load_module(args.module) if args.module else None
 

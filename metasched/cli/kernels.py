@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metasched import operators
-from metasched.backend.target import Target
 from metasched.cli.arguments import OPERATOR, UsageError, module_of
 from metasched.cli.command import Console
 from metasched.ir.program import Program
@@ -19,6 +18,7 @@ from metasched.lang.trace_json import trace_from_json
 from metasched.schedule.handlers import Policy
 from metasched.schedule.trace import Trace
 from metasched.schedule.trace_python_reader import trace_from_python
+from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel

@@ -77,7 +77,7 @@ def _note_warning(console: Console, message: Warning | str, *_: object) -> None:
 def _message(error: Exception) -> str:
     """What to say of an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
     from metasched.measure.resources import as_resource_error
-    from metasched.space.blame import described, is_of_a_rule
+    from metasched.space.rule_errors import described, is_of_a_rule
 
     if isinstance(error, MetaschedError):
         return described(error)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metasched.backend.neighbours import warn_of_neighbours
-from metasched.backend.target import Target
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, form_of, kernel_of, note_warnings, policy_of, trace_in
@@ -16,8 +14,10 @@ from metasched.ir.work import Work
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.runtime.neighbours import warn_of_neighbours
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.search.progress_text import duration
+from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program

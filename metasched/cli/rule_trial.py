@@ -7,16 +7,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError
 from metasched.database import open_database
 from metasched.ir.program import Program
 from metasched.measure.comparison import Comparison
-from metasched.measure.paired import IN_TURNS, compare
+from metasched.measure.paired_timing import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.in_turns import Side, tune_in_turns
+from metasched.search.paired_tuning import Side, tune_in_turns
 from metasched.search.progress import ProgressCallback
 from metasched.search.report import TuningReport
 from metasched.search.strategies import StrategyName, opener
@@ -26,6 +25,7 @@ from metasched.space.registry import DEFAULT_PRESET, resolve, rules_of_file
 from metasched.space.rule import Rule
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
+from metasched.target import Target
 
 FIRST, LAST = "first", "last"
 WITHOUT, WITH = "without", "with"

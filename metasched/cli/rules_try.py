@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_json, add_program, add_threads, positive, program_of
 from metasched.cli.command import Console
 from metasched.cli.progress_view import choose_view
@@ -16,12 +15,13 @@ from metasched.cli.render import table
 from metasched.cli.rule_trial import WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
 from metasched.errors import MetaschedError
 from metasched.lang import print_decision
-from metasched.measure.paired import PAIRS
+from metasched.measure.paired_timing import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.progress_text import duration, failures
-from metasched.space.blame import described, is_of_a_rule
 from metasched.space.generate import explain
 from metasched.space.rule import Outcome, Rule, inside
+from metasched.space.rule_errors import described, is_of_a_rule
+from metasched.target import Target
 
 NEVER_APPLIED = 1
 INTERRUPTED = 130

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metasched.backend.target import Target
 from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in, trace_in
@@ -16,6 +15,7 @@ from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Trace
+from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -97,7 +97,7 @@ def run(args: Namespace, console: Console) -> int:
         return _problems(program, given, console)
     what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
     if what in CODE:
-        from metasched.backend.kernel import Origin
+        from metasched.runtime.kernel import Origin
 
         kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
         if kernel.origin is Origin.GUESS:
@@ -125,7 +125,7 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
 
 def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
     """What the backend says of the schedule before it makes any code."""
-    from metasched.backend.lower import lower
+    from metasched.compiler.lower import lower
 
     if subject.open_trace() is not None:
         return ()
@@ -154,8 +154,8 @@ def _sketches(program: Program, trace: Trace) -> str:
 
 
 def _loops(subject: Subject) -> str:
-    from metasched.backend.lir_printer import print_kernel
-    from metasched.backend.lower import lower
+    from metasched.compiler.lir_printer import print_kernel
+    from metasched.compiler.lower import lower
 
     return print_kernel(lower(subject.scheduled(), subject.target))
 

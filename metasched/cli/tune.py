@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from metasched.backend.target import Target
 from metasched.cli.arguments import (
     DEFAULT_DATABASE,
     add_json,
@@ -24,6 +23,7 @@ from metasched.errors import counted
 from metasched.search.progress_text import duration, failures
 from metasched.search.report import TuningReport
 from metasched.search.strategies import StrategyName
+from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program

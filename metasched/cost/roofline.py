@@ -9,7 +9,7 @@ from metasched.cost.machine import CORE
 from metasched.cost.statement import Columns, View, total
 from metasched.ir.nodes import LoopKind
 
-# Guards for which lowering makes cases, four in all (`metasched.backend.lower.specialise`).
+# Guards for which lowering makes cases, four in all (`metasched.compiler.lower.specialise`).
 SPECIALISED = 2.0
 
 

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
-from metasched.imports import imports
+from metasched.support.imports import imports
 
 _PACKAGE = "lightgbm"
 _WITHOUT_DOCSTRINGS = 2

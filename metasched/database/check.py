@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from metasched.backend.target import Target
 from metasched.database.record import NO_TRIAL, Record
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
@@ -13,6 +12,7 @@ from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params
 from metasched.lang import parse_program
 from metasched.schedule.trace import Trace
+from metasched.target import Target
 
 # Far beyond what tuning writes: bounds on what a stranger's file can make us hold.
 MOST_CHARACTERS = 1 << 20  # of one text

@@ -5,8 +5,8 @@ as opaque. Loop variables range over `[0, extent)`; every other variable is a fr
 every variable is non-negative, and a polynomial whose coefficients are all non-negative is non-negative.
 
 All of this is about mathematical integers, which machine code computes as long as no value leaves 64 bits: what has the
-numbers of a program sees to that (`metasched.lang.values`, `metasched.backend.lower.widths`). Data (what is read from a
-buffer, a scalar argument) may be any number, and sums and products of it wrap. So a sum over data is only regrouped,
+numbers of a program sees to that (`metasched.lang.values`, `metasched.compiler.lower.widths`). Data (what is read from
+a buffer, a scalar argument) may be any number, and sums and products of it wrap. So a sum over data is only regrouped,
 which keeps its value modulo 2**64; a quotient, remainder, minimum, maximum or comparison over data is left alone.
 """
 
@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from metasched.dtypes import INDEX, DType
 from metasched.errors import MetaschedError
 from metasched.ir.data import depends_on_data
-from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.nodes import (
     FALSE,
     TRUE,

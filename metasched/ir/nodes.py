@@ -22,7 +22,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Self, TypeVar, dataclass_transform
 
-from metasched.ir.dtypes import INDEX, DType
+from metasched.dtypes import INDEX, DType
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isinf, isnan
 
+from metasched.dtypes import INDEX, DType
 from metasched.ir.affine import prove, simplify
-from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.nodes import (
     Annotation,
     Binary,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.nodes import BinOp, Reducer, UnOp
 
 

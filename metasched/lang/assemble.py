@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.program import Program
 from metasched.ir.source import (
     NOWHERE,

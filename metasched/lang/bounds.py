@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from metasched.dtypes import INDEX, fits, integer_range
 from metasched.ir.affine import simplify
 from metasched.ir.data import depends_on_data
-from metasched.ir.dtypes import INDEX, fits, integer_range
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
 
 # An integer, or an infinity where nothing is known.

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from metasched.dtypes import DType
 from metasched.errors import Diagnostic, LanguageError
-from metasched.ir.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.limits import SPLIT, too_large
 from metasched.ir.nodes import BinOp, Reducer, UnOp

@@ -12,7 +12,7 @@ from dataclasses import replace
 from keyword import iskeyword
 from numbers import Integral
 
-from metasched.ir.dtypes import INDEX, DType, fits
+from metasched.dtypes import INDEX, DType, fits
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.limits import MAX_RANK, SPLIT, too_large
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq

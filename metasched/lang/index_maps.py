@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lark import Token
 
-from metasched.ir.dtypes import INDEX
+from metasched.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, IndexMap, Unary, UnOp, Var
 from metasched.ir.source import IntLit, Name, Operation, Prefix, SourceExpr
 from metasched.ir.source_printer import print_source

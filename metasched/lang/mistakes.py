@@ -13,10 +13,10 @@ from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
-from metasched.imports import imports
 from metasched.ir.functions import FUNCTIONS
 from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
 from metasched.lang.numpy_names import written_as
+from metasched.support.imports import imports
 
 _WORDS = {
     NEWLINE: "the end of the line",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lark import Token
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.source import (
     Argument,
     At,

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+from metasched.dtypes import INDEX, DType
 from metasched.errors import Diagnostic, KernelError, LanguageError
-from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.program import Program
 from metasched.ir.source import (

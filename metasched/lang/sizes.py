@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from metasched.ir.dtypes import INDEX, fits
+from metasched.dtypes import INDEX, fits
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import (

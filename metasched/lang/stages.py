@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from metasched.dtypes import INDEX, DType, integer_range
 from metasched.ir.affine import simplify
-from metasched.ir.dtypes import INDEX, DType, integer_range
 from metasched.ir.nodes import (
     MAX_ITERATIONS,
     Binary,

@@ -8,10 +8,10 @@ from importlib.resources import files
 from lark import Lark, Token, Tree, UnexpectedInput
 
 from metasched.errors import Diagnostic, LanguageError
-from metasched.imports import imports
 from metasched.ir.limits import MAX_LEVELS, SPLIT
 from metasched.lang import mistakes
 from metasched.lang.layout import Layout, LayoutError, Start, parse_with
+from metasched.support.imports import imports
 
 
 def parse(text: str, start: Start, filename: str) -> Tree[Token]:

@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from metasched.dtypes import INDEX, DType
 from metasched.errors import Diagnostic, LanguageError
-from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value

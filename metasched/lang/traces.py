@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from lark import Token, Tree
 
-from metasched.ir.dtypes import INDEX, DType
+from metasched.dtypes import INDEX, DType
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.ir.source import (
     Apply,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from metasched.dtypes import INDEX, DType, fits, integer_range
 from metasched.errors import counted
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.data import depends_on_data
-from metasched.ir.dtypes import INDEX, DType, fits, integer_range
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import (
     Binary,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 
 # What comes after an array's name in the file, by what is kept of it. No name has a colon, so none is taken for an
 # argument of NumPy's own, such as `file`; releases before 2 would keep `allow_pickle` as an array.

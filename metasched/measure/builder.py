@@ -6,8 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from metasched.backend.codegen import compile_text
-from metasched.backend.target import Target
+from metasched.compiler.cpu.codegen import compile_text
 from metasched.ir.program import Program
 from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
@@ -19,6 +18,7 @@ from metasched.measure.phases import Phases
 from metasched.measure.protocol import Kind, Message
 from metasched.measure.records import Artefact, Candidate
 from metasched.schedule.trace import Trace
+from metasched.target import Target
 
 
 class Builder:

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.backend.reference import reference_with_bound
-from metasched.ir.dtypes import is_float
+from metasched.dtypes import is_float
 from metasched.ir.nodes import Func
 from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.inputs import Given, arguments, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
 from metasched.measure.tolerance import exact_magnitude, tolerances
+from metasched.reference.execution import reference_with_bound
 
 Array = NDArray[Any]
 _MAGNITUDES = (4, 2, 1)

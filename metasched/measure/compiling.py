@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 
-from metasched.backend.codegen import compile_text
-from metasched.backend.emit import emit
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.cpu.codegen import compile_text
+from metasched.compiler.cpu.emit import emit
+from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func
 from metasched.measure.phases import Phases
 from metasched.measure.records import Artefact
+from metasched.target import Target
 
 # A local name of LLVM's text, where it is used, or where a label is defined.
 _LOCAL = re.compile(r'%("[^"]*"|[\w.$-]+)|^("[^"]*"|[\w.$-]+):', re.MULTILINE)

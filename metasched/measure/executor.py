@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from metasched.backend.emit.runtime import Status
-from metasched.backend.threads import state
+from metasched.compiler.cpu.emit.runtime import Status
 from metasched.measure.check import Bench, Cases, Guarded
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.phases import Phases
 from metasched.measure.protocol import Kind, Message
 from metasched.measure.records import Artefact, Failure, Reason
 from metasched.measure.timing import TimingPlan, take_samples
+from metasched.runtime.threads import state
 
 
 class Executor:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Func
 
 Array = NDArray[Any]

@@ -11,13 +11,13 @@ import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
 
-from metasched.backend.codegen import LoadedCode, ObjectCode, compile_text
-from metasched.backend.emit.runtime import STATE
-from metasched.backend.emit.types import memory_text
-from metasched.backend.target import Target
-from metasched.backend.threads import state
-from metasched.ir.dtypes import DType
+from metasched.compiler.cpu.codegen import LoadedCode, ObjectCode, compile_text
+from metasched.compiler.cpu.emit.runtime import STATE
+from metasched.compiler.cpu.emit.types import memory_text
+from metasched.dtypes import DType
 from metasched.measure.records import Artefact
+from metasched.runtime.threads import state
+from metasched.target import Target
 
 _REPEAT = "metasched_repeat"
 _CLOCK_MONOTONIC = 1

@@ -8,7 +8,7 @@ probability of at most `2 exp(-8**2 / 2)`, 3e-14 (Higham and Mary, A new approac
 analysis, SIAM J. Sci. Comput. 41, 2019, theorem 2.4). So a block of reduction length n and m other roundings on the
 way of a term contributes `min(n, 8 sqrt(n)) + m` roundings for data that we draw, and `n + m` for data that the user
 gives, which may be far from random (many equal numbers round the same way each time). Blocks add up. `B` is carried
-through stages by `metasched.backend.reference_bound`.
+through stages by `metasched.reference.error_bounds`.
 
 At n = 2304 the tolerance is 2.3e-5 B for data that we draw. Their magnitudes lie in [0.25, 1.25], so that a product of
 two is at least 0.11 of the mean one, 4.9e-5 B: one dropped term of a matrix product is always seen, at any length up to
@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metasched.dtypes import DType, is_float
 from metasched.ir.affine import as_int
-from metasched.ir.dtypes import DType, is_float
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from metasched.dtypes import INDEX
 from metasched.ir import query
 from metasched.ir.affine import free_vars
-from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Call, Expr, For, Func, Load, Node, Select, Stmt, Store
 from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Value

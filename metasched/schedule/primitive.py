@@ -17,10 +17,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
-from metasched.imports import imports
 from metasched.lang.instructions import Instruction
 from metasched.schedule.documentation import documentation
 from metasched.schedule.kinds import Kind
+from metasched.support.imports import imports
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__metasched_declaration__"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from metasched.dtypes import INDEX, fits
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const, free_vars, simplify, substitute
-from metasched.ir.dtypes import INDEX, fits
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Instruction, Ref
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_literal_of, items, wrong

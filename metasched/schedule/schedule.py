@@ -31,7 +31,7 @@ from metasched.schedule.methods import PrimitiveMethods
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
-from metasched.schedule.rewrite.kept import require_kept
+from metasched.schedule.rewrite.tensorize_safe import require_kept
 from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form

@@ -1,16 +1,16 @@
 """Which sums are so long that they are taken in blocks.
 
 Rounding errors of a sum grow with the number of additions one after another. Blocks of `BLOCK_LENGTH` terms cost an
-addition more in so many; see `metasched.backend.lower.partial_sums` for what they are.
+addition more in so many; see `metasched.compiler.lower.partial_sums` for what they are.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+from metasched.dtypes import DType
 from metasched.ir import query
 from metasched.ir.affine import as_int
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Block, Func, IterKind, Reducer
 from metasched.ir.notes import Note
 from metasched.schedule.tensor import tensorized

@@ -12,10 +12,9 @@ from functools import cache
 from itertools import permutations
 from types import MappingProxyType, ModuleType
 
-from metasched.imports import imports
+from metasched.dtypes import DType
 from metasched.ir import query
 from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
-from metasched.ir.dtypes import DType
 from metasched.ir.index_map import image, image_shape, resolve
 from metasched.ir.nodes import (
     Annotation,
@@ -38,6 +37,7 @@ from metasched.ir.notes import Note
 from metasched.ir.printer import print_expr
 from metasched.lang import parse_program
 from metasched.schedule.documentation import documentation
+from metasched.support.imports import imports
 
 TENSORIZE = "tensorize"
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from metasched.dtypes import INDEX
 from metasched.errors import Diagnostic, LanguageError
-from metasched.ir.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 from metasched.ir.source import Setting
 from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value

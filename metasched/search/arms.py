@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from metasched.backend.target import Target
 from metasched.cost.features import FeatureProgram, Features
 from metasched.schedule.trace import Trace
 from metasched.search.space_protocol import Candidate, Mask, Rows
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
+from metasched.target import Target
 
 # How many arms there are in all, and for each sketch, while places of its producers last. An arm costs about 0.1 s to
 # make, so a space of more sketches is searched in a sample of them.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from metasched.database.best import LEAST_PAIRS, finalists
 from metasched.database.record import Record, Visit, VisitKind
-from metasched.measure.paired import IN_TURNS
+from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, prod
 
-from metasched.backend.emit.tensor import require_features
-from metasched.backend.lower import lower
-from metasched.backend.permission import tiles_are_given
-from metasched.backend.target import Target
+from metasched.compiler.cpu.emit.tensor import require_features
+from metasched.compiler.lower import lower
 from metasched.cost.expected import Expectation, expected
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
@@ -17,11 +15,13 @@ from metasched.ir.nodes import Func
 from metasched.ir.notes import Note
 from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
+from metasched.runtime.amx_permission import tiles_are_given
 from metasched.schedule.handlers import Policy
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Trace
+from metasched.target import Target
 
 # What an expert may allow and nobody asked for here: results would not be those that IEEE arithmetic has.
 _UNASKED = frozenset({Note.FASTMATH, Note.FLUSH_DENORMALS})

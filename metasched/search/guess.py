@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from metasched.backend.target import Target
 from metasched.cost.expected import Expectation, expected, least_cycles
 from metasched.errors import NoRecord
 from metasched.ir.notebook import TextReport
@@ -30,6 +29,7 @@ from metasched.search.favourite import favourite
 from metasched.search.space_protocol import SearchSpace
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
+from metasched.target import Target
 
 # The favourite is the best of ten thousand by an estimate that errs: where the estimate says that it is as fast as an
 # expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of 0.25 to 0.7 gave

@@ -17,8 +17,8 @@ from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.handlers import FREE, Free, MissingDecision, Site
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
-from metasched.space.blame import blaming, place_of
 from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
+from metasched.space.rule_errors import blaming, place_of
 
 Predicate = Callable[[BlockInfo], bool]
 LEFT_ALONE = "none"

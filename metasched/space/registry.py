@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from metasched.imports import imports
-from metasched.space.blame import blaming_file
 from metasched.space.rule import Rule, RuleError
-from metasched.space.text_modules import TextModule
-from metasched.space.text_rules import SEPARATOR, SUFFIX, load_rule, load_rules, require_rule
+from metasched.space.rule_errors import blaming_file
+from metasched.space.text.modules import TextModule
+from metasched.space.text.rules import SEPARATOR, SUFFIX, load_rule, load_rules, require_rule
+from metasched.support.imports import imports
 
 GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"

@@ -16,7 +16,7 @@ from metasched.lang import print_instruction
 from metasched.schedule.documentation import documentation
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import BlockRV
-from metasched.space.blame import Place, blaming, place_of, results_of
+from metasched.space.rule_errors import Place, blaming, place_of, results_of
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from benchmarks.network_shapes import LAYERS
 from benchmarks.registry import BENCHMARKS, Options
 from benchmarks.sides import SideProcess, compare
 from benchmarks.workloads import WORKLOADS
-from metasched.backend.reference import reference
 from metasched.lang import load_program
 from metasched.operators import TWELVE, expert, load
 from metasched.operators.experts import expert_names
+from metasched.reference.execution import reference
 
 ROOT = Path(__file__).parents[2]
 

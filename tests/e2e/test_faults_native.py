@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from metasched.backend.target import Target
 from metasched.errors import KernelError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.records import CheckError, Measurement, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.target import Target
 
 THREADS = 2
 TARGET = str(Target.detect(THREADS))

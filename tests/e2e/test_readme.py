@@ -82,7 +82,7 @@ def test_every_program_parses(text: str) -> None:
 
 @pytest.mark.parametrize("text", MODULES)
 def test_every_module_parses(text: str) -> None:
-    from metasched.space.text_rules import parse_module
+    from metasched.space.text.rules import parse_module
 
     assert parse_module(text).name in text
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("reentrancy_scenarios.py")
+ROOT = Path(__file__).parents[2]
+SCENARIOS = "tests.support.reentrancy_scenarios"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,13 @@ def test_scenario(name: str, tmp_path: Path) -> None:
     env = {**os.environ, "METASCHED_CACHE": str(tmp_path), "NUMBA_THREADING_LAYER": "workqueue"}
     try:
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), name], env=env, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-m", SCENARIOS, name],
+            env=env,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         pytest.fail(f"it hangs\n{error.stdout}\n{error.stderr}")

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
 
 NAMES = (
     "fork_before_threads_have_started",
@@ -43,10 +42,10 @@ def run(layer: str, *names: str) -> tuple[int, str, str]:
         **os.environ,
         "NUMBA_THREADING_LAYER": layer,
         "NUMBA_NUM_THREADS": "3",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
+        "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
-        [sys.executable, str(HERE / "threads_scenarios.py"), layer, *names],
+        [sys.executable, "-m", "tests.support.threads_scenarios", layer, *names],
         env=env,
         capture_output=True,
         text=True,

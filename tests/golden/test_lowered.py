@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "backend"))
 
 import pytest
-from nests import block, buf, dense, func, ld, loops, matmul_store, relu, v
 
-from metasched.backend.lir_printer import print_kernel
-from metasched.backend.lower import lower
+from metasched.compiler.lir_printer import print_kernel
+from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func, LoopKind, Store, seq
 from metasched.operators.experts import expert
+from tests.support.nests import block, buf, dense, func, ld, loops, matmul_store, relu, v
 
 Golden = Callable[[str, str], None]
 

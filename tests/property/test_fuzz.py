@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -15,21 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
-
-from fuzz_actions import ACTIONS, LOOKING, Spot
-from fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, Oracle, read_text, text_of
-from fuzz_meaning import is_plain
-from fuzz_programs import Source, pick, small
-from fuzz_shrink import shrink
-from fuzz_wide import wide
-
 from metasched.errors import LanguageError, ScheduleError
 from metasched.lang.instructions import TraceData
 from metasched.measure.records import CheckError
 from metasched.schedule.primitive import registry
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
+from tests.property.fuzz.fuzz_actions import ACTIONS, LOOKING, Spot
+from tests.property.fuzz.fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, Oracle, read_text, text_of
+from tests.property.fuzz.fuzz_meaning import is_plain
+from tests.property.fuzz.fuzz_programs import Source, pick, small
+from tests.property.fuzz.fuzz_shrink import shrink
+from tests.property.fuzz.fuzz_wide import wide
 
 SEED = 20
 GROUPS = 10

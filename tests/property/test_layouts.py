@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "schedule"))
-
-from native import native_agrees
-
-from metasched.backend.target import Target
 from metasched.cost.features import FeatureProgram
 from metasched.ir.program import Program
 from metasched.ir.validate import validate
@@ -21,6 +14,8 @@ from metasched.lang import parse_program
 from metasched.schedule.handlers import Record, Symbolic
 from metasched.schedule.schedule import Schedule
 from metasched.space.sketch import Sketch
+from metasched.target import Target
+from tests.support.native import native_agrees
 
 MATMUL = """
 program matmul[M=13, N=18, K=10](A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:

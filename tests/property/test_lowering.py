@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "backend"))
-
-from lir_interpreter import run_lir
-from nests import bind, block, buf, c, func, ld, random_inputs, relu, v
-
-from metasched.backend.lir_printer import print_kernel
-from metasched.backend.lower import lower
-from metasched.backend.reference_interpreter import interpret
-from metasched.backend.reference_state import new_state, outputs
+from metasched.compiler.lir_printer import print_kernel
+from metasched.compiler.lower import lower
 from metasched.ir.nodes import Annotation, Expr, For, Func, LoopKind, Scope, Stmt, Store, seq
+from metasched.reference.interpreter import interpret
+from metasched.reference.state import new_state, outputs
+from tests.support.lir_interpreter import run_lir
+from tests.support.nests import bind, block, buf, c, func, ld, random_inputs, relu, v
 
 
 @dataclass(frozen=True)

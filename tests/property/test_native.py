@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "backend"))
-
-import test_lowering as lowering
-from nests import random_inputs
-
-from metasched.backend.kernel import Kernel, build
-from metasched.backend.reference_interpreter import interpret
-from metasched.backend.reference_state import new_state, outputs
-from metasched.backend.target import Target
 from metasched.ir.nodes import Func
+from metasched.reference.interpreter import interpret
+from metasched.reference.state import new_state, outputs
+from metasched.runtime.kernel import Kernel, build
+from metasched.target import Target
+from tests.property import test_lowering as lowering
+from tests.support.nests import random_inputs
 
 WIDE = Target.detect(threads=3)
 NARROW = Target.detect(threads=1).without(f for f in WIDE.features if f.startswith("avx") or f == "fma")

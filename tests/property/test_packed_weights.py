@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
-
-from fuzz_actions import ACTIONS, Spot
-
 import metasched as ms
 from metasched.errors import KernelError, ScheduleError
+from tests.property.fuzz.fuzz_actions import ACTIONS, Spot
 
 HOST = ms.Target.detect(threads=2)
 TEXT = """

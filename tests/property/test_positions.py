@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metasched.backend.compiled import build
-from metasched.backend.kernel import Kernel
-from metasched.backend.reference import reference
-from metasched.backend.target import Target
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.validate import validate
 from metasched.lang.load import parse_program
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.values import LoopRV
+from metasched.target import Target
 
 STEPS = 6
 TEXT = """

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "schedule"))
-
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TRANSPOSED
-from structural import at_values, same, start
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
@@ -22,6 +15,8 @@ from metasched.ir.nodes import For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.primitive import registry
 from metasched.schedule.rewrite.parts import reduction
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TRANSPOSED
+from tests.support.structural import at_values, same, start
 
 Step = tuple[str, tuple[object, ...]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -11,17 +10,13 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
-
-from fuzz_classics import PADDED, ROWS, STRIDED, WHOLE
-from parametric import require_equal
-
 import metasched as ms
-from metasched.backend.target import Target
 from metasched.cost.features import FeatureProgram
 from metasched.errors import ScheduleError
 from metasched.ir.validate import validate
+from metasched.target import Target
+from tests.property.fuzz.fuzz_classics import PADDED, ROWS, STRIDED, WHOLE
+from tests.support.parametric import require_equal
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TARGET = Target.detect(threads=2)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
-
-from fuzz_actions import attempt
-from fuzz_case import SOURCES
-from fuzz_programs import pick, small
 
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Instruction
 from metasched.schedule.primitive import registry
+from tests.property.fuzz.fuzz_actions import attempt
+from tests.property.fuzz.fuzz_case import SOURCES
+from tests.property.fuzz.fuzz_programs import pick, small
 
 STEPS = 14
 SEEDS = range(14)

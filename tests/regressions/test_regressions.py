@@ -1,15 +1,12 @@
-"""What the fuzzer found, each as a program and a trace: `python tests/property/fuzz --replay FILE` runs one alone."""
+"""What the fuzzer found, each a program and a trace: `python -m tests.property.fuzz --replay FILE` runs one alone."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "property" / "fuzz"))
-
-from fuzz_case import REFUSED, TARGETS, read_text, replayed_problem
+from tests.property.fuzz.fuzz_case import REFUSED, TARGETS, read_text, replayed_problem
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 

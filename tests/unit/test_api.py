@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.backend.kernel import Origin
 from metasched.database import Role, open_database
 from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
+from metasched.runtime.kernel import Origin
 
 TEXT = """
 program dense_relu[N=11, M=9, K=7](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:

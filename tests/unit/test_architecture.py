@@ -17,26 +17,28 @@ ROOT = Path(__file__).parents[2]
 
 # Bottom first: each layer may import those before it, never those after.
 LAYERS = (
-    "forks",
-    "imports",
-    "requirements",
+    "support",
     "errors",
+    "dtypes",
+    "target",
     "ir",
     "lang",
     "schedule",
     "operators",
+    "reference",
+    "compiler",
+    "runtime",
     "space",
-    "backend",
     "cost",
     "measure",
     "database",
     "search",
     "api",
-    "frontdoor",
+    "kernel_function",
     "cli",
 )
-# The package's own face re-exports `api` and `frontdoor`, and `python -m metasched` starts the command line.
-TOP = {"metasched": "frontdoor", "metasched.__main__": "cli"}
+# The package's own face re-exports `api` and `kernel_function`, and `python -m metasched` starts the command line.
+TOP = {"metasched": "kernel_function", "metasched.__main__": "cli"}
 # What a rule may import: the public face. A rule that needs more shows what the public face lacks.
 PUBLIC = {"metasched"}
 MAX_LINES = 600
@@ -96,7 +98,7 @@ def upward(path: Path) -> list[str]:
     wrong = []
     for line, module in imports(path):
         # Importing the package itself from inside is importing its face, which sits on top.
-        if module == "metasched" and own not in {"frontdoor", "cli"}:
+        if module == "metasched" and own not in {"kernel_function", "cli"}:
             wrong.append(f"{path}:{line}: {own} imports the public face `metasched`")
             continue
         other = layer(module)
@@ -228,19 +230,19 @@ def test_every_file_of_primitives_has_one() -> None:
 
 def test_an_intrinsic_is_a_pair_of_files() -> None:
     meaning, code = (
-        {path.name for path in sources(f"metasched/{side}/intrinsics")} for side in ("schedule", "backend")
+        {path.name for path in sources(f"metasched/{side}/intrinsics")} for side in ("schedule", "compiler/cpu")
     )
     assert meaning == code
 
 
 def test_a_math_function_is_a_file_of_its_name() -> None:
     helpers = {"__init__", "lanes", "registry"}
-    assert {path.stem for path in sources("metasched/backend/math")} - helpers <= set(FUNCTIONS)
+    assert {path.stem for path in sources("metasched/compiler/cpu/math")} - helpers <= set(FUNCTIONS)
 
 
 def test_the_guide_names_every_package_and_the_order_of_layers() -> None:
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    order = re.search(r"`(forks < [^`]*)`", guide)
+    order = re.search(r"`(support < [^`]*)`", guide)
     assert order is not None
     assert tuple(order[1].replace("\n", " ").split(" < ")) == LAYERS
     folders = {path.parent.name for path in sources("metasched") if path.name == "__init__.py"} - {"metasched"}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.backend.recipe import Recipe
+from metasched.runtime.recipe import Recipe
 
 TEXT = "C[i, j] = sum[k](A[i, k] * B[k, j])"
 A, B = np.arange(24, dtype=np.float32).reshape(4, 6), np.ones((6, 5), np.float32)

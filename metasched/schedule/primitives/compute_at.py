@@ -10,7 +10,6 @@ from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.rewrite.guards import iteration_guards, region_guards
-from metasched.schedule.rewrite.needed import needed_spans
 from metasched.schedule.rewrite.nest import nest
 from metasched.schedule.rewrite.parts import (
     child_with,
@@ -22,6 +21,7 @@ from metasched.schedule.rewrite.parts import (
     require_producers_stay,
     take_out,
 )
+from metasched.schedule.rewrite.read_regions import needed_spans
 
 OP = "compute_at"
 

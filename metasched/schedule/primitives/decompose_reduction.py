@@ -11,9 +11,9 @@ from metasched.ir.nodes import Block, Expr, For, IterKind, Seq, Stmt, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.nest import simplify_sides
 from metasched.schedule.rewrite.parts import common_loops, loops_of, readers, reduction, require_only_writer, spatial
+from metasched.schedule.rewrite.written_regions import completed_spans
 from metasched.schedule.tensor import other_annotations
 
 OP = "decompose_reduction"

@@ -33,10 +33,10 @@ from metasched.ir.nodes import (
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, IntExpr
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.buffer_copies import insert_around
 from metasched.schedule.rewrite.loops import own_nest
 from metasched.schedule.rewrite.nest import copy_block, index_names, nest
 from metasched.schedule.rewrite.parts import identity, replace_buffers
-from metasched.schedule.rewrite.staging import insert_around
 
 OP = "pad_einsum"
 

@@ -11,14 +11,14 @@ from metasched.ir.nodes import Block, Buffer, Expr, IterKind, IterVar, Load, Sto
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.nest import nest
-from metasched.schedule.rewrite.parts import replace_buffers, replace_loads, require_only_writer, set_block
-from metasched.schedule.rewrite.staging import (
+from metasched.schedule.rewrite.buffer_copies import (
     insert_around,
     require_complete_before,
     require_in_bounds,
     require_read_after,
 )
+from metasched.schedule.rewrite.nest import nest
+from metasched.schedule.rewrite.parts import replace_buffers, replace_loads, require_only_writer, set_block
 
 OP = "reindex"
 

@@ -10,7 +10,6 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
 from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
-from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.guards import iteration_guards
 from metasched.schedule.rewrite.nest import Span, nest
 from metasched.schedule.rewrite.parts import (
@@ -22,6 +21,7 @@ from metasched.schedule.rewrite.parts import (
     take_out,
     writers,
 )
+from metasched.schedule.rewrite.written_regions import completed_spans
 
 OP = "reverse_compute_at"
 

@@ -11,7 +11,6 @@ from metasched.ir.nodes import Block, Const, Expr, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.completed import completed_spans
 from metasched.schedule.rewrite.inlined import require_index_arithmetic
 from metasched.schedule.rewrite.parts import (
     common_loops,
@@ -26,6 +25,7 @@ from metasched.schedule.rewrite.parts import (
     tidy,
     writers,
 )
+from metasched.schedule.rewrite.written_regions import completed_spans
 
 OP = "reverse_compute_inline"
 

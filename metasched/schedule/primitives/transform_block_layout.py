@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, bounds, free_vars, prove, simplify, substitute
 from metasched.ir.data import depends_on_data
-from metasched.ir.dtypes import INDEX
 from metasched.ir.index_map import image_shape, inverse, resolve
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
 from metasched.schedule.context import Context

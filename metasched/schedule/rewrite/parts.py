@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from metasched.dtypes import INDEX, DType
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import simplify
-from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.limits import MAX_INLINED_NODES, MAX_LEVELS, MAX_NODES, size_of
 from metasched.ir.nodes import (
     Binary,

@@ -8,7 +8,7 @@ import pytest
 
 from metasched.errors import LanguageError
 from metasched.lang import parse_program, parse_trace
-from metasched.space.text_rules import parse_module
+from metasched.space.text.rules import parse_module
 
 HEAD = "program p[N=8, M=4](A: f32[N, M], B: i32[N]) -> C: f32[N, M]:\n"
 

@@ -1,4 +1,4 @@
-"""Random programs under random schedules, for as long as asked: `python tests/property/fuzz --budget 600 --seed 3`.
+"""Random programs under random schedules, for as long as asked: `python -m tests.property.fuzz --budget 600 --seed 3`.
 
 Workers run cases and print the first failures; each is shrunk to a program and a trace that `--replay FILE` runs
 again, and that becomes a test when put into tests/regressions/. A worker that dies leaves its case in a journal.
@@ -16,11 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 
-from fuzz_case import TARGETS, Case, Failure, read_text, replayed_problem
-from fuzz_shrink import shrink
+from tests.property.fuzz.fuzz_case import TARGETS, Case, Failure, read_text, replayed_problem
+from tests.property.fuzz.fuzz_shrink import shrink
 
 SHRINK_SECONDS = 60.0
 STRIDE = 1_000_000  # numbers of cases that a worker has to itself
@@ -105,7 +104,7 @@ class _Worker:
 
     def start(self, first: int) -> None:
         left = max(0.0, self.until - time.monotonic())
-        command = [sys.executable, str(Path(__file__).parent), "--worker", str(self.job), "--first", str(first)]
+        command = [sys.executable, "-m", "tests.property.fuzz", "--worker", str(self.job), "--first", str(first)]
         command += ["--budget", str(left), "--seed", str(self.args.seed), "--journal", str(self.journal)]
         self.output.write_text("", encoding="utf-8")
         self.journal.write_text(str(first), encoding="utf-8")  # It may die before its first case.

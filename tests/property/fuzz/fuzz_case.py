@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "backend"))
-
-from fuzz_actions import attempt
-from fuzz_meaning import is_plain, meaning
-from fuzz_programs import Source, classic, from_library, made, pick, small
-from fuzz_wide import extremes, wide
-from lir_interpreter import can_run, run_lir
-
-from metasched.backend.compiled import build
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lower import lower
 from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.program import Program
 from metasched.ir.validate import InvalidProgram, validate
@@ -30,6 +17,7 @@ from metasched.lang.instructions import Instruction, TraceData
 from metasched.measure.check import Bench, Cases, Guarded, mismatch, prepare
 from metasched.measure.inputs import Given
 from metasched.measure.records import CheckError
+from metasched.runtime.compiled import build
 from metasched.schedule.handlers import Policy, Record, Replay, Symbolic
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
@@ -37,6 +25,12 @@ from metasched.space.generate import Generator
 from metasched.space.registry import resolve
 from metasched.space.rule import Rule
 from metasched.space.sketch import Sketch
+from metasched.target import Target
+from tests.property.fuzz.fuzz_actions import attempt
+from tests.property.fuzz.fuzz_meaning import is_plain, meaning
+from tests.property.fuzz.fuzz_programs import Source, classic, from_library, made, pick, small
+from tests.property.fuzz.fuzz_wide import extremes, wide
+from tests.support.lir_interpreter import can_run, run_lir
 
 # What a schedule may ask of the machine and not get.
 UNBUILDABLE = frozenset(

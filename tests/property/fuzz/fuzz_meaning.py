@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.nodes import BinOp, Reducer, UnOp
 from metasched.ir.source import (
     Apply,

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import fuzz_classics
 import numpy as np
 
 from metasched import operators
+from metasched.dtypes import DType
 from metasched.errors import MetaschedError
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import IterKind
 from metasched.ir.program import Program
 from metasched.ir.query import blocks
 from metasched.ir.source import Setting
 from metasched.lang import parse_program
+from tests.property.fuzz import fuzz_classics
 
 T = TypeVar("T")
 

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from fuzz_case import Failure
-from fuzz_programs import Source
-
 from metasched.lang.instructions import Instruction, Ref, TraceData, Value
+from tests.property.fuzz.fuzz_case import Failure
+from tests.property.fuzz.fuzz_programs import Source
 
 # What is wrong with a program and a trace: a kind and a detail.
 Check = Callable[[Source, TraceData], "tuple[str, str] | None"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from fuzz_programs import SIZES, Source, pick
 
 from metasched.ir.nodes import Func
 from metasched.measure.inputs import arguments
+from tests.property.fuzz.fuzz_programs import SIZES, Source, pick
 
 _LARGE = (
     *(2**62, 2**62 + 1000, 2**61 + 1, 2**63 - 1, -(2**63), -(2**62), 2**60, 2**48 + 1, 2**32, 2**32 - 1, 2**31),

@@ -43,7 +43,7 @@ from metasched.lang.module_tree import (
     print_module,
 )
 from metasched.lang.modules import read_modules
-from metasched.space.text_rules import parse_module
+from metasched.space.text.rules import parse_module
 
 names = st.sampled_from(["i", "j", "k_", "block", "loops", "root", "split", "sample_tile", "name"])
 operators = st.sampled_from([op for op in BinOp if op not in (BinOp.CEILDIV, BinOp.MIN, BinOp.MAX)])

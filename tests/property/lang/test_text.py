@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metasched.dtypes import INDEX, DType
 from metasched.errors import LanguageError
-from metasched.ir.dtypes import INDEX, DType
 from metasched.ir.nodes import Binary, BinOp, Const, Reducer, UnOp, Var
 from metasched.ir.source import (
     Apply,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from metasched.backend.target import Target
 from metasched.cli.command import Console
 from metasched.cli.main import main
 from metasched.database import Record, TaskKey, Visit, open_database
 from metasched.lang import parse_program
+from metasched.target import Target
 
 PROGRAM = "program dense[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
 TASK = TaskKey(parse_program(PROGRAM).named_hash(), str(Target.detect(2)), 2, "metasched 0")

@@ -18,8 +18,8 @@ from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.comparison import Comparison
 from metasched.search.report import TuningReport
-from metasched.space.blame import RuleNote
 from metasched.space.registry import resolve
+from metasched.space.rule_errors import RuleNote
 
 PROGRAM = """\
 program dense_relu[N=64, M=64, K=64](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from metasched.dtypes import DType
 from metasched.ir.affine import substitute
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     Annotation,
     Binary,

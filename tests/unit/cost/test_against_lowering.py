@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.backend.lir import ArrayKind
-from metasched.backend.lower import lower
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower import lower
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.ir.nodes import Const, Func, Scope
 

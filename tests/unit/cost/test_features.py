@@ -11,7 +11,7 @@ from metasched.cost.baseline import RandomModel, analytic_efficiency, analytic_s
 from metasched.cost.features import NAMES, STATEMENT_NAMES, FeatureProgram, features_of
 from metasched.cost.index import Table
 from metasched.cost.nest import analyse
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, LoopKind, Store, Var
 
 from .conftest import COLUMNS, Machine, dense_relu, draw_rows, put

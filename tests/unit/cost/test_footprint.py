@@ -13,7 +13,7 @@ from metasched.cost.footprint import Ranges, footprint, usable_sets
 from metasched.cost.index import Table
 from metasched.cost.memory import conflicts
 from metasched.cost.nest import Access, Statement, analyse
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.evaluate import Evaluator, evaluate
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, Store, Var
 

@@ -9,7 +9,7 @@ import pytest
 
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.operations import count
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.backend.target import Target
 from metasched.database import Database, DatabaseError, Record, Role, TaskKey, Visit, open_database
 from metasched.database.transfer import (
     Removal,
@@ -21,6 +20,7 @@ from metasched.database.transfer import (
     removable,
 )
 from metasched.lang import parse_program
+from metasched.target import Target
 
 TASK = TaskKey("0" * 64, "cpu=generic", 2, "metasched 0")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.limits import MAX_LEVELS, MAX_NODES, Size, size_of, too_large
 from metasched.ir.nodes import Binary, BinOp, Expr, Var

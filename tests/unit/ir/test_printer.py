@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from metasched.dtypes import DType
 from metasched.ir.affine import const
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     FALSE,
     Annotation,

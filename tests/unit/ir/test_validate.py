@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from metasched.dtypes import DType
 from metasched.ir import query
 from metasched.ir.affine import const
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import (
     Alignment,
     Binary,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from metasched.dtypes import DType
 from metasched.errors import LanguageError
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Block, Call, Cast, Const, Expr, For, IterKind, Load, Reducer, Scalar, Select, Seq, Stmt
 from metasched.ir.program import Program
 from metasched.ir.validate import validate

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
+from metasched.dtypes import DType
 from metasched.errors import LanguageError
 from metasched.ir import query
-from metasched.ir.dtypes import DType
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.ir.validate import validate

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from metasched.dtypes import DType
 from metasched.errors import KernelError, LanguageError
-from metasched.ir.dtypes import DType
 from metasched.lang import parse_program
 from metasched.lang.shorthand import ArgumentType, ScalarType, TensorType, read_shorthand
 

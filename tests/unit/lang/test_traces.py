@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from metasched.dtypes import DType
 from metasched.errors import LanguageError
-from metasched.ir.dtypes import DType
 from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
 from metasched.lang import parse_trace, print_instruction, print_trace, print_value
 from metasched.lang.instructions import HOLE, Instruction, Ref, TraceData

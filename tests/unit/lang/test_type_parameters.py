@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.ir.nodes import Cast
 
 MATMUL = """\

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from metasched.dtypes import DType
 from metasched.errors import KernelError
-from metasched.ir.dtypes import DType
 from metasched.lang import parse_program
 from metasched.measure.check import LARGE_BYTE, NAN_BYTE, Bench, Case, Cases, Guarded, mismatch, prepare
 from metasched.measure.inputs import Given, Inputs, given_inputs, integer_inputs, random_inputs

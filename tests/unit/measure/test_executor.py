@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metasched.backend.codegen import compile_text
-from metasched.backend.emit.module import ENTRY
-from metasched.backend.emit.runtime import STATE
-from metasched.backend.target import Target
+from metasched.compiler.cpu.codegen import compile_text
+from metasched.compiler.cpu.emit.module import ENTRY
+from metasched.compiler.cpu.emit.runtime import STATE
 from metasched.lang import parse_program
 from metasched.measure.check import prepare
 from metasched.measure.compiling import code_hash, compile_func
@@ -21,6 +20,7 @@ from metasched.measure.phases import Phases
 from metasched.measure.protocol import Kind, Message
 from metasched.measure.records import Artefact, Reason
 from metasched.measure.timing import TimingPlan
+from metasched.target import Target
 
 TARGET = Target.detect(threads=1)
 PLAN = TimingPlan(sample_s=1e-4, samples=4, budget_s=1e-2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metasched.ir.dtypes import DType
+from metasched.dtypes import DType
 from metasched.lang import parse_program
 from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.check import Cases, mismatch, prepare

@@ -9,7 +9,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.comparison import Comparison
-from metasched.measure.paired import compare
+from metasched.measure.paired_timing import compare
 from metasched.measure.records import Candidate, Failure, Lowered, Measurement
 from metasched.measure.timing import TimingPlan, is_clearly_slower
 

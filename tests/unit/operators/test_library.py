@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from independent import EXPECTED, Array
 
 import metasched as ms
 from metasched import operators
-from metasched.ir.dtypes import DType, is_float
+from metasched.dtypes import DType, is_float
+from tests.support.independent import EXPECTED, Array
 
 Params = dict[str, int | str]
 

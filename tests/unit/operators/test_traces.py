@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agreement import check_kernel
 
 import metasched as ms
 from metasched import operators
 from metasched.ir.validate import validate
 from metasched.schedule.trace import Trace
+from tests.support.agreement import check_kernel
 
 TRACES = operators.expert_names()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rulework import apply
 
 from metasched.ir import query
+from tests.support.rulework import apply
 
 TERMS = """
 program terms[N=5000, T=f32](A: T[3, N]) -> C: T[3]:

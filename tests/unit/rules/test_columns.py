@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rulework import apply, correct, reasons, rule
 
 import metasched as ms
+from tests.support.rulework import apply, correct, reasons, rule
 
 COLUMNS = """
 program columns[N=40, K=20](A: f32[K, N]) -> C: f32[N]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rulework import apply, correct, reasons
 
 import metasched as ms
+from tests.support.rulework import apply, correct, reasons
 
 INVERSE = "program inverse[N=64](X: f32[N]) -> Y: f32[N]:\n    S0[i] = 0.5 * X[i]\n"
 NORMALISED = """

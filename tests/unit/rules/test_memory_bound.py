@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rulework import apply, correct, reasons, rule
 
 import metasched as ms
 from metasched import operators
+from tests.support.rulework import apply, correct, reasons, rule
 
 ROWS = """
 program rows[N=5, K=40](A: f32[N, K]) -> C: f32[N]:

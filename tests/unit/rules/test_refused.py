@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from rulework import apply, correct, rule
 
 import metasched as ms
 from metasched.space.conditions import space_of
+from tests.support.rulework import apply, correct, rule
 
 PADDED = """
 program padded[N=8, M=3](A: f32[N + M - 1], B: f32[M]) -> C: f32[(N + 1 - 3) // 2 + 1]:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
-from rulework import apply, correct, reasons, rule
-from schedules import vars_of
 
 import metasched as ms
 from metasched.ir import query
 from metasched.ir.nodes import LoopKind
 from metasched.space.generate import Generator
 from metasched.space.registry import resolve
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
+from tests.support.rulework import apply, correct, reasons, rule
+from tests.support.schedules import vars_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 Golden = Callable[[str, str], None]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU
-from rulework import apply, correct, reasons, rule
-from schedules import vars_of
 
 import metasched as ms
 from metasched.space.generate import Generator
 from metasched.space.registry import resolve
+from tests.support.programs import DENSE_RELU
+from tests.support.rulework import apply, correct, reasons, rule
+from tests.support.schedules import vars_of
 
 NAME = "tile_transposition"
 MANY = """

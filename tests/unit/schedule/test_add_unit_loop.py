@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from native import native_agrees
-from programs import DENSE_RELU
-from schedules import checked, schedule
-from structural import body, refused, same, start
-
 from metasched.schedule.primitives.add_unit_loop import add_unit_loop
 from metasched.schedule.primitives.compute_at import compute_at
+from tests.support.native import native_agrees
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, schedule
+from tests.support.structural import body, refused, same, start
 
 NORM = """
 program norm[N=6](A: f32[N]) -> S: f32[]:

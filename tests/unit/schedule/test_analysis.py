@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
-from schedules import loops_of, schedule
 
 from metasched.ir.nodes import LoopKind
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.handlers import Record, Symbolic
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
+from tests.support.schedules import loops_of, schedule
 
 DIVIDING = """
 program dividing[N=6](A: f32[N], I: i64[N]) -> C: f32[N]:

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL
-from schedules import checked, fails, lines, loops_of, schedule
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.nodes import Annotation
 from metasched.schedule.handlers import Record, Symbolic
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
+from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
 
 def test_on_a_loop_and_on_a_block() -> None:

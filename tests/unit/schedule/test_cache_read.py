@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL
-from structural import body, refused, same, split, start
 
 from metasched.errors import ScheduleError
 from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.compute_at import compute_at
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL
+from tests.support.structural import body, refused, same, split, start
 
 
 def test_an_input() -> None:

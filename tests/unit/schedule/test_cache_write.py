@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from programs import DENSE_RELU, RELU_PAD_MATMUL
-from structural import body, refused, same, split, start
-
 from metasched.schedule.primitives.cache_write import cache_write
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
+from tests.support.structural import body, refused, same, split, start
 
 
 def test_a_reduction() -> None:

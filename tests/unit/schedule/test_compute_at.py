@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
-from structural import at_values, body, refused, same, split, start, vector
-
 from metasched.ir.evaluate import evaluate
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
@@ -11,6 +8,8 @@ from metasched.schedule.primitives.parallel import parallel
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.rfactor import rfactor
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
+from tests.support.structural import at_values, body, refused, same, split, start, vector
 
 
 def test_neighbouring_elements_are_computed_by_each_tile() -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
-from structural import body, refused, same, split, start
 
 import metasched as ms
 from metasched.errors import ScheduleError
@@ -12,6 +10,8 @@ from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.decompose_padding import decompose_padding
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.loop_partition import loop_partition
+from tests.support.programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
+from tests.support.structural import body, refused, same, split, start
 
 
 def test_a_chain_into_its_reader() -> None:

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from native import native_agrees
-from programs import CONV, DENSE_RELU, STENCIL
-from schedules import checked, fails, loops_of, schedule
-from structural import at_values, body, refused, same, split, start, vector
 
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lower import lower
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.nodes import Select
@@ -19,6 +14,11 @@ from metasched.schedule.primitives.pad_einsum import pad_einsum
 from metasched.schedule.primitives.parallel import parallel
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.transform_layout import transform_layout
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.programs import CONV, DENSE_RELU, STENCIL
+from tests.support.schedules import checked, fails, loops_of, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, vector
 
 PAD = """
 program padded[N=8](A: f32[N]) -> C: f32[N + 2]:

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from programs import DENSE_RELU, ROWS
-from structural import body, refused, same, split, start, vector
-
 from metasched.ir.affine import const
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
@@ -10,6 +7,8 @@ from metasched.schedule.primitives.fuse import fuse
 from metasched.schedule.primitives.loop_partition import loop_partition
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
+from tests.support.programs import DENSE_RELU, ROWS
+from tests.support.structural import body, refused, same, split, start, vector
 
 
 def test_before_the_reduction_loop() -> None:

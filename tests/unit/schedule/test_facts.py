@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
-from schedules import program
 
 import metasched as ms
-from metasched.schedule.facts import facts
+from metasched.schedule.block_queries import facts
 from metasched.schedule.kinds import Kind
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
+from tests.support.schedules import program
 
 TRANSPOSE = """
 program transpose[N=5, M=6](A: f32[M, N], B: f32[N]) -> C: f32[N, M]:

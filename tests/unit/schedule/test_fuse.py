@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU, ROWS
-from schedules import checked, fails, lines, loops_of, schedule
-from structural import body
 
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.schedule.schedule import Schedule
+from tests.support.programs import DENSE_RELU, ROWS
+from tests.support.schedules import checked, fails, lines, loops_of, schedule
+from tests.support.structural import body
 
 IMAGE = """
 program image[N=5, M=7, K=3](A: f32[N, M, K]) -> C: f32[N, M, K]:

@@ -4,16 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native import native_agrees
-from schedules import checked, loops_of, schedule
-from structural import body, refused, same, split, start, with_position
 
-from metasched.backend.compiled import build
-from metasched.backend.reference import reference
-from metasched.backend.target import Target
 from metasched.ir.affine import const
 from metasched.ir.nodes import Seq
 from metasched.ir.validate import InvalidProgram, validate
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import build
 from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.cache_write import cache_write
 from metasched.schedule.primitives.compute_at import compute_at
@@ -26,6 +22,10 @@ from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from metasched.schedule.primitives.rfactor import rfactor
 from metasched.schedule.schedule import Schedule
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.schedules import checked, loops_of, schedule
+from tests.support.structural import body, refused, same, split, start, with_position
 
 BIAS = """
 program biased[N=6, M=9, K=7](A: f32[N, K], B: f32[K, M], b: f32[M]) -> E: f32[N, M]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU, ROWS, TWO
-from schedules import checked, fails, lines, loops_of, schedule
+
+from tests.support.programs import DENSE_RELU, ROWS, TWO
+from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
 
 def test_blocks_by_name() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from schedules import fails, loops_of, schedule
 
 from metasched.errors import NondeterministicModule
 from metasched.lang.instructions import HOLE
@@ -9,6 +8,7 @@ from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.handlers import FREE, Forced, Policy, Record, Repair, Replay, Site, Symbolic
 from metasched.schedule.schedule import Schedule
+from tests.support.schedules import fails, loops_of, schedule
 
 LANES = Site("lanes", "sample_categorical", Categorical((4, 8), (0.5, 0.5)))
 HOW = Site("how", "choose", Choice(("a", "b", "c")))

@@ -3,14 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from native import native_agrees
-from programs import DENSE_RELU
-from schedules import checked, loops_of, schedule
-from structural import at_values, body, refused, same, split, start, vector
 
-from metasched.backend.lir_printer import print_kernel
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lir_printer import print_kernel
+from metasched.compiler.lower import lower
 from metasched.ir.affine import const
 from metasched.ir.nodes import For, Var
 from metasched.ir.query import find_loop, loops_above, replace_stmt
@@ -23,6 +18,11 @@ from metasched.schedule.primitives.loop_partition import loop_partition
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.store_at import store_at
 from metasched.schedule.primitives.unroll import unroll
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, loops_of, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, vector
 
 CONV = """
 program conv[N=10](A: f32[N], W: f32[3]) -> C: f32[N]:

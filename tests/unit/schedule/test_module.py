@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from programs import DENSE_RELU
-from schedules import checked, fails, program
 
 from metasched.lang.instructions import HOLE
 from metasched.schedule.handlers import Policy, Repair
@@ -12,6 +10,8 @@ from metasched.schedule.module import module, rerun
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
 from metasched.schedule.values import BlockRV, LoopRV
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, fails, program
 
 
 @module

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import pytest
-from native import native_agrees
-from programs import CONV, DENSE_RELU, ROWS
-from schedules import checked, fails, schedule
-from structural import at_values, body, refused, same, split, start, with_position
 
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lower import lower
 from metasched.ir.affine import const
 from metasched.ir.nodes import Select, Var
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.pad_einsum import pad_einsum
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.programs import CONV, DENSE_RELU, ROWS
+from tests.support.schedules import checked, fails, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, with_position
 
 SUM = """
 program sums[N=7, K=9](A: f32[N, K], X: f32[K]) -> C: f32[N]:

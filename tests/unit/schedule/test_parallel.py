@@ -3,14 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL
-from schedules import checked, fails, loops_of, schedule
-from structural import body, refused, start
 
 from metasched.ir.affine import const
 from metasched.ir.nodes import For
 from metasched.schedule.handlers import Record, Symbolic
 from metasched.schedule.primitives.parallel import parallel
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
+from tests.support.schedules import checked, fails, loops_of, schedule
+from tests.support.structural import body, refused, start
 
 
 @pytest.mark.parametrize("which", [0, 1])

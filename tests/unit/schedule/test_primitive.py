@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedules import schedule
 
 import metasched.schedule.primitives as package
 from metasched.ir.nodes import Binary, BinOp, Const, Var
@@ -18,6 +17,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, IntExpr, Kind, LoopName
 from metasched.schedule.primitive import Declaration, Param, declaration_of, primitive, registry, sampler
 from metasched.schedule.trace import Trace
+from tests.support.schedules import schedule
 
 FILES = sorted(p.stem for p in Path(next(iter(package.__path__))).glob("*.py") if p.stem != "__init__")
 EACH = pytest.mark.parametrize("declaration", registry().values(), ids=lambda d: d.name)

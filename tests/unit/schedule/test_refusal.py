@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU
 
 import metasched as ms
 from metasched.errors import MetaschedError
+from tests.support.programs import DENSE_RELU
 
 
 @pytest.fixture

@@ -6,9 +6,6 @@ from itertools import count
 
 import numpy as np
 import pytest
-from programs import DENSE_RELU, STENCIL
-from schedules import fails, loops_of, schedule
-from structural import refused, split, start
 
 import metasched as ms
 from metasched.errors import ScheduleError
@@ -19,8 +16,11 @@ from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.split import split as split_primitive
 from metasched.schedule.primitives.store_at import store_at
-from metasched.schedule.rewrite import completed, guards, needed
+from metasched.schedule.rewrite import guards, read_regions, written_regions
 from metasched.schedule.trace import Trace
+from tests.support.programs import DENSE_RELU, STENCIL
+from tests.support.schedules import fails, loops_of, schedule
+from tests.support.structural import refused, split, start
 
 COPIED = "program copied[N=2](A: f32[N]) -> C: f32[N]:\n    C[i] = A[i]\n"
 TURNED = """
@@ -131,7 +131,7 @@ def _unknown(*_: object) -> None:
 
 def test_indices_that_are_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx = start(DENSE_RELU)
-    monkeypatch.setattr(completed, "linear", _unknown)
+    monkeypatch.setattr(written_regions, "linear", _unknown)
     with refused(COMPLETES.format("dense", "j", "a write index is not linear in the loops")):
         reverse_compute_at(ctx, "relu", "j")
 
@@ -139,9 +139,9 @@ def test_indices_that_are_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_guards_that_are_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx = start(DENSE_RELU)
     split(ctx, "i", 4)
-    real, calls = completed.linear, count()
+    real, calls = written_regions.linear, count()
     # The two indices first, then the guard.
-    monkeypatch.setattr(completed, "linear", lambda e, names: real(e, names) if next(calls) < 2 else _unknown())
+    monkeypatch.setattr(written_regions, "linear", lambda e, names: real(e, names) if next(calls) < 2 else _unknown())
     with refused(COMPLETES.format("dense", "j", "a guard is not linear in the loops")):
         reverse_compute_at(ctx, "relu", "j")
 
@@ -155,7 +155,7 @@ def test_what_a_moved_block_computes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_reader_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx = start(STENCIL)
-    monkeypatch.setattr(needed, "region", _unknown)
+    monkeypatch.setattr(read_regions, "region", _unknown)
     with refused("the part of `B` that is read is not known: a product of loop variables"):
         compute_at(ctx, "double", "i_sum3")
 

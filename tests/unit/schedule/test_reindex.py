@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import pytest
-from native import native_agrees
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, STENCIL, TRANSPOSED
-from schedules import checked, schedule
-from structural import at_values, body, refused, same, split, start, with_position
 
 from metasched.errors import ScheduleError
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.reindex import reindex
+from tests.support.native import native_agrees
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, STENCIL, TRANSPOSED
+from tests.support.schedules import checked, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, with_position
 
 SUM = """
 program sums[N=8](X: f32[N + 2], K: f32[3]) -> Y: f32[N]:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from programs import DENSE_RELU
-from schedules import checked, fails, loops_of, schedule, vars_of
-from structural import body
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, fails, loops_of, schedule, vars_of
+from tests.support.structural import body
 
 
 def test_a_reduction_outermost() -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
-from structural import at_values, body, refused, same, split, start, vector
 
 from metasched.ir.evaluate import evaluate
 from metasched.ir.query import find_block, loops_above
@@ -14,7 +12,9 @@ from metasched.schedule.primitives.fuse import fuse
 from metasched.schedule.primitives.parallel import parallel
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
-from metasched.schedule.rewrite.completed import completed_spans
+from metasched.schedule.rewrite.written_regions import completed_spans
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
+from tests.support.structural import at_values, body, refused, same, split, start, vector
 
 
 def tiled(*, ti: int | str = 4, tj: int | str = 2) -> Context:

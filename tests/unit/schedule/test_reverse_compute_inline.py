@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL, STENCIL
-from structural import body, refused, same, split, start
 
 import metasched as ms
 from metasched.errors import ScheduleError
@@ -11,6 +9,8 @@ from metasched.schedule.primitives.decompose_reduction import decompose_reductio
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, STENCIL
+from tests.support.structural import body, refused, same, split, start
 
 
 def test_an_elementwise_block_into_what_it_reads() -> None:

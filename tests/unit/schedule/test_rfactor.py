@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
-from structural import at_values, body, refused, same, split, start
 
 from metasched.ir import query
 from metasched.ir.affine import const
@@ -15,6 +13,8 @@ from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.rfactor import rfactor
 from metasched.schedule.primitives.split import split as split_by
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
+from tests.support.structural import at_values, body, refused, same, split, start
 
 
 def test_the_outer_part_of_an_imperfectly_split_reduction() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
-from schedules import checked, fails, lines, loops_of, schedule, vars_of
 
 from metasched.lang.instructions import HOLE, Ref
 from metasched.schedule.handlers import Policy, Record, Replay, Symbolic
 from metasched.schedule.trace import Trace
 from metasched.schedule.values import Int
+from tests.support.programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
+from tests.support.schedules import checked, fails, lines, loops_of, schedule, vars_of
 
 # --- sample_tile
 

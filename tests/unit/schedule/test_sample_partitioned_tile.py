@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from schedules import checked, fails, lines, loops_of, schedule
 
 from metasched.lang.instructions import HOLE
 from metasched.schedule.handlers import Policy, Record, Replay, Symbolic
 from metasched.schedule.values import Int
+from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
 
 def test_sizes_of_which_the_inner_ones_are_a_multiple() -> None:

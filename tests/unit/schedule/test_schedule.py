@@ -5,8 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
-from schedules import checked, fails, lines, loops_of, program, schedule
 
 import metasched as ms
 from metasched.errors import ScheduleError
@@ -15,6 +13,8 @@ from metasched.ir.affine import as_int
 from metasched.lang.instructions import HOLE, Instruction
 from metasched.schedule.handlers import Policy, Record, Replay, stream
 from metasched.schedule.values import BlockRV, Int, LoopRV, ceildiv
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
+from tests.support.schedules import checked, fails, lines, loops_of, program, schedule
 
 
 def an_int() -> Int:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from programs import DENSE_RELU
-from structural import body, refused, same, start
-
 from metasched.schedule.primitives.set_scope import set_scope
+from tests.support.programs import DENSE_RELU
+from tests.support.structural import body, refused, same, start
 
 
 def test_the_scope_of_what_a_block_writes() -> None:

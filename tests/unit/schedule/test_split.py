@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU
-from schedules import checked, fails, loops_of, schedule, vars_of
-from structural import at_values, body
 
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.schedule.handlers import Record, Symbolic
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, fails, loops_of, schedule, vars_of
+from tests.support.structural import at_values, body
 
 ROW = """
 program row[N=127](A: f32[N]) -> C: f32[N]:

@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 import pytest
-from native import native_agrees
-from programs import CONV, DENSE_RELU
-from schedules import checked, schedule
-from structural import at_values, body, refused, same, split, start
 
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lower import lower
 from metasched.ir.affine import const
 from metasched.ir.nodes import Func, Var
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.set_scope import set_scope
 from metasched.schedule.primitives.storage_align import storage_align
 from metasched.schedule.primitives.transform_layout import transform_layout
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.programs import CONV, DENSE_RELU
+from tests.support.schedules import checked, schedule
+from tests.support.structural import at_values, body, refused, same, split, start
 
 
 def size_of(func: Func, buffer: str) -> int:

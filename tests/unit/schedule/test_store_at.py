@@ -4,13 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native import native_agrees
-from schedules import checked, fails, loops_of, schedule
-from structural import at_values, body, refused, same, split, start, with_position
 
-from metasched.backend.lir import ArrayKind
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower import lower
 from metasched.cost.features import NAMES, features_of
 from metasched.ir.affine import const
 from metasched.ir.coverage import instances
@@ -25,6 +21,10 @@ from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.store_at import store_at
 from metasched.schedule.primitives.transform_layout import transform_layout
 from metasched.schedule.schedule import Schedule
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.schedules import checked, fails, loops_of, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, with_position
 
 BLUR = """
 program blur[H=10, W=6](X: f32[H + 2, W + 2]) -> Y: f32[H, W]:

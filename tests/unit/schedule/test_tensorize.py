@@ -3,8 +3,6 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
-from schedules import checked, fails, loops_of, schedule
-from structural import at_values, body, refused, same, split, start, vector
 
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const
@@ -14,6 +12,8 @@ from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.tensorize import tensorize
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.tensor import in_vector_form, intrinsic_of, intrinsics
+from tests.support.schedules import checked, fails, loops_of, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, vector
 
 PACKED = """
 program packed[N=32, K=8, T=u8](A: T[3, K], B: i8[K // 4, N, 4]) -> C: i32[3, N]:

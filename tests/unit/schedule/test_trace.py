@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
-from schedules import checked, fails, lines, loops_of, program, schedule
 
 from metasched.errors import LanguageError, ScheduleError
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.handlers import Policy, Repair
 from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace import Trace
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
+from tests.support.schedules import checked, fails, lines, loops_of, program, schedule
 
 TEXT = """\
 trace 1 of dense_relu[N=11, M=9, K=7]:

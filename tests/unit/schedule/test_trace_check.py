@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from schedules import program
 
 import metasched as ms
+from tests.support.schedules import program
 
 GOOD = """\
 trace 1 of dense_relu[N=11, M=9, K=7]:

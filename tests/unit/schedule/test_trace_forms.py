@@ -7,10 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from programs import CONV, RELU_PAD_MATMUL
-from schedules import loops_of, program, schedule
-from test_store_at import done as stored
-from test_tensorize import done as tensorized
 
 import metasched as ms
 from metasched.errors import LanguageError
@@ -18,6 +14,10 @@ from metasched.lang.instructions import HOLE, Ref
 from metasched.operators.experts import expert, expert_names
 from metasched.schedule.handlers import FREE, Free, Site
 from metasched.schedule.primitive import registry
+from tests.support.programs import CONV, RELU_PAD_MATMUL
+from tests.support.schedules import loops_of, program, schedule
+from tests.unit.schedule.test_store_at import done as stored
+from tests.unit.schedule.test_tensorize import done as tensorized
 
 PIPE = """
 program pipe[N=6](A: f32[N]) -> C: f32[N]:

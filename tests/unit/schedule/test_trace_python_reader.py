@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from schedules import program, schedule
 
 import metasched as ms
 from metasched.errors import LanguageError
+from tests.support.schedules import program, schedule
 
 HEAD = 'import metasched as ms\n\n\ndef schedule(sch: ms.Schedule) -> None:\n    """dense[N=4, T=bf16]"""\n'
 

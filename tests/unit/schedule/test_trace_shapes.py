@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.backend.reference import reference
 from metasched.lang.instructions import HOLE
 from metasched.operators.library import load
+from metasched.reference.execution import reference
 from metasched.schedule.handlers import Repair, Repairs
 
 FROM = {

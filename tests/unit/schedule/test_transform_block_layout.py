@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from native import native_agrees
-from programs import CONV, DENSE_RELU, ROWS
-from schedules import checked, lines, schedule
-from structural import at_values, body, refused, same, split, start, with_position
 
 from metasched.ir.evaluate import evaluate
 from metasched.schedule.primitives.compute_at import compute_at
@@ -15,6 +11,10 @@ from metasched.schedule.primitives.reindex import reindex
 from metasched.schedule.primitives.rfactor import rfactor
 from metasched.schedule.primitives.transform_block_layout import transform_block_layout
 from metasched.schedule.primitives.transform_layout import transform_layout
+from tests.support.native import native_agrees
+from tests.support.programs import CONV, DENSE_RELU, ROWS
+from tests.support.schedules import checked, lines, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, with_position
 
 
 def test_a_convolution_is_a_product_of_matrices() -> None:

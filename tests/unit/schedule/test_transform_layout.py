@@ -1,13 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from native import native_agrees
-from programs import CONV, DENSE_RELU
-from schedules import checked, fails, lines, schedule
-from structural import at_values, body, refused, same, split, start, vector
 
-from metasched.backend.lower import lower
-from metasched.backend.target import Target
+from metasched.compiler.lower import lower
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const
 from metasched.schedule.primitives.cache_read import cache_read
@@ -16,6 +11,11 @@ from metasched.schedule.primitives.rfactor import rfactor
 from metasched.schedule.primitives.storage_align import storage_align
 from metasched.schedule.primitives.store_at import store_at
 from metasched.schedule.primitives.transform_layout import transform_layout
+from metasched.target import Target
+from tests.support.native import native_agrees
+from tests.support.programs import CONV, DENSE_RELU
+from tests.support.schedules import checked, fails, lines, schedule
+from tests.support.structural import at_values, body, refused, same, split, start, vector
 
 PACKED = "k, j -> j//4, k, j%4"
 

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from programs import DENSE_RELU
-from schedules import checked, schedule
-from structural import refused, start
-
 from metasched.ir.affine import const
 from metasched.schedule.primitives.annotate import annotate
 from metasched.schedule.primitives.unannotate import unannotate
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, schedule
+from tests.support.structural import refused, start
 
 
 def test_a_loop_and_a_block_as_before() -> None:

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from programs import DENSE_RELU
-from schedules import checked, fails, loops_of, schedule
-from structural import body
-
 from metasched.schedule.handlers import Record, Symbolic
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, fails, loops_of, schedule
+from tests.support.structural import body
 
 
 def test_any_short_loop() -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from programs import DENSE_RELU
-from schedules import checked, fails, lines, loops_of, schedule
-from structural import body
 
 from metasched.schedule.handlers import Record, Symbolic
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import checked, fails, lines, loops_of, schedule
+from tests.support.structural import body
 
 ROW = """
 program row[N=13](A: f32[N]) -> C: f32[N]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedules import fails, program
 
 import metasched as ms
 import metasched.schedule.primitives as package
@@ -16,6 +15,7 @@ from metasched.schedule import primitive as declaring
 from metasched.schedule import trace_python_reader, versions
 from metasched.schedule.context import Context
 from metasched.schedule.primitive import declaration_of, primitive
+from tests.support.schedules import fails, program
 
 TOY = '''
 from dataclasses import replace

@@ -10,10 +10,10 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.backend.kernel import Origin
 from metasched.cost.expected import Limit
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
+from metasched.runtime.kernel import Origin
 from metasched.search import expert_guess
 from metasched.search import guess as guessing
 from metasched.search.guess import Guess, guess

@@ -12,7 +12,7 @@ from metasched.lang import parse_program
 from metasched.measure.records import Candidate as Measured
 from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
-from metasched.search.in_turns import Side, tune_in_turns
+from metasched.search.paired_tuning import Side, tune_in_turns
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.tune import Job, Tools, batch_size, tune
 

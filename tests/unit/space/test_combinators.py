@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs import DENSE_RELU
-from schedules import program, schedule
 
 import metasched as ms
 from metasched.space.generate import Generator
 from metasched.space.rule import Outcome
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import program, schedule
 
 
 @ms.rule

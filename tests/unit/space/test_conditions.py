@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import RELU_PAD_MATMUL
-from schedules import fails, program
 
 import metasched as ms
 from metasched.lang.instructions import HOLE, Ref
+from tests.support.programs import RELU_PAD_MATMUL
+from tests.support.schedules import fails, program
 
 
 def tiled(sch: ms.Schedule) -> None:

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from programs import DENSE_RELU
-from schedules import program
 
 import metasched as ms
 from metasched.space import registry
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import program
 
 TILES = ("multi_level_tiling", "compute_location", "tile_transposition")
 LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")

@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL
-from schedules import program, schedule
 
 import metasched as ms
 from metasched.space.generate import Generator, Outcome, explain
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
+from tests.support.schedules import program, schedule
 
 
 @ms.rule

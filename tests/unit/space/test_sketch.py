@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import DENSE_RELU
-from schedules import program
 
 import metasched as ms
 from metasched.lang.instructions import HOLE
 from metasched.space.sketch import Sketch
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import program
 
 
 def module(sch: ms.Schedule) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from programs import DENSE_RELU, RELU_PAD_MATMUL, STENCIL
-from schedules import program
 
 import metasched as ms
 from metasched.lang.instructions import Ref
+from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, STENCIL
+from tests.support.schedules import program
 
 Golden = Callable[[str, str], None]
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs import DENSE_RELU, STENCIL
-from schedules import program
 
 import metasched as ms
 from metasched.lang.instructions import HOLE, Ref
-from metasched.space.text_modules import TextModule
+from metasched.space.text.modules import TextModule
+from tests.support.programs import DENSE_RELU, STENCIL
+from tests.support.schedules import program
 
 PROGRAM = program(DENSE_RELU)
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from programs import DENSE_RELU
-from schedules import program
 
 import metasched as ms
 from metasched.space import registry
 from metasched.space.rule import Rule
-from metasched.space.text_modules import TextModule
-from metasched.space.text_rules import TextRule, load_rules
+from metasched.space.text.modules import TextModule
+from metasched.space.text.rules import TextRule, load_rules
+from tests.support.programs import DENSE_RELU
+from tests.support.schedules import program
 
 PROGRAM = program(DENSE_RELU)
 TEXT = """

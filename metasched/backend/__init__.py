@@ -1,1 +1,0 @@
-"""Running programs: the reference executor, lowering to plain loops, and machine code through LLVM and Numba."""

@@ -1,3 +1,0 @@
-"""Kernels as files of their own, which run without this package."""
-
-from metasched.backend.export.artefact import export as export

@@ -1,0 +1,1 @@
+"""Machine code for CPUs: `emit` writes LLVM, with `math` and `intrinsics`; Numba's code generator compiles it."""

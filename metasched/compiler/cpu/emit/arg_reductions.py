@@ -1,0 +1,125 @@
+"""Values and their positions in arg-reductions: updates by comparison and selection, in scalars and in lanes."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from metasched.compiler import lir
+from metasched.compiler.cpu.emit.expressions import Expressions
+from metasched.compiler.cpu.emit.linear import Linear
+from metasched.compiler.cpu.emit.scope import Lane
+from metasched.compiler.cpu.emit.types import Value
+from metasched.ir.nodes import BinOp, Cast, Const, Load
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A value and its position, or a vector of each."""
+
+    value: Value
+    position: Value
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What comes first: NaN, then the `better` value, then the lowest position.
+
+    `rising`: a new position is higher than the old one. Without `nans` it is undefined where they come.
+    """
+
+    better: BinOp
+    rising: bool = False
+    nans: bool = True
+
+    def may_be_nan(self, value: Value) -> bool:
+        """Whether a value may be NaN, and that counts."""
+        return self.nans and value.dtype.is_float
+
+
+class Bests:
+    """Emits the updates of arg-reductions by way of `emitter`."""
+
+    def __init__(self, emitter: Expressions) -> None:
+        self._emitter = emitter
+        self._arith = emitter.arith
+
+    def update(self, stmt: lir.Best) -> None:
+        """One update in the current scope."""
+        with self._computing(stmt):
+            value = self._emitter.value(stmt.value)
+        self._onto(stmt, _Pair(value, self._emitter.value(stmt.position)))
+
+    def is_fold(self, loop: lir.VectorLoop) -> bool:
+        """Whether a loop of one strip updates one element with the value and the position in each lane."""
+        best, names = loop.body, self._emitter.scope.indices.names
+        if not isinstance(best, lir.Best) or loop.extent != Const(loop.lanes) or self._emitter.scope.lane is not None:
+            return False
+        targets = (*names(best.values), *names(best.positions))
+        return loop.var not in targets and loop.var in names(best.value)
+
+    def fold(self, loop: lir.VectorLoop) -> None:
+        """Half of the lanes onto the other half, until one is left; then onto the element."""
+        stmt = loop.body
+        assert isinstance(stmt, lir.Best)
+        # A wider type, if any, is for the one that is found.
+        position = stmt.position.value if isinstance(stmt.position, Cast) else stmt.position
+        if not isinstance(position, Load):
+            position = stmt.position
+        with self._computing(stmt), self._emitter.scope.vectors(Lane(loop.var, loop.lanes), Linear(0)):
+            lanes = _Pair(
+                self._arith.widen(self._emitter.value(stmt.value), loop.lanes),
+                self._arith.widen(self._emitter.value(position), loop.lanes),
+            )
+        found = self._folded(_Order(stmt.better, nans=not stmt.fast), lanes)
+        self._onto(stmt, _Pair(found.value, self._arith.cast(found.position, stmt.position.dtype)))
+
+    def _computing(self, stmt: lir.Best) -> AbstractContextManager[None]:
+        return self._arith.fastmath() if stmt.fast else nullcontext()
+
+    def _onto(self, stmt: lir.Best, new: _Pair) -> None:
+        emitter = self._emitter
+        old = _Pair(emitter.value(stmt.values), emitter.value(stmt.positions))
+        best = self._best(_Order(stmt.better, rising=stmt.rising, nans=not stmt.fast), new, old)
+        emitter.store(stmt.values.buffer, stmt.values.indices[0], best.value)
+        emitter.store(stmt.positions.buffer, stmt.positions.indices[0], best.position)
+
+    def _folded(self, order: _Order, lanes: _Pair) -> _Pair:
+        width = lanes.value.width
+        if width == 1:
+            return self._lane(lanes, 0)
+        half = width // 2
+        halves = self._best(order, self._lanes(lanes, half, half), self._lanes(lanes, 0, half))
+        out = self._folded(order, halves)
+        return self._best(order, self._lane(lanes, width - 1), out) if width % 2 else out
+
+    def _lanes(self, pair: _Pair, first: int, count: int) -> _Pair:
+        arith = self._arith
+        return _Pair(arith.lanes(pair.value, first, count), arith.lanes(pair.position, first, count))
+
+    def _lane(self, pair: _Pair, n: int) -> _Pair:
+        return _Pair(self._arith.lane(pair.value, n), self._arith.lane(pair.position, n))
+
+    def _best(self, order: _Order, new: _Pair, old: _Pair) -> _Pair:
+        moves = self._passes(order, new.value, old.value) if order.rising else self._precedes(order, new, old)
+        select = self._arith.select
+        return _Pair(select(moves, new.value, old.value), select(moves, new.position, old.position))
+
+    def _passes(self, order: _Order, new: Value, old: Value) -> Value:
+        """Whether a value is better than one before it: where neither is NaN, or the new one is."""
+        compare = self._arith.binary
+        if not order.may_be_nan(new):
+            return compare(order.better, new, old)
+        no_better = compare(BinOp.LE if order.better is BinOp.GT else BinOp.GE, new, old)
+        return compare(BinOp.AND, self._arith.invert(no_better), compare(BinOp.EQ, old, old))
+
+    def _precedes(self, order: _Order, new: _Pair, old: _Pair) -> Value:
+        compare = self._arith.binary
+        earlier = compare(BinOp.LT, new.position, old.position)
+        tied = compare(BinOp.AND, compare(BinOp.EQ, new.value, old.value), earlier)
+        wins = compare(BinOp.OR, compare(order.better, new.value, old.value), tied)
+        if not order.may_be_nan(new.value):
+            return wins
+        is_nan = compare(BinOp.NE, new.value, new.value)
+        is_first = compare(BinOp.OR, compare(BinOp.EQ, old.value, old.value), earlier)
+        return compare(BinOp.OR, wins, compare(BinOp.AND, is_nan, is_first))

@@ -1,0 +1,285 @@
+"""Arithmetic on values: one function per operation, the same for scalars and vectors.
+
+Floats are contracted (a multiply and an add may become a fused one) and nothing else, except under `fastmath`: there
+sums and products may be regrouped, a division may be by a reciprocal, the sign of a zero is any, and what becomes of a
+NaN is undefined. Infinities are as everywhere. Integers wrap. `//` and `%`
+floor; division by zero gives zero, as in NumPy, and never a trap. A float becomes an integer towards zero, and within
+the integer's range. An integer becomes a narrower one by wrapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from metasched.compiler.cpu.emit.half_floats import Halves
+from metasched.compiler.cpu.emit.native import NOTHING, Native
+from metasched.compiler.cpu.emit.text import FunctionText
+from metasched.compiler.cpu.emit.types import Value, constant, splat_text, suffix, type_text
+from metasched.dtypes import DType
+from metasched.errors import BuildError
+from metasched.ir.nodes import BinOp
+
+_FLOAT = {BinOp.ADD: "fadd", BinOp.SUB: "fsub", BinOp.MUL: "fmul", BinOp.DIV: "fdiv"}
+_INTEGER = {BinOp.ADD: "add", BinOp.SUB: "sub", BinOp.MUL: "mul"}
+_COMPARE = {BinOp.LT: "lt", BinOp.LE: "le", BinOp.GT: "gt", BinOp.GE: "ge", BinOp.EQ: "eq", BinOp.NE: "ne"}
+_STRICT = "contract"
+_FAST = "nnan nsz arcp contract reassoc"
+_INTRINSICS = frozenset({"sqrt", "floor", "ceil"})
+
+
+class Arithmetic:
+    """Emits operations into a function; `declarations` collects the external functions they call.
+
+    f16 and bf16 are computed in f32, and the result of each operation is rounded to them.
+    """
+
+    def __init__(self, text: FunctionText, declarations: dict[str, str], native: Native = NOTHING) -> None:
+        self._text = text
+        self._declarations = declarations
+        self._native = native
+        self._halves = Halves(text, native_f16=native.converts_f16)
+        self._flags = _STRICT
+
+    def opaque(self, value: Value) -> Value:
+        """The same integer, of which LLVM cannot tell that it is a constant."""
+        return Value(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
+
+    @contextmanager
+    def fastmath(self) -> Iterator[None]:
+        """Operations emitted inside may be done in other ways than IEEE's, as this module says."""
+        self._flags = _FAST
+        try:
+            yield
+        finally:
+            self._flags = _STRICT
+
+    # --- shapes ---
+
+    def widen(self, value: Value, width: int) -> Value:
+        """The value in every lane; a vector is left alone."""
+        if value.width == width:
+            return value
+        if value.text[0] != "%":
+            return Value(splat_text(value.type, value.text, width), value.dtype, width)
+        vector = type_text(value.dtype, width)
+        one = self._text.pure(f"insertelement {vector} poison, {value.typed}, i64 0")
+        return Value(
+            self._text.pure(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer"),
+            value.dtype,
+            width,
+        )
+
+    def same_width(self, *values: Value) -> tuple[Value, ...]:
+        width = max(value.width for value in values)
+        return tuple(self.widen(value, width) for value in values)
+
+    def lanes(self, vector: Value, first: int, count: int) -> Value:
+        """Some neighbouring lanes as a vector."""
+        picks = ", ".join(f"i32 {first + n}" for n in range(count))
+        text = self._text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
+        return Value(text, vector.dtype, count)
+
+    def lane(self, vector: Value, n: int) -> Value:
+        """One lane as a scalar."""
+        return Value(self._text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
+
+    def total(self, vector: Value) -> Value:
+        """The sum of all lanes of integers.
+
+        It is one operation, as LLVM 22 gets halves added to halves wrong: of products of bytes, or of their distances,
+        it makes `vpdpbusd` or `psadbw` and leaves some of the sum out.
+        """
+        symbol = f"@llvm.vector.reduce.add.{suffix(vector.dtype, vector.width)}"
+        scalar = type_text(vector.dtype, 0)
+        self._declarations[symbol] = f"declare {scalar} {symbol}({vector.type})"
+        return Value(self._text.pure(f"call {scalar} {symbol}({vector.typed})"), vector.dtype)
+
+    # --- operations ---
+
+    def binary(self, op: BinOp, a: Value, b: Value) -> Value:
+        a, b = self.same_width(a, b)
+        if a.dtype.is_half:
+            wide = self.binary(op, self._halves.extend(a), self._halves.extend(b))
+            return self.cast(wide, wide.dtype if op.is_comparison else a.dtype)
+        if op.is_comparison:
+            return self._compare(op, a, b)
+        if op.is_logical:
+            return self._result("and" if op is BinOp.AND else "or", a, b)
+        if op in (BinOp.MIN, BinOp.MAX):
+            return self._extremum(op, a, b)
+        if a.dtype.is_float:
+            if op not in _FLOAT:
+                raise BuildError(f"`{op.value}` on {a.dtype}", "floor division and modulo are for integers")
+            return self._result(f"{_FLOAT[op]} {self._flags}", a, b)
+        if op in _INTEGER:
+            return self._result(_INTEGER[op], a, b)
+        if op is BinOp.CEILDIV:
+            one = constant(1, a.dtype, a.width)
+            return self.binary(BinOp.FLOORDIV, self._result("sub", self._result("add", a, b), one), b)
+        if op in (BinOp.FLOORDIV, BinOp.MOD):
+            return self._divide(op, a, b)
+        raise BuildError(f"`{op.value}` on {a.dtype}", "`/` is for floats; use `//`")
+
+    def _result(self, operation: str, a: Value, b: Value) -> Value:
+        return Value(self._text.pure(f"{operation} {a.typed}, {b.text}"), a.dtype, a.width)
+
+    def _compare(self, op: BinOp, a: Value, b: Value) -> Value:
+        name = _COMPARE[op]
+        if a.dtype.is_float:
+            kind = "fcmp " + ("une" if op is BinOp.NE else "o" + name)
+        elif name in ("eq", "ne"):
+            kind = f"icmp {name}"
+        else:
+            kind = f"icmp {'u' if _unsigned(a.dtype) else 's'}{name}"
+        return Value(self._text.pure(f"{kind} {a.typed}, {b.text}"), DType.BOOL, a.width)
+
+    def select(self, cond: Value, a: Value, b: Value) -> Value:
+        if cond.text in ("true", "false"):
+            return a if cond.text == "true" else b
+        a, b = self.same_width(a, b) if not cond.width else (self.widen(a, cond.width), self.widen(b, cond.width))
+        return Value(self._text.pure(f"select {cond.typed}, {a.typed}, {b.typed}"), a.dtype, a.width)
+
+    def invert(self, cond: Value) -> Value:
+        if cond.text in ("true", "false"):
+            return constant(cond.text == "false", DType.BOOL)
+        return self._result("xor", cond, constant(True, DType.BOOL, cond.width))
+
+    def negate(self, a: Value) -> Value:
+        if a.dtype.is_half:
+            return self.cast(self.negate(self._halves.extend(a)), a.dtype)
+        if a.dtype.is_float:
+            return Value(self._text.pure(f"fneg {a.typed}"), a.dtype, a.width)
+        return self._result("sub", constant(0, a.dtype, a.width), a)
+
+    def _extremum(self, op: BinOp, a: Value, b: Value) -> Value:
+        """NaN in either operand gives NaN. `x > y ? x : y` is one x86 instruction, which yields y when unordered."""
+        compare = BinOp.LT if op is BinOp.MIN else BinOp.GT
+        if not a.dtype.is_float:
+            return self.select(self._compare(compare, a, b), a, b)
+        if b.text[0] != "%":  # a constant is no NaN, so the other operand goes where a NaN comes through
+            a, b = b, a
+        best = self.select(self._compare(compare, a, b), a, b)
+        if a.text[0] != "%" or self._flags == _FAST:
+            return best
+        unordered = Value(self._text.pure(f"fcmp uno {a.typed}, {a.text}"), DType.BOOL, a.width)
+        return self.select(unordered, a, best)
+
+    def _divide(self, op: BinOp, a: Value, b: Value) -> Value:
+        """Floor division and modulo of integers."""
+        if _unsigned(a.dtype):
+            zero = constant(0, b.dtype, b.width)
+            none = self._compare(BinOp.EQ, b, zero)
+            divisor = self.select(none, constant(1, b.dtype, b.width), b)
+            result = self._result("udiv" if op is BinOp.FLOORDIV else "urem", a, divisor)
+            return self.select(none, zero, result)
+        if b.text[0] != "%" and _first_number(b.text) not in (0, -1):
+            return self._floor(op, a, b)
+        zero, minus = constant(0, b.dtype, b.width), constant(-1, b.dtype, b.width)
+        none = self._compare(BinOp.EQ, b, zero)
+        # The most negative number over -1 traps on x86, so -1 is a case of its own.
+        flips = self._compare(BinOp.EQ, b, minus)
+        divisor = self.select(self._result("or", none, flips), constant(1, b.dtype, b.width), b)
+        usual = self._floor(op, a, divisor)
+        flipped = self._result("sub", zero, a) if op is BinOp.FLOORDIV else zero
+        return self.select(none, zero, self.select(flips, flipped, usual))
+
+    def _floor(self, op: BinOp, a: Value, b: Value) -> Value:
+        remainder = self._result("srem", a, b)
+        zero = constant(0, a.dtype, a.width)
+        signs_differ = self._compare(BinOp.LT, self._result("xor", remainder, b), zero)
+        adjust = self._result("and", self._compare(BinOp.NE, remainder, zero), signs_differ)
+        if op is BinOp.MOD:
+            return self.select(adjust, self._result("add", remainder, b), remainder)
+        quotient = self._result("sdiv", a, b)
+        return self.select(adjust, self._result("add", quotient, constant(-1, a.dtype, a.width)), quotient)
+
+    def nonnegative_divide(self, op: BinOp, a: Value, divisor: int) -> Value:
+        """The same for a dividend known to be non-negative and a positive constant."""
+        return self._result("udiv" if op is BinOp.FLOORDIV else "urem", a, constant(divisor, a.dtype, a.width))
+
+    # --- conversions ---
+
+    def cast(self, a: Value, to: DType) -> Value:
+        if a.dtype is to:
+            return a
+        if a.dtype.is_half:
+            return self.cast(self._halves.extend(a), to)
+        if to.is_half:
+            return self._halves.round(self.cast(a, DType.F32), to)
+        if to.is_bool:
+            return self._compare(BinOp.NE, a, constant(0, a.dtype, a.width))
+        if a.dtype.is_float and to.is_float:
+            return self._convert("fpext" if to.bits > a.dtype.bits else "fptrunc", a, to)
+        if a.dtype.is_float:
+            return self._whole(a, to)
+        if to.is_float:
+            return self._convert("uitofp" if _unsigned(a.dtype) else "sitofp", a, to)
+        if to.bits == a.dtype.bits and not a.dtype.is_bool:
+            return Value(a.text, to, a.width)
+        if to.bits < a.dtype.bits:
+            return self._convert("trunc", a, to)
+        return self._convert("zext" if _unsigned(a.dtype) else "sext", a, to)
+
+    def _whole(self, a: Value, to: DType) -> Value:
+        """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
+        name = "llvm.fptoui.sat" if _unsigned(to) else "llvm.fptosi.sat"
+        symbol = f"@{name}.{suffix(to, a.width)}.{suffix(a.dtype, a.width)}"
+        out = type_text(to, a.width)
+        self._declarations[symbol] = f"declare {out} {symbol}({a.type})"
+        return Value(self._text.pure(f"call {out} {symbol}({a.typed})"), to, a.width)
+
+    def _convert(self, operation: str, a: Value, to: DType) -> Value:
+        return Value(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)
+
+    def any_lane(self, cond: Value) -> str:
+        """Whether any lane of a vector of bools is set."""
+        symbol = f"@llvm.vector.reduce.or.v{cond.width}i1"
+        self._declarations[symbol] = f"declare i1 {symbol}({cond.type})"
+        return self._text.pure(f"call i1 {symbol}({cond.typed})")
+
+    # --- functions ---
+
+    def call(self, name: str, args: tuple[Value, ...]) -> Value:
+        """A math function of `metasched.ir.functions`."""
+        args = self.same_width(*args)
+        x = args[0]
+        if x.dtype.is_half:
+            return self.cast(self.call(name, tuple(self._halves.extend(arg) for arg in args)), x.dtype)
+        if name == "abs" and not x.dtype.is_float:
+            return x if _unsigned(x.dtype) else self._intrinsic("abs", (x,), ", i1 false", ", i1")
+        if name == "abs":
+            return self._intrinsic("fabs", args)
+        if name in _INTRINSICS:
+            return self._intrinsic(name, args)
+        if name == "rsqrt":
+            return self.binary(BinOp.DIV, constant(1.0, x.dtype, x.width), self._intrinsic("sqrt", args))
+        return self._formula(name, args)
+
+    def _formula(self, name: str, args: tuple[Value, ...]) -> Value:
+        """A call that LLVM inlines."""
+        from metasched.compiler.cpu.math import define, registry
+
+        if name not in registry():
+            raise BuildError(f"function `{name}`", "the native backend does not know this function")
+        x = args[0]
+        symbol = define(name, x.dtype, x.width, self._native, self._declarations)
+        operands = ", ".join(arg.typed for arg in args)
+        return Value(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
+
+    def _intrinsic(self, name: str, args: tuple[Value, ...], more: str = "", more_types: str = "") -> Value:
+        x = args[0]
+        symbol = f"@llvm.{name}.{suffix(x.dtype, x.width)}"
+        types = ", ".join(arg.type for arg in args)
+        self._declarations[symbol] = f"declare {x.type} {symbol}({types}{more_types})"
+        operands = ", ".join(arg.typed for arg in args)
+        return Value(self._text.pure(f"call {x.type} {symbol}({operands}{more})"), x.dtype, x.width)
+
+
+def _unsigned(dtype: DType) -> bool:
+    return dtype is DType.U8 or dtype.is_bool
+
+
+def _first_number(text: str) -> int:
+    """The number in a scalar or equal-laned vector constant."""
+    return int(text[1:-1].split(",", maxsplit=1)[0].rsplit(maxsplit=1)[-1]) if text[0] == "<" else int(text)

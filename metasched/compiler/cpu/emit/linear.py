@@ -1,0 +1,268 @@
+"""Index arithmetic during emission: linear forms, their ranges, and what unrolled loops make of them.
+
+An index is a constant plus a sum of integer multiples of *atoms*: loop variables and whatever is not linear
+(`i // 14`, `min(a, b)`). Unrolled loops and vector strips are substitutions: `i := 3`, `j := 16 * strip + lane`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from metasched.dtypes import INDEX
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
+
+Range = tuple[int | None, int | None]  # inclusive; None is unbounded
+UNKNOWN: Range = (None, None)
+
+# What is known to stay this far from what 64 bits hold does not wrap, and neither does a difference of two of it.
+_COMFORTABLE = 2**61
+
+
+class Linear(NamedTuple):
+    """`const + sum(coefficient * atom)`, each atom once, no zero coefficient."""
+
+    const: int
+    terms: tuple[tuple[Expr, int], ...] = ()
+
+
+def _is_atom(form: Linear) -> bool:
+    return form.const == 0 and [c for _, c in form.terms] == [1]
+
+
+def combine(*parts: tuple[int, Linear]) -> Linear:
+    """The sum of multiples of linear forms."""
+    const = 0
+    terms: dict[Expr, int] = {}
+    for factor, part in parts:
+        const += factor * part.const
+        for atom, c in part.terms:
+            terms[atom] = terms.get(atom, 0) + factor * c
+    return Linear(const, tuple((atom, c) for atom, c in terms.items() if c))
+
+
+def to_expr(form: Linear) -> Expr:
+    """The linear form as an expression."""
+    out: Expr | None = None
+    for atom, c in form.terms:
+        term = atom if c == 1 else Binary(BinOp.MUL, atom, Const(c))
+        out = term if out is None else Binary(BinOp.ADD, out, term)
+    if out is None:
+        return Const(form.const)
+    return out if form.const == 0 else Binary(BinOp.ADD, out, Const(form.const))
+
+
+class Indices:
+    """Linear forms of index expressions under the substitutions and ranges in force."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Linear] = {}
+        self._ranges: dict[str, Range] = {}
+        # A number for each meaning that a variable has at present. Forms are remembered by expression and the
+        # numbers of its variables, so that no cache is ever stale and unrolled copies share what they can.
+        self._meanings: dict[str, int] = {}
+        self._numbers: dict[Linear | Range, int] = {}
+        self._forms: dict[tuple[object, ...], Linear] = {}
+        self._symbolic: dict[Expr, Linear] = {}
+        self._names: dict[Expr, tuple[str, ...]] = {}
+        self._reads: dict[Expr, bool] = {}
+
+    def _mean(self, var: str, what: Linear | Range | None) -> None:
+        if what is None:
+            self._meanings.pop(var, None)
+        else:
+            self._meanings[var] = self._numbers.setdefault(what, len(self._numbers))
+
+    @contextmanager
+    def bound(self, var: str, value: Linear) -> Iterator[None]:
+        """`var` stands for `value` inside."""
+        outer = self._values.get(var)
+        self._values[var] = value
+        self._mean(var, value)
+        try:
+            yield
+        finally:
+            self._mean(var, outer)
+            if outer is None:
+                del self._values[var]
+            else:
+                self._values[var] = outer
+
+    @contextmanager
+    def ranged(self, var: str, values: Range) -> Iterator[None]:
+        """A variable takes values of this inclusive range inside."""
+        outer = self._ranges.get(var)
+        self._ranges[var] = values
+        self._mean(var, values)
+        try:
+            yield
+        finally:
+            self._mean(var, outer)
+            if outer is None:
+                del self._ranges[var]
+            else:
+                self._ranges[var] = outer
+
+    def names(self, e: Expr) -> tuple[str, ...]:
+        """The variables of an expression."""
+        found = self._names.get(e)
+        if found is None:
+            names = [e.name] if isinstance(e, Var) else []
+            for child in e.children():
+                if isinstance(child, Expr):
+                    names.extend(self.names(child))
+            found = self._names[e] = tuple(dict.fromkeys(names))
+        return found
+
+    def reads(self, e: Expr) -> bool:
+        """Whether an expression reads memory."""
+        found = self._reads.get(e)
+        if found is None:
+            found = self._reads[e] = any(isinstance(node, Load) for node in e.walk())
+        return found
+
+    def _wraps(self, e: Expr, form: Linear) -> bool:
+        """Whether the value of an expression over data may be another than that of its form, modulo 2**64."""
+        return depends_on_data(e) and None in self.range(form)
+
+    def form(self, e: Expr) -> Linear:
+        """The linear form of `e`, substitutions made and divisions resolved where ranges allow."""
+        meanings = self._meanings
+        key = (e, *[meanings.get(name) for name in self.names(e)])
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = self._resolve(self._as_written(e))
+        return form
+
+    def _as_written(self, e: Expr) -> Linear:
+        form = self._symbolic.get(e)
+        if form is None:
+            form = self._symbolic[e] = self._split(e)
+        return form
+
+    def _split(self, e: Expr) -> Linear:
+        if isinstance(e, Const):
+            return Linear(int(e.value))
+        if isinstance(e, Unary) and e.op is UnOp.NEG:
+            return combine((-1, self._as_written(e.a)))
+        if isinstance(e, Binary):
+            if e.op is BinOp.ADD:
+                return combine((1, self._as_written(e.a)), (1, self._as_written(e.b)))
+            if e.op is BinOp.SUB:
+                return combine((1, self._as_written(e.a)), (-1, self._as_written(e.b)))
+            if e.op is BinOp.MUL:
+                a, b = self._as_written(e.a), self._as_written(e.b)
+                if not b.terms:
+                    return combine((b.const, a))
+                if not a.terms:
+                    return combine((a.const, b))
+        return Linear(0, ((e, 1),))
+
+    def _resolve(self, form: Linear) -> Linear:
+        parts: list[tuple[int, Linear]] = []
+        for atom, c in form.terms:
+            if isinstance(atom, Var):
+                value = self._values.get(atom.name)
+                parts.append((c, Linear(0, ((atom, 1),)) if value is None else value))
+            else:
+                parts.append((c, self._opaque(atom)))
+        return combine((1, Linear(form.const)), *parts)
+
+    def _opaque(self, atom: Expr) -> Linear:
+        if not isinstance(atom, Binary) or atom.op.is_comparison or atom.op.is_logical:
+            return Linear(0, ((self._substituted(atom), 1),))
+        a, b = self.form(atom.a), self.form(atom.b)
+        if atom.op is not BinOp.MUL and (self._wraps(atom.a, a) or self._wraps(atom.b, b)):
+            return Linear(0, ((Binary(atom.op, to_expr(a), to_expr(b)), 1),))
+        if atom.op in _DIVISIONS and not b.terms and b.const > 0:
+            return self._divide(atom.op, a, b.const)
+        if atom.op in (BinOp.MIN, BinOp.MAX):
+            return self._extremum(atom.op, a, b)
+        if atom.op is BinOp.MUL and (not a.terms or not b.terms):
+            return combine((b.const, a)) if not b.terms else combine((a.const, b))
+        return Linear(0, ((Binary(atom.op, to_expr(a), to_expr(b)), 1),))
+
+    def _substituted(self, e: Expr) -> Expr:
+        """An atom that is not arithmetic (a load, a cast, a select), its variables substituted."""
+        if isinstance(e, Load):
+            return Load(e.buffer, tuple(to_expr(self.form(i)) for i in e.indices), e.type)
+        return e.map(lambda child: to_expr(self.form(child)) if child.dtype is INDEX else self._substituted(child))
+
+    def _divide(self, op: BinOp, dividend: Linear, d: int) -> Linear:
+        """A quotient or remainder by `d`, multiples of `d` taken out where what is left is known to fit in 64 bits."""
+        a, whole = dividend, op
+        if op is BinOp.CEILDIV:
+            a, op = Linear(a.const + d - 1, a.terms), BinOp.FLOORDIV
+        quotient = Linear(a.const // d, tuple((t, c // d) for t, c in a.terms if c % d == 0))
+        rest = Linear(a.const % d, tuple((t, c) for t, c in a.terms if c % d))
+        lo, hi = self.range(rest)
+        if (lo is None or hi is None) and not _is_atom(rest):
+            # The dividend was checked to fit; what is left of it may still leave 64 bits, by less than `d`.
+            return Linear(0, ((Binary(whole, to_expr(dividend), Const(d)), 1),))
+        inside = lo is not None and hi is not None and lo >= 0 and hi < d
+        if op is BinOp.MOD:
+            return rest if inside else Linear(0, ((Binary(op, to_expr(rest), Const(d)), 1),))
+        if inside:
+            return quotient
+        return combine((1, quotient), (1, Linear(0, ((Binary(op, to_expr(rest), Const(d)), 1),))))
+
+    def _extremum(self, op: BinOp, a: Linear, b: Linear) -> Linear:
+        lo, hi = self.range(combine((1, a), (-1, b)))
+        if hi is not None and hi <= 0:
+            return a if op is BinOp.MIN else b
+        if lo is not None and lo >= 0:
+            return b if op is BinOp.MIN else a
+        return Linear(0, ((Binary(op, to_expr(a), to_expr(b)), 1),))
+
+    def range(self, form: Linear) -> Range:
+        """Inclusive bounds of a resolved linear form; of one that may wrap, nothing is known."""
+        lo: int | None = form.const
+        hi: int | None = form.const
+        for atom, c in form.terms:
+            a, b = self._atom_range(atom)
+            if c < 0:
+                a, b = b, a
+            lo = None if lo is None or a is None else lo + c * a
+            hi = None if hi is None or b is None else hi + c * b
+        if lo is None or hi is None:
+            # More than an atom may wrap where it is unbounded, and then has no bound on the other side either.
+            return (lo, hi) if _is_atom(form) else UNKNOWN
+        return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
+
+    def _atom_range(self, atom: Expr) -> Range:
+        if isinstance(atom, Var):
+            return self._ranges.get(atom.name, UNKNOWN)
+        if not isinstance(atom, Binary):
+            return UNKNOWN
+        a = self.range(self._as_written(atom.a))
+        b = self.range(self._as_written(atom.b))
+        if atom.op is BinOp.MIN:
+            return _lowest(a[0], b[0], strict=True), _lowest(a[1], b[1], strict=False)
+        if atom.op is BinOp.MAX:
+            return _highest(a[0], b[0], strict=False), _highest(a[1], b[1], strict=True)
+        divisor = b[0]
+        if divisor is None or divisor < 1 or b[1] != divisor:
+            return UNKNOWN
+        if atom.op is BinOp.MOD:
+            return 0, divisor - 1
+        if atom.op is BinOp.FLOORDIV:
+            return tuple(None if x is None else x // divisor for x in a)  # type: ignore[return-value]
+        return UNKNOWN
+
+
+_DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
+
+
+def _lowest(a: int | None, b: int | None, *, strict: bool) -> int | None:
+    """The smaller bound; an unknown one makes the result unknown when `strict`, and is passed over otherwise."""
+    if a is None or b is None:
+        return None if strict else (b if a is None else a)
+    return min(a, b)
+
+
+def _highest(a: int | None, b: int | None, *, strict: bool) -> int | None:
+    if a is None or b is None:
+        return None if strict else (b if a is None else a)
+    return max(a, b)

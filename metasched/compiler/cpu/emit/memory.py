@@ -1,0 +1,424 @@
+"""Addresses, loads and stores.
+
+An address is a base pointer plus a part for every loop level, each computed once in the head of its level, plus a
+constant that x86 folds into the instruction. A vector access is a plain load or store where neighbouring lanes are
+neighbours in memory, one scalar where all lanes agree, and a gather or scatter otherwise.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+
+from metasched.compiler.cpu.emit.linear import Linear
+from metasched.compiler.cpu.emit.scope import Lane, Scope, Storage
+from metasched.compiler.cpu.emit.shuffled_loads import find_runs, is_arithmetic, shuffled
+from metasched.compiler.cpu.emit.text import INLINE, Place
+from metasched.compiler.cpu.emit.types import Value, constant, lane_numbers, memory_text, splat_text, suffix
+from metasched.compiler.lir import Array, ArrayKind
+from metasched.dtypes import INDEX, DType
+from metasched.ir.evaluate import evaluate
+from metasched.ir.nodes import Expr, Var
+
+# Loads of inputs that are moved out of one loop: more would only be spilled.
+_HOISTED = 12
+# Values of one array in memory that are kept for the next use: one used later is cheaper to read again than to spill.
+_KEPT = 16
+
+
+# Bytes of a line, as far as streams and prefetches go.
+_LINE = 64
+_VECTOR = 16  # the smallest store that goes past the caches
+
+
+class Memory:
+    """Emits addresses, loads and stores in a scope. Subclasses know how to compute an atom of an index."""
+
+    def __init__(self, scope: Scope, declarations: dict[str, str]) -> None:
+        self.scope = scope
+        self.text = scope.text
+        self.arith = scope.arith
+        self.declarations = declarations
+
+    def atom(self, atom: Expr) -> Value:
+        """The value of what an index is made of."""
+        raise NotImplementedError
+
+    # --- indices ---
+
+    def split_lane(self, form: Linear) -> tuple[Linear, int, tuple[tuple[Expr, int], ...]]:
+        """A form as (the part all lanes share, step from lane to lane, terms that vary in no such simple way)."""
+        lane = self.scope.lane
+        if lane is None:
+            return form, 0, ()
+        names = self.scope.indices.names
+        step = 0
+        shared, varying = [], []
+        for atom, c in form.terms:
+            if isinstance(atom, Var) and atom.name == lane.name:
+                step = c
+            elif lane.name in names(atom):
+                varying.append((atom, c))
+            else:
+                shared.append((atom, c))
+        return Linear(form.const, tuple(shared)), step, tuple(varying)
+
+    def index(self, form: Linear) -> Value:
+        """A linear form in a register: a scalar, or a vector where it depends on the lane."""
+        shared, step, varying = self.split_lane(form)
+        scalar = self._sum(shared)
+        if not step and not varying:
+            return scalar
+        assert self.scope.lane is not None
+        width = self.scope.lane.width
+        parts = [(lane_numbers(INDEX, width), step)] if step else []
+        parts += [(self.arith.widen(self.atom(atom), width), c) for atom, c in varying]
+        out = self.arith.widen(scalar, width)
+        for part, c in parts:
+            out = self._add(out, self._times(part, c))
+        return out
+
+    def _times(self, value: Value, c: int) -> Value:
+        if c == 1:
+            return value
+        flag = "" if self.scope.wraps else "nsw "
+        return Value(
+            self.text.pure(f"mul {flag}{value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
+        )
+
+    def _add(self, a: Value, b: Value) -> Value:
+        if a.text == "0":
+            return b
+        flag = "" if self.scope.wraps else "nsw "
+        return Value(self.text.pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
+
+    def _levels(self, form: Linear) -> list[tuple[int, list[tuple[Expr, int]]]]:
+        """The terms of a form grouped by the level they belong to, outermost first; what is read from memory last."""
+        scope = self.scope
+        placed = sorted((scope.depth(Linear(0, (term,))), n) for n, term in enumerate(form.terms))
+        return [
+            (depth, [form.terms[n] for _, n in group]) for depth, group in groupby(placed, key=lambda item: item[0])
+        ]
+
+    def _level_sum(self, terms: list[tuple[Expr, int]]) -> Value:
+        out = constant(0, INDEX)
+        for atom, c in terms:
+            out = self._add(out, self._times(self.atom(atom), c))
+        return out
+
+    def _sum(self, form: Linear) -> Value:
+        out = constant(0, INDEX)
+        for depth, terms in self._levels(form):
+            with self.text.at(depth):
+                out = self._add(out, self._level_sum(terms))
+        return self._add(out, constant(form.const, INDEX)) if form.const or not form.terms else out
+
+    def pointer(self, storage: Storage, form: Linear) -> str:
+        """The address of an element; `form` is free of lanes."""
+        element = memory_text(storage.array.dtype)
+        base = self._base(storage, form.terms, element) if form.terms else storage.pointer
+        offset = constant(form.const, INDEX)
+        return self.text.pure(f"getelementptr {element}, ptr {base}, {offset.typed}") if form.const else base
+
+    def _base(self, storage: Storage, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
+        """The address without its constant part."""
+        key = (storage.array.name, terms)
+        innermost = self.scope.depth(Linear(0, terms))
+        names = self.text.levels[innermost].known.names if innermost != INLINE else {}
+        out = names.get(key)
+        if out is None:
+            out = storage.pointer
+            for depth, part in self._levels(Linear(0, terms)):
+                with self.text.at(depth):
+                    out = self.text.pure(f"getelementptr {element}, ptr {out}, i64 {self._level_sum(part).text}")
+            names[key] = out
+        return out
+
+    def in_bounds(self, storage: Storage, form: Linear) -> bool:
+        """Whether every iteration, every lane and every untaken side would read memory that is there."""
+        lo, hi = self.scope.indices.range(form)
+        return lo is not None and hi is not None and lo >= 0 and hi < storage.padded
+
+    # --- loads ---
+
+    def load(self, array: str, index: Expr) -> Value:
+        """`array[index]`, a scalar where all lanes read one element."""
+        storage = self.scope.arrays[array]
+        form = self.scope.indices.form(index)
+        shared, step, varying = self.split_lane(form)
+        if varying or step not in (0, 1):
+            raw = self._from_runs(storage, form) or self._gather(storage, form)
+            return self._from_memory(raw, storage.array.dtype)
+        safe = self.in_bounds(storage, form)
+        if step == 0:
+            return self._scalar_load(storage, shared, safe=safe)
+        return self._vector_load(storage, shared, safe=safe)
+
+    def _from_memory(self, raw: Value, dtype: DType) -> Value:
+        if not dtype.is_bool:
+            return raw
+        zero = constant(0, DType.U8, raw.width)
+        return Value(self.text.pure(f"icmp ne {raw.typed}, {zero.text}"), dtype, raw.width)
+
+    def _to_memory(self, value: Value) -> Value:
+        if not value.dtype.is_bool:
+            return value
+        return Value(
+            self.text.pure(f"zext {value.typed} to {memory_text(DType.BOOL, value.width)}"), DType.U8, value.width
+        )
+
+    def _scalar_load(self, storage: Storage, form: Linear, *, safe: bool) -> Value:
+        if not safe and (self.scope.guards):
+            return self._redirected(storage, form)
+        return self._cached(storage, form, 0, 0, safe=safe)
+
+    def _redirected(self, storage: Storage, form: Linear) -> Value:
+        """A load under a condition: where that is false, the first element is read instead, and never used."""
+        predicate = self.scope.predicate()
+        assert predicate is not None
+        place = self.arith.select(predicate, self.index(form), constant(0, INDEX))
+        dtype = storage.array.dtype
+        address = self.text.pure(f"getelementptr {memory_text(dtype)}, ptr {storage.pointer}, {place.typed}")
+        raw = self.text.fresh(f"load {memory_text(dtype)}, ptr {address}, align {dtype.bytes}")
+        return self._from_memory(Value(raw, _stored(dtype)), dtype)
+
+    def _vector_load(self, storage: Storage, form: Linear, *, safe: bool) -> Value:
+        lane = self.scope.lane
+        assert lane is not None
+        if (not safe and (lane.mask is not None or self.scope.guards)) or _may_be_unwritten(storage.array, lane):
+            return self._masked_load(storage, form)
+        narrow = lane.active if storage.array.kind is ArrayKind.REGISTER and lane.active else 0
+        return self._cached(storage, form, lane.width, narrow or lane.width, safe=safe)
+
+    def _cached(self, storage: Storage, form: Linear, width: int, read: int, *, safe: bool) -> Value:
+        """A load of `read` elements as a vector of `width`, or of a scalar; one that is known already is used again."""
+        array = storage.array
+        depth = self.scope.depth(form)
+        if depth == INLINE:
+            # What the index reads may have been written since.
+            return self._read(storage, form, width, read)
+        place: Place = (form.terms, width, read, form.const % max(read, 1))
+        found = self.text.known.find(array.name, place, form.const)
+        if found is not None:
+            return found
+        if safe and array.kind is ArrayKind.INPUT and depth < self.text.depth:
+            level = self.text.levels[depth]
+            found = level.known.find(array.name, place, form.const)
+            if found is None and level.hoisted < _HOISTED:
+                level.hoisted += 1
+                with self.text.at(depth):
+                    found = self._read(storage, form, width, read)
+                level.known.loaded(array.name, place, form.const, found, _HOISTED)
+        if found is None:
+            found = self._read(storage, form, width, read)
+        self.text.known.loaded(array.name, place, form.const, found, _kept(storage))
+        return found
+
+    def _read(self, storage: Storage, form: Linear, width: int, read: int) -> Value:
+        dtype = storage.array.dtype
+        address = self.pointer(storage, form)
+        raw = self.text.fresh(f"load {memory_text(dtype, read)}, ptr {address}, align {dtype.bytes}")
+        if read != width:
+            raw = self._resized(raw, memory_text(dtype, read), read, width)
+        return self._from_memory(Value(raw, _stored(dtype), width), dtype)
+
+    def _resized(self, vector: str, type_: str, lanes: int, to: int) -> str:
+        """The first lanes of a vector in another number of lanes."""
+        picks = ", ".join(f"i32 {n}" if n < lanes else "i32 poison" for n in range(to))
+        return self.text.pure(f"shufflevector {type_} {vector}, {type_} poison, <{to} x i32> <{picks}>")
+
+    def _masked_load(self, storage: Storage, form: Linear) -> Value:
+        assert self.scope.lane is not None
+        width, dtype = self.scope.lane.width, storage.array.dtype
+        mask = self.scope.mask()
+        assert mask is not None
+        type_ = memory_text(dtype, width)
+        symbol = f"@llvm.masked.load.{suffix(_stored(dtype), width)}.p0"
+        self.declarations[symbol] = f"declare {type_} {symbol}(ptr, i32, <{width} x i1>, {type_})"
+        address = self.pointer(storage, form)
+        raw = self.text.fresh(
+            f"call {type_} {symbol}(ptr {address}, i32 {dtype.bytes}, {mask.typed}, {type_} zeroinitializer)"
+        )
+        return self._from_memory(Value(raw, _stored(dtype), width), dtype)
+
+    def _addresses(self, storage: Storage, form: Linear) -> str:
+        element = memory_text(storage.array.dtype)
+        return self.text.pure(f"getelementptr {element}, ptr {storage.pointer}, {self.index(form).typed}")
+
+    def _gather(self, storage: Storage, form: Linear) -> Value:
+        assert self.scope.lane is not None
+        width, dtype = self.scope.lane.width, storage.array.dtype
+        mask = None if self.in_bounds(storage, form) else self.scope.mask()
+        mask_text = f"<{width} x i1> {splat_text('i1', 'true', width)}" if mask is None else mask.typed
+        type_ = memory_text(dtype, width)
+        symbol = f"@llvm.masked.gather.{suffix(_stored(dtype), width)}.v{width}p0"
+        self.declarations[symbol] = f"declare {type_} {symbol}(<{width} x ptr>, i32, <{width} x i1>, {type_})"
+        raw = self.text.fresh(
+            f"call {type_} {symbol}(<{width} x ptr> {self._addresses(storage, form)}, i32 {dtype.bytes}, "
+            f"{mask_text}, {type_} zeroinitializer)"
+        )
+        return Value(raw, _stored(dtype), width)
+
+    def _from_runs(self, storage: Storage, form: Linear) -> Value | None:
+        """Lanes that read a few runs of neighbours, each in full: as vectors, shuffled."""
+        lane = self.scope.lane
+        assert lane is not None
+        shared, step, varying = self.split_lane(form)
+        names = self.scope.indices.names
+        known = all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
+        if not known or self.scope.wraps or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
+            return None
+        numbers = np.arange(lane.width)
+        offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)
+        runs = find_runs(offsets.tolist())
+        if runs is None:
+            return None
+        parts = [
+            self._read(storage, Linear(shared.const + start, shared.terms), runs.length, runs.length).text
+            for start in runs.starts
+        ]
+        return shuffled(self.text, parts, storage.array.dtype, runs)
+
+    # --- stores ---
+
+    def store(self, array: str, index: Expr, value: Value) -> None:
+        """`array[index] = value`, in the lanes that run."""
+        storage = self.scope.arrays[array]
+        form = self.scope.indices.form(index)
+        shared, step, varying = self.split_lane(form)
+        if self.scope.lane is None:
+            self._plain_store(storage, form, value, 0)
+            return
+        value = self.arith.widen(value, self.scope.lane.width)
+        if varying or step != 1:
+            self._scatter(storage, form, value)
+        elif storage.array.kind is ArrayKind.REGISTER:
+            self._register_store(storage, shared, value)
+        elif (mask := self.scope.mask()) is None:
+            self._plain_store(storage, shared, value, value.width)
+        else:
+            self._masked_store(storage, shared, value, mask)
+
+    def _plain_store(self, storage: Storage, form: Linear, value: Value, write: int) -> None:
+        """A store of the first `write` lanes, or of a scalar."""
+        dtype = storage.array.dtype
+        raw = self._to_memory(value)
+        text = raw.text
+        if write != value.width:
+            text = self._resized(text, memory_text(dtype, value.width), value.width, write)
+        self.text.line(
+            f"store {memory_text(dtype, write)} {text}, ptr {self.pointer(storage, form)}, align {dtype.bytes}"
+        )
+        place: Place = (form.terms, value.width, write, form.const % max(write, 1))
+        self.text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
+
+    def stream(self, array: str, index: Expr, value: Value) -> None:
+        """`array[index] = value` past the caches, where that is a whole vector at a multiple of its size.
+
+        Elsewhere it is an ordinary store. x86 has these stores out of order with others: a function that has any ends
+        in a fence.
+        """
+        storage = self.scope.arrays[array]
+        shared, step, varying = self.split_lane(self.scope.indices.form(index))
+        lane = self.scope.lane
+        if lane is None or lane.is_tail or varying or step != 1 or self.scope.mask() is not None:
+            self.store(array, index, value)
+            return
+        value = self.arith.widen(value, lane.width)
+        size = storage.array.dtype.bytes * lane.width
+        if size < _VECTOR or size & (size - 1):
+            self._plain_store(storage, shared, value, lane.width)
+            return
+        self._stream(storage, shared, value, min(size, _LINE))
+
+    def _stream(self, storage: Storage, form: Linear, value: Value, boundary: int) -> None:
+        text, dtype, width = self.text, storage.array.dtype, value.width
+        # A whole number of boundaries further on is as good a place to ask.
+        asked = Linear(form.const % (boundary // dtype.bytes), form.terms)
+        address = text.pure(f"ptrtoint ptr {self.pointer(storage, asked)} to i64")
+        beyond = text.pure(f"and i64 {address}, {boundary - 1}")
+        aligned = text.pure(f"icmp eq i64 {beyond}, 0")
+        pointer, raw = self.pointer(storage, form), self._to_memory(value).text
+        past, usual, after = (text.fresh_label(hint) for hint in ("stream", "usual", "stored"))
+        text.line(f"br i1 {aligned}, label %{past}, label %{usual}")
+        store = f"store {memory_text(dtype, width)} {raw}, ptr {pointer}"
+        text.start_block(past)
+        text.line(f"{store}, align {boundary}, !nontemporal {text.metadata('!{i32 1}')}")
+        text.line(f"br label %{after}")
+        text.start_block(usual)
+        text.line(f"{store}, align {dtype.bytes}")
+        text.line(f"br label %{after}")
+        text.start_block(after)
+        place: Place = (form.terms, width, width, form.const % width)
+        text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
+
+    def prefetch(self, array: str, index: Expr) -> None:
+        """Ask for the lines that `array[index]` is in, a line apart from its first lane on, and each once."""
+        storage = self.scope.arrays[array]
+        shared, step, varying = self.split_lane(self.scope.indices.form(index))
+        if varying:
+            return
+        width, size = 1 if self.scope.lane is None else self.scope.lane.width, storage.array.dtype.bytes
+        first = {lane * step * size // _LINE: lane * step for lane in reversed(range(width))}
+        for offset in first.values():
+            element = shared.const + offset
+            key = ("prefetch", array, shared.terms, element * size // _LINE)
+            if key not in self.text.known.names:
+                address = self.pointer(storage, Linear(element, shared.terms))
+                self.text.known.names[key] = address
+                self.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+                self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+
+    def _register_store(self, storage: Storage, form: Linear, value: Value) -> None:
+        """A store to a register array: never masked, because a masked store would keep the array in memory."""
+        lane = self.scope.lane
+        assert lane is not None
+        known_tail = lane.active is not None and not self.scope.guards
+        write = lane.active if lane.active is not None and known_tail else lane.width
+        mask = None if known_tail else self.scope.mask()
+        if mask is not None:
+            old = self._vector_load(storage, form, safe=True)
+            value = self.arith.select(mask, value, old)
+            write = lane.active or lane.width
+        self._plain_store(storage, form, value, write)
+
+    def _masked_store(self, storage: Storage, form: Linear, value: Value, mask: Value) -> None:
+        dtype, width = storage.array.dtype, value.width
+        raw = self._to_memory(value)
+        symbol = f"@llvm.masked.store.{suffix(_stored(dtype), width)}.p0"
+        self.declarations[symbol] = f"declare void {symbol}({memory_text(dtype, width)}, ptr, i32, <{width} x i1>)"
+        address = self.pointer(storage, form)
+        self.text.line(f"call void {symbol}({raw.typed}, ptr {address}, i32 {dtype.bytes}, {mask.typed})")
+        self.text.known.forget(storage.array.name)
+
+    def _scatter(self, storage: Storage, form: Linear, value: Value) -> None:
+        dtype, width = storage.array.dtype, value.width
+        mask = self.scope.mask()
+        mask_text = f"<{width} x i1> {splat_text('i1', 'true', width)}" if mask is None else mask.typed
+        raw = self._to_memory(value)
+        symbol = f"@llvm.masked.scatter.{suffix(_stored(dtype), width)}.v{width}p0"
+        self.declarations[symbol] = (
+            f"declare void {symbol}({memory_text(dtype, width)}, <{width} x ptr>, i32, <{width} x i1>)"
+        )
+        self.text.line(
+            f"call void {symbol}({raw.typed}, <{width} x ptr> {self._addresses(storage, form)}, "
+            f"i32 {dtype.bytes}, {mask_text})"
+        )
+        self.text.known.forget(storage.array.name)
+
+
+def _may_be_unwritten(array: Array, lane: Lane) -> bool:
+    """Whether lanes that do not run would read what nobody wrote.
+
+    Nobody uses what they make of it, but a number below the smallest normal one costs arithmetic a hundred cycles.
+    """
+    return lane.mask is not None and array.dtype.is_float and array.kind in (ArrayKind.SHARED, ArrayKind.THREAD)
+
+
+def _kept(storage: Storage) -> int:
+    return storage.array.size if storage.array.kind is ArrayKind.REGISTER else _KEPT
+
+
+def _stored(dtype: DType) -> DType:
+    return DType.U8 if dtype.is_bool else dtype

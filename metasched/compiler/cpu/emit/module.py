@@ -1,0 +1,363 @@
+"""A whole LLVM module for a kernel: its body, a function for each parallel loop, and the entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.compiler import lir
+from metasched.compiler.cpu.emit import runtime
+from metasched.compiler.cpu.emit.arith import Arithmetic
+from metasched.compiler.cpu.emit.linear import Indices
+from metasched.compiler.cpu.emit.native import Native
+from metasched.compiler.cpu.emit.scope import PADDING, Scope, Storage
+from metasched.compiler.cpu.emit.statements import Statements
+from metasched.compiler.cpu.emit.tensor import require_features
+from metasched.compiler.cpu.emit.text import FunctionText
+from metasched.compiler.cpu.emit.tiles import configure, needs_tiles, release, uses_tiles
+from metasched.compiler.cpu.emit.types import Value, memory_text
+from metasched.compiler.lir import Array, ArrayKind
+from metasched.dtypes import INDEX, DType
+from metasched.errors import BuildError
+from metasched.ir.nodes import Load, Scalar
+from metasched.target import Target
+
+ENTRY = "metasched_kernel"
+_ALIGN = 64
+# Registers spill to the stack, and nothing large goes there.
+MAX_STACK = 64 << 10
+
+
+@dataclass(frozen=True)
+class EmittedModule:
+    """LLVM text. `entry` takes the kernel's arguments in order, then a workspace (null: it finds its own)."""
+
+    text: str
+    entry: str
+    workspace_bytes: int
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Byte offsets of the workspace's arrays: shared ones from its start, then a slice for each thread."""
+
+    offsets: dict[str, int]
+    shared: int
+    slice: int
+    threads: int
+
+    @property
+    def total(self) -> int:
+        return self.shared + self.slice * self.threads
+
+
+def _layout(arrays: tuple[Array, ...], threads: int) -> Layout:
+    offsets: dict[str, int] = {}
+    sizes = {ArrayKind.SHARED: 0, ArrayKind.THREAD: 0}
+    for array in arrays:
+        if array.kind in sizes:
+            offsets[array.name] = sizes[array.kind]
+            size = array.size * array.dtype.bytes + PADDING
+            sizes[array.kind] += -(-size // _ALIGN) * _ALIGN
+    return Layout(offsets, sizes[ArrayKind.SHARED], sizes[ArrayKind.THREAD], threads)
+
+
+def emit(kernel: lir.Kernel, target: Target) -> EmittedModule:
+    """The LLVM module of a kernel; raises BuildError for what the backend cannot compile."""
+    return _ModuleEmitter(kernel, target).emit()
+
+
+class _ModuleEmitter:
+    def __init__(self, kernel: lir.Kernel, target: Target) -> None:
+        require_features(kernel, target)
+        self._kernel = kernel
+        self._threads = target.threads
+        self._native = Native.of(target)
+        self._declarations: dict[str, str] = {}
+        self._metadata: list[str] = list(runtime.METADATA)
+        self._functions: list[str] = []
+        self._indices = Indices()
+        self._layout = _layout(kernel.arrays, target.threads)
+        self._memory = [a for a in kernel.arrays if a.kind not in _IN_REGISTERS]
+        self._tiles = uses_tiles(kernel)
+        self._regions = 0
+        # Elsewhere, memory has no order to keep but what threads agree on.
+        self._fences = "sse" in target.features and _streams(kernel.body)
+
+    def emit(self) -> EmittedModule:
+        self._body()
+        self._entry()
+        parallel = self._regions > 0
+        text = "\n".join(
+            [
+                runtime.GLOBALS,
+                *sorted(self._declarations.values()),
+                "",
+                *self._functions,
+                *self._metadata,
+                "",
+            ]
+        )
+        return EmittedModule(text, ENTRY, self._layout.total, parallel)
+
+    # --- functions ---
+
+    def _scope(self) -> Scope:
+        text = FunctionText(self._metadata)
+        arrays = {a.name: Storage(a, _pointer(a)) for a in self._kernel.arrays}
+        arithmetic = Arithmetic(text, self._declarations, self._native)
+        scope = Scope(text, arithmetic, self._indices, arrays, self._kernel.wraps)
+        for scalar in self._kernel.scalars:
+            scope.variables[scalar.name] = (self._scalar(scope, scalar), 0)
+        return scope
+
+    def _scalar(self, scope: Scope, scalar: Scalar) -> Value:
+        if scalar.dtype.is_bool:
+            return Value(scope.text.pure(f"icmp ne i8 {_scalar(scalar)}, 0"), scalar.dtype)
+        return Value(_scalar(scalar), scalar.dtype)
+
+    def _parameters(self) -> list[str]:
+        """What the body and the regions take: every array in memory, then the scalars."""
+        arrays = [f"ptr noalias {_pointer(a)}" for a in self._memory]
+        return arrays + [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
+
+    def _define(self, name: str, parameters: list[str], scope: Scope, body: lir.LStmt) -> None:
+        self._registers(scope, body)
+        if self._needs_tiles(body):
+            scope.text.entry.append(f"  {configure(self._declarations)}")
+            scope.text.line(release(self._declarations))
+        if self._fences and _streams(body):
+            self._fence(scope.text)
+        scope.text.line("ret void")
+        lines = "\n".join(scope.text.lines())
+        self._functions.append(
+            f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {_ESTIMATES} {{\n{lines}\n}}\n"
+        )
+
+    def _needs_tiles(self, body: lir.LStmt) -> bool:
+        """Whether a function of this body uses tile registers itself."""
+        return uses_tiles(body) and (needs_tiles(body) if self._threads > 1 else True)
+
+    def _fence(self, text: FunctionText) -> None:
+        """Other threads see what was stored past the caches from here on."""
+        self._declarations["@llvm.x86.sse.sfence"] = "declare void @llvm.x86.sse.sfence()"
+        text.line("call void @llvm.x86.sse.sfence()")
+
+    def _registers(self, scope: Scope, body: lir.LStmt) -> None:
+        """Room for the register arrays that a function uses; LLVM turns it into registers."""
+        used = _used(body)
+        size = 0
+        for array in self._kernel.arrays:
+            if array.kind is ArrayKind.REGISTER and array.name in used:
+                elements = array.size + PADDING // array.dtype.bytes
+                size += elements * array.dtype.bytes
+                scope.text.entry.append(
+                    f"  {_pointer(array)} = alloca [{elements} x {memory_text(array.dtype)}], align {_ALIGN}"
+                )
+        if size > MAX_STACK:
+            raise BuildError("register buffers too large", f"they take {size} bytes; at most {MAX_STACK}")
+
+    def _body(self) -> None:
+        """The kernel on one thread, up to its parallel loops."""
+        scope = self._scope()
+        launch = self._launch if self._threads > 1 else None
+        Statements(scope, self._declarations, launch).statement(self._kernel.body)
+        outside = [a for a in self._memory if a.name not in self._layout.offsets]
+        parameters = [f"ptr noalias {_pointer(a)}" for a in outside]
+        parameters += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
+        for array in self._memory:
+            if array.name in self._layout.offsets:
+                offset = self._layout.offsets[array.name]
+                offset += self._layout.shared if array.kind is ArrayKind.THREAD else 0
+                scope.text.entry.append(f"  {_pointer(array)} = getelementptr i8, ptr %workspace, i64 {offset}")
+        self._define("body", [*parameters, "ptr %workspace"], scope, self._kernel.body)
+
+    # --- parallel loops ---
+
+    def _launch(self, loop: lir.Loop, caller: Statements) -> None:
+        """Emit a parallel loop's region and task, and start it in the calling function."""
+        number = self._regions
+        self._regions += 1
+        captured = list(caller.scope.variables)
+        captured = [name for name in captured if name not in {s.name for s in self._kernel.scalars}]
+        self._region(number, loop, captured)
+        self._task(number, captured)
+        text = caller.text
+        extent = caller.index(self._indices.form(loop.extent))
+        some = text.fresh(f"icmp sgt i64 {extent.text}, 0")
+
+        def start() -> None:
+            state = text.fresh(f"load ptr, ptr @{runtime.STATE}")
+            allowed = self._runtime_function(text, state, runtime.ALLOWED)
+            threads = text.fresh(f"call i64 {allowed}(i64 {self._threads})")
+            fewer = text.fresh(f"icmp slt i64 {extent.text}, {threads}")
+            chunks = text.fresh(f"select i1 {fewer}, i64 {extent.text}, i64 {threads}")
+            values = [f"ptr {_pointer(a)}" for a in self._memory]
+            values += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
+            values += [f"i64 {caller.scope.variables[name][0].text}" for name in captured]
+            values += ["ptr %workspace", f"i64 {extent.text}", f"i64 {chunks}"]
+            context = f"%context.{number}"
+            text.entry.append(f"  {context} = alloca [{len(values)} x i64]")
+            for n, value in enumerate(values):
+                place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
+                text.line(f"store {value}, ptr {place}, align 8")
+            if self._fences:
+                self._fence(text)
+            launch = self._runtime_function(text, state, runtime.LAUNCH)
+            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {chunks})")
+            if needs_tiles(self._kernel.body):
+                # This thread has run a chunk of its own, and given them up.
+                text.line(configure(self._declarations))
+
+        caller.branch(Value(some, DType.BOOL), caller.written(loop.body), start)
+
+    def _runtime_function(self, text: FunctionText, state: str, slot: int) -> str:
+        place = text.fresh(f"getelementptr i64, ptr {state}, i64 {slot}")
+        return text.fresh(f"load ptr, ptr {place}")
+
+    def _region(self, number: int, loop: lir.Loop, captured: list[str]) -> None:
+        scope = self._scope()
+        for name in captured:
+            scope.variables[name] = (Value(f'%"x.{name}"', INDEX), 0)
+        crossing = _used(loop) & {a.name for a in self._kernel.arrays if a.kind in _IN_REGISTERS}
+        if crossing & _used_outside(self._kernel.body, loop):
+            raise BuildError("register buffer crosses a parallel loop", ", ".join(sorted(crossing)))
+        statements = Statements(scope, self._declarations, None)
+        hi = self._indices.range(self._indices.form(loop.extent))[1]
+        statements.serial(
+            loop.var, Value("%lo", INDEX), Value("%hi", INDEX), (0, None if hi is None else max(hi - 1, 0)), loop.body
+        )
+        parameters = [*self._parameters(), *(f'i64 %"x.{name}"' for name in captured), "i64 %lo", "i64 %hi"]
+        self._define(f"region.{number}", parameters, scope, loop.body)
+
+    def _task(self, number: int, captured: list[str]) -> None:
+        """What the threading layer calls: unpacks the context and runs its chunks of the loop."""
+        lines = []
+
+        def unpack(slot: int, type_: str, name: str) -> None:
+            lines.append(f"  %p.{slot} = getelementptr i64, ptr %context, i64 {slot}")
+            lines.append(f"  {name} = load {type_}, ptr %p.{slot}, align 8")
+
+        values = [("ptr", _pointer(a)) for a in self._memory]
+        values += [(memory_text(s.dtype), _scalar(s)) for s in self._kernel.scalars]
+        values += [("i64", f'%"x.{name}"') for name in captured]
+        inner = list(values)
+        values += [("ptr", "%workspace"), ("i64", "%extent"), ("i64", "%chunks")]
+        in_slices = {a.name for a in self._memory if a.kind is ArrayKind.THREAD}
+        for slot, (type_, name) in enumerate(values):
+            unpack(slot, type_, name)
+        slices = []
+        operands = [f"{type_} {name}" for type_, name in inner]
+        for n, array in enumerate(self._memory):
+            if array.name in in_slices:
+                offset = self._layout.shared + self._layout.offsets[array.name]
+                slices.append(f"  %slice.{n} = getelementptr i8, ptr %slice, i64 {offset}")
+                operands[n] = f"ptr %slice.{n}"
+        self._functions.append(
+            _TASK.format(
+                number=number,
+                unpacked="\n".join(lines),
+                slices="\n".join(slices),
+                slice=self._layout.slice,
+                operands=", ".join(operands),
+            )
+        )
+
+    # --- the entry ---
+
+    def _entry(self) -> None:
+        arrays = {a.name: a for a in self._kernel.arrays}
+        scalars = {s.name: s for s in self._kernel.scalars}
+        parameters = [
+            f"ptr {_pointer(arrays[name])}"
+            if name in arrays
+            else f"{memory_text(scalars[name].dtype)} {_scalar(scalars[name])}"
+            for name in self._kernel.order
+        ]
+        outside = [a for a in self._memory if a.name not in self._layout.offsets]
+        arguments = ", ".join(
+            [f"ptr {_pointer(a)}" for a in outside]
+            + [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
+        )
+        check = runtime.FORK_CHECK if self._regions else ""
+        if self._tiles:
+            self._declarations.update(runtime.TILES_DECLARATIONS)
+            check += runtime.TILES_CHECK
+        if self._layout.total:
+            self._declarations.update(runtime.WORKSPACE_DECLARATIONS)
+            rest = runtime.WORKSPACE.format(arguments=arguments, size=self._layout.total)
+        else:
+            rest = runtime.NO_WORKSPACE.format(arguments=arguments)
+        self._functions.append(
+            f"define i32 @{ENTRY}({', '.join([*parameters, 'ptr %workspace'])}) nounwind {{\nentry:\n{check}{rest}}}\n"
+        )
+
+
+# Under `fastmath` LLVM would estimate the reciprocal of a square root, and have NaN for that of zero and of infinity.
+_ESTIMATES = '"reciprocal-estimates"="!sqrt,!vec-sqrt"'
+_IN_REGISTERS = (ArrayKind.REGISTER, ArrayKind.TILE)
+
+_TASK = """\
+define internal void @task.{number}(ptr %args, ptr %dimensions, ptr %steps, ptr %context) nounwind {{
+entry:
+{unpacked}
+  %start.at = load ptr, ptr %args
+  %start = ptrtoint ptr %start.at to i64
+  %count = load i64, ptr %dimensions
+  %stop = add i64 %start, %count
+  br label %test
+test:
+  %chunk = phi i64 [ %start, %entry ], [ %following, %run ]
+  %more = icmp ult i64 %chunk, %stop
+  br i1 %more, label %run, label %done
+run:
+  %following = add i64 %chunk, 1
+  %below = mul i64 %chunk, %extent
+  %lo = udiv i64 %below, %chunks
+  %up = mul i64 %following, %extent
+  %hi = udiv i64 %up, %chunks
+  %slice.at = mul i64 %chunk, {slice}
+  %slice = getelementptr i8, ptr %workspace, i64 %slice.at
+{slices}
+  call void @region.{number}({operands}, i64 %lo, i64 %hi)
+  br label %test
+done:
+  ret void
+}}
+"""
+
+
+def _pointer(array: Array) -> str:
+    return f'%"a.{array.name}"'
+
+
+def _scalar(scalar: Scalar) -> str:
+    return f'%"s.{scalar.name}"'
+
+
+def _streams(stmt: lir.LStmt) -> bool:
+    """Whether a statement stores past the caches."""
+    if isinstance(stmt, lir.Write):
+        return stmt.streams
+    return any(_streams(child) for child in stmt.children() if isinstance(child, lir.LStmt))
+
+
+def _used(stmt: lir.LStmt) -> frozenset[str]:
+    """The arrays that a statement reads or writes."""
+    nodes = list(stmt.walk())
+    return frozenset(n.array for n in nodes if isinstance(n, lir.Write)) | frozenset(
+        n.buffer for n in nodes if isinstance(n, Load)
+    )
+
+
+def _used_outside(body: lir.LStmt, loop: lir.Loop) -> frozenset[str]:
+    """The arrays used outside one loop of a body."""
+    if body is loop:
+        return frozenset()
+    out = frozenset((body.array,)) if isinstance(body, lir.Write) else frozenset()
+    for child in body.children():
+        if isinstance(child, lir.LStmt):
+            out |= _used_outside(child, loop)
+        else:
+            out |= frozenset(n.buffer for n in child.walk() if isinstance(n, Load))
+    return out

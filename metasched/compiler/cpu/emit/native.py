@@ -1,0 +1,28 @@
+"""What a target has an instruction for, where others need several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.target import Target
+
+# Each of these sets has instructions that convert f16; LLVM takes f16c for absent without avx.
+_CONVERTING = (frozenset({"f16c", "avx"}), frozenset({"avx512fp16", "avx"}), frozenset({"fullfp16"}))
+# vscalefps and vscalefpd, in vectors of every size
+_SCALING = frozenset({"avx512f", "avx512vl"})
+
+
+@dataclass(frozen=True)
+class Native:
+    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors."""
+
+    converts_f16: bool = False
+    scales: bool = False
+
+    @classmethod
+    def of(cls, target: Target) -> Native:
+        features = target.features
+        return cls(any(needed <= features for needed in _CONVERTING), features >= _SCALING)
+
+
+NOTHING = Native()

@@ -1,0 +1,144 @@
+"""What the emitter knows at a point of a function: variables, arrays, the vector lane, and conditions in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from metasched.compiler.cpu.emit.arith import Arithmetic
+from metasched.compiler.cpu.emit.linear import Indices, Linear
+from metasched.compiler.cpu.emit.text import INLINE, FunctionText
+from metasched.compiler.cpu.emit.types import Value
+from metasched.compiler.lir import Array, ArrayKind
+from metasched.dtypes import DType
+from metasched.ir.nodes import Var
+
+# Bytes that may be read past the end of a workspace or register array: one vector of the widest kind.
+PADDING = 64
+
+
+@dataclass(frozen=True)
+class Storage:
+    """An array and the pointer to its first element."""
+
+    array: Array
+    pointer: str
+
+    @property
+    def padded(self) -> int:
+        """Elements that may be read: some memory belongs to us past the end of what we allocate ourselves."""
+        if self.array.kind in (ArrayKind.INPUT, ArrayKind.OUTPUT):
+            return self.array.size
+        return self.array.size + PADDING // self.array.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The vector context: iterations `var` = strip + 0 .. width-1 at once.
+
+    `active` is how many of them exist, where that is known; `mask` says which, None for all. `is_tail` is of what
+    is left after whole vectors.
+    """
+
+    var: str
+    width: int
+    active: int | None = None
+    mask: Value | None = None
+    is_tail: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.var}.lane{self.width}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition under which code runs, though it is emitted without a branch."""
+
+    cond: Value
+    negated: bool
+
+
+@dataclass
+class Scope:
+    """State of the emission of one function."""
+
+    text: FunctionText
+    arith: Arithmetic
+    indices: Indices
+    arrays: Mapping[str, Storage]
+    wraps: bool = False  # as in `lir.Kernel`
+    variables: dict[str, tuple[Value, int]] = field(default_factory=dict)
+    lane: Lane | None = None
+    guards: list[Guard] = field(default_factory=list)
+
+    @contextmanager
+    def vectors(self, lane: Lane, strip: Linear) -> Iterator[None]:
+        """Iterations strip + lane of a vector loop, at once."""
+        value = Linear(strip.const, (*strip.terms, (Var(lane.name), 1)))
+        self.lane = lane
+        with self.indices.ranged(lane.name, (0, lane.width - 1)), self.indices.bound(lane.var, value):
+            try:
+                yield
+            finally:
+                self.lane = None
+
+    @contextmanager
+    def guarded(self, cond: Value, *, negated: bool = False) -> Iterator[None]:
+        """Code that runs where `cond` holds (or does not)."""
+        self.guards.append(Guard(cond, negated))
+        try:
+            yield
+        finally:
+            self.guards.pop()
+
+    @contextmanager
+    def variable(self, name: str, value: Value, depth: int) -> Iterator[None]:
+        """A loop variable in an SSA value of a level."""
+        self.variables[name] = (value, depth)
+        try:
+            yield
+        finally:
+            del self.variables[name]
+
+    def depth(self, form: Linear) -> int:
+        """The innermost level that a linear form without lanes depends on; INLINE if it reads memory."""
+        deepest = 0
+        for atom, _ in form.terms:
+            if isinstance(atom, Var):
+                deepest = max(deepest, self.variables[atom.name][1])
+            elif self.indices.reads(atom):
+                return INLINE
+            else:
+                deepest = max((deepest, *(self.variables[name][1] for name in self.indices.names(atom))))
+        return deepest
+
+    def mask(self) -> Value | None:
+        """The lanes that run, as a vector of bools; None for all of them."""
+        if self.lane is None:
+            raise AssertionError("a mask outside a vector loop")
+        out = self.lane.mask
+        for guard in self.guards:
+            cond = self.arith.widen(self._holds(guard), self.lane.width)
+            out = cond if out is None else self._and(out, cond)
+        return out
+
+    def predicate(self) -> Value | None:
+        """Whether code outside the lanes runs; None when it always does."""
+        out: Value | None = None
+        for guard in self.guards:
+            cond = self._holds(guard)
+            if cond.width:
+                cond = self._any(cond)
+            out = cond if out is None else self._and(out, cond)
+        return out
+
+    def _holds(self, guard: Guard) -> Value:
+        return self.arith.invert(guard.cond) if guard.negated else guard.cond
+
+    def _and(self, a: Value, b: Value) -> Value:
+        return Value(self.text.pure(f"and {a.typed}, {b.text}"), DType.BOOL, a.width)
+
+    def _any(self, cond: Value) -> Value:
+        return Value(self.arith.any_lane(cond), DType.BOOL)

@@ -1,0 +1,172 @@
+"""What emitters of tensor intrinsics are written in: their operands as vectors, and calls of LLVM's intrinsics.
+
+An emitter is `emit(operands)` in `metasched/compiler/cpu/intrinsics/NAME.py`; what the intrinsic computes is in
+`metasched/schedule/intrinsics/NAME.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from types import MappingProxyType
+
+from metasched.compiler import lir
+from metasched.compiler.cpu.emit.expressions import Expressions
+from metasched.compiler.cpu.emit.linear import Linear
+from metasched.compiler.cpu.emit.scope import Lane
+from metasched.compiler.cpu.emit.tiles import TileRegisters
+from metasched.compiler.cpu.emit.types import Value, constant, type_text
+from metasched.dtypes import DType
+from metasched.errors import BuildError
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
+from metasched.schedule.tensor import intrinsics
+from metasched.support.imports import imports
+from metasched.target import Target
+
+_ELEMENT = "tensor element"
+_DOTS_OF_BYTES = 22
+
+
+def llvm_release() -> int:
+    """The release of LLVM that will read what is emitted."""
+    import llvmlite.binding as llvm
+
+    return int(llvm.llvm_version_info[0])
+
+
+class TensorOperands:
+    """The operands of one use of an intrinsic, by the names of its program."""
+
+    def __init__(self, emitter: Expressions, tiles: TileRegisters, stmt: lir.Intrinsic) -> None:
+        self._emitter = emitter
+        self._tiles = tiles
+        names = [x.buffer for x in intrinsics()[stmt.name].operands]
+        self._operands = dict(zip(names, (stmt.output, *stmt.inputs), strict=True))
+
+    # --- operands ---
+
+    def stride(self, name: str, axis: int) -> int:
+        """Elements between neighbours along an axis."""
+        return self._operands[name].strides[axis]
+
+    def load(self, name: str, lanes: int, offset: int = 0) -> Value:
+        """`lanes` consecutive elements, from `offset` elements behind the first."""
+        operand = self._operands[name]
+        with self._lanes(lanes):
+            return self._emitter.load(operand.first.buffer, self._index(operand, offset))
+
+    def store(self, name: str, value: Value, offset: int = 0) -> None:
+        """Write consecutive elements, from `offset` elements behind the first."""
+        operand = self._operands[name]
+        with self._lanes(value.width):
+            self._emitter.store(operand.first.buffer, self._index(operand, offset), value)
+
+    def groups(self, name: str, count: int, size: int) -> Value:
+        """`count` groups of `size` consecutive elements, side by side; neighbouring groups are one stride of the
+        operand's first axis apart."""
+        stride, dtype = self.stride(name, 0), self._operands[name].first.type
+        if stride == size:
+            return self.load(name, count * size)
+        word = _word(dtype, size)
+        out = Value("poison", word, count)
+        for n in range(count):
+            group = self._cast(self.load(name, size, n * stride), word, 0)
+            text = self._emitter.text.pure(f"insertelement {out.typed}, {group.typed}, i64 {n}")
+            out = Value(text, word, count)
+        return self._cast(out, dtype, count * size)
+
+    def repeated(self, name: str, count: int, size: int) -> Value:
+        """The first `size` elements, `count` times side by side."""
+        dtype = self._operands[name].first.type
+        word = _word(dtype, size)
+        group = self._cast(self.load(name, size), word, 0)
+        return self._cast(self._emitter.arith.widen(group, count), dtype, count * size)
+
+    # --- arithmetic ---
+
+    def call(self, symbol: str, result: DType, *args: Value) -> Value:
+        """A call of an LLVM intrinsic that returns a vector as wide as its first argument or a `result` of 512 bits."""
+        width = 512 // result.bits
+        type_ = type_text(result, width)
+        passed = [self._argument(a) for a in args]
+        self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(t for t, _ in passed)})"
+        text = self._emitter.text.pure(f"call {type_} @{symbol}({', '.join(f'{t} {v}' for t, v in passed)})")
+        return Value(text, result, width)
+
+    def tiles(self, symbol: str, output: str, left: str, right: str) -> None:
+        """`output += left . right` by an LLVM intrinsic on three tile registers."""
+        self._tiles.multiply(symbol, *(self._operands[name] for name in (output, left, right)))
+
+    def binary(self, op: BinOp, a: Value, b: Value) -> Value:
+        """Lane by lane."""
+        return self._emitter.arith.binary(op, a, b)
+
+    def flipped(self, value: Value, bits: int) -> Value:
+        """The value with the given bits of each lane flipped."""
+        mask = constant(bits, value.dtype, value.width)
+        return Value(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
+
+    def dot_argument(self, value: Value) -> Value:
+        """Bytes as LLVM's intrinsics of dot products of bytes take them: as such, or before LLVM 22 as 32-bit words.
+
+        LLVM 22 takes words too, by upgrading them, but then moves arithmetic on broadcast bytes out of the vectors.
+        """
+        return value if llvm_release() >= _DOTS_OF_BYTES else self._cast(value, DType.I32, 512 // DType.I32.bits)
+
+    # --- inside ---
+
+    def _argument(self, value: Value) -> tuple[str, str]:
+        """Type and text of what an LLVM intrinsic takes: bf16 is a type of its own there, and bits elsewhere."""
+        if value.dtype is not DType.BF16:
+            return value.type, value.text
+        type_ = f"<{value.width} x bfloat>"
+        return type_, self._emitter.text.pure(f"bitcast {value.typed} to {type_}")
+
+    def _lanes(self, count: int) -> AbstractContextManager[None]:
+        return self._emitter.scope.vectors(Lane(_ELEMENT, count), Linear(0))
+
+    def _index(self, operand: lir.Operand, offset: int) -> Expr:
+        first = operand.first.indices[0]
+        return Binary(BinOp.ADD, Binary(BinOp.ADD, first, Var(_ELEMENT)), Const(offset))
+
+    def _cast(self, value: Value, dtype: DType, width: int) -> Value:
+        text = self._emitter.text.pure(f"bitcast {value.typed} to {type_text(dtype, width)}")
+        return Value(text, dtype, width)
+
+
+def _word(dtype: DType, count: int) -> DType:
+    """The integer type with as many bits as `count` elements."""
+    return {32: DType.I32, 64: DType.I64}[dtype.bits * count]
+
+
+Emitter = Callable[[TensorOperands], None]
+
+
+@cache
+def emitters() -> Mapping[str, Emitter]:
+    """The emitter of every tensor intrinsic by name, found by importing `metasched.compiler.cpu.intrinsics`.
+
+    Raises TypeError where descriptions and emitters are not one to one.
+    """
+    found: dict[str, Emitter] = {}
+    for name, module in imports.of_package("metasched.compiler.cpu.intrinsics"):
+        if not callable(getattr(module, "emit", None)):
+            raise TypeError(f"{module.__name__} must define `emit(operands)`")
+        found[name] = module.emit
+    apart = sorted(found.keys() ^ intrinsics().keys())
+    if apart:
+        raise TypeError(f"tensor intrinsic `{apart[0]}` has no description, or no emitter")
+    return MappingProxyType(found)
+
+
+def require_features(kernel: lir.Kernel, target: Target) -> None:
+    """Raise BuildError where a kernel uses an intrinsic that the target does not have."""
+    for name in dict.fromkeys(node.name for node in kernel.walk() if isinstance(node, lir.Intrinsic)):
+        missing = sorted(intrinsics()[name].features - target.features)
+        if missing:
+            raise BuildError(
+                f"target lacks {missing[0]}",
+                f"`{name}` needs {', '.join(missing)}, and the target is {target.name}\n"
+                f"  hint: leave `tensorize` with `{name}` out of the schedule, or start from another trace",
+            )

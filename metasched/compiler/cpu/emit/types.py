@@ -1,0 +1,110 @@
+"""LLVM's spelling of element types, vectors and constants."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from metasched.dtypes import DType
+
+# A half is its bits: it is loaded, stored and moved as an integer, and computed in f32 (see `halves`).
+_SCALARS = {
+    DType.F16: "i16",
+    DType.BF16: "i16",
+    DType.F32: "float",
+    DType.F64: "double",
+    DType.I8: "i8",
+    DType.U8: "i8",
+    DType.I16: "i16",
+    DType.I32: "i32",
+    DType.I64: "i64",
+    DType.BOOL: "i1",
+}
+
+
+class Value(NamedTuple):
+    """An SSA value or a constant: its text, element type, and number of lanes (0 for a scalar)."""
+
+    text: str
+    dtype: DType
+    width: int = 0
+
+    @property
+    def type(self) -> str:
+        return type_text(self.dtype, self.width)
+
+    @property
+    def typed(self) -> str:
+        return f"{type_text(self.dtype, self.width)} {self.text}"
+
+
+@cache
+def type_text(dtype: DType, width: int = 0) -> str:
+    """The type of a value in registers."""
+    return f"<{width} x {_SCALARS[dtype]}>" if width else _SCALARS[dtype]
+
+
+@cache
+def memory_text(dtype: DType, width: int = 0) -> str:
+    """The type of a value in memory, where a bool takes a byte."""
+    return type_text(DType.U8 if dtype.is_bool else dtype, width)
+
+
+@cache
+def suffix(dtype: DType, width: int = 0) -> str:
+    """How an intrinsic's name spells the type: `f32`, `v16f32`, `v8i64`."""
+    is_float = dtype.is_float and not dtype.is_half
+    scalar = f"f{dtype.bits}" if is_float else "i1" if dtype.is_bool else f"i{dtype.bits}"
+    return f"v{width}{scalar}" if width else scalar
+
+
+def splat_text(scalar_type: str, scalar: str, width: int) -> str:
+    """A vector constant of equal lanes."""
+    return "<" + ", ".join([f"{scalar_type} {scalar}"] * width) + ">"
+
+
+def constant(value: float | bool, dtype: DType, width: int = 0) -> Value:
+    """A constant, the same in every lane; integers wrap to the type and floats round to it."""
+    if value == 0 and isinstance(value, float):
+        return _constant(value, dtype, width)  # 0.0 and -0.0 are equal, so they cannot be remembered apart
+    return _remembered(value, dtype, width)
+
+
+def _constant(value: float | bool, dtype: DType, width: int) -> Value:
+    scalar = _scalar(value, dtype)
+    return Value(splat_text(type_text(dtype), scalar, width) if width else scalar, dtype, width)
+
+
+_remembered = lru_cache(maxsize=4096, typed=True)(_constant)
+
+
+def _scalar(value: float | bool, dtype: DType) -> str:
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if dtype.is_half:
+        with np.errstate(over="ignore"):
+            return str(int(np.array(np.float32(value)).astype(dtype.numpy).view(np.int16)))
+    if dtype.is_float:
+        # LLVM writes a float as the bits of the double of the same value.
+        with np.errstate(over="ignore"):
+            rounded = float(dtype.numpy.type(value))
+        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+    bits = dtype.bits
+    wrapped = int(value) & ((1 << bits) - 1)
+    return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+
+@cache
+def lane_numbers(dtype: DType, width: int) -> Value:
+    """The vector 0, 1, 2, ..."""
+    return Value("<" + ", ".join(f"{type_text(dtype)} {n}" for n in range(width)) + ">", dtype, width)
+
+
+@cache
+def first_lanes(active: int, width: int) -> Value:
+    """The mask of the first `active` of `width` lanes."""
+    text = ", ".join("i1 true" if n < active else "i1 false" for n in range(width))
+    return Value(f"<{text}>", DType.BOOL, width)

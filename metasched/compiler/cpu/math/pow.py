@@ -1,0 +1,100 @@
+"""pow: 2^(y log2 |x|), with the logarithm to more bits than the result has, and the cases of C's `pow`.
+
+Single precision computes in double. Double precision keeps the logarithm and its product with y as unevaluated sums of
+two doubles (Dekker 1971).
+"""
+
+from __future__ import annotations
+
+import math
+
+from metasched.compiler.cpu.math.lanes import Formula, Lanes
+from metasched.compiler.cpu.math.log import decomposed
+from metasched.compiler.cpu.math.registry import math_function
+
+Pair = tuple[Lanes, Lanes]
+_LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
+_TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+# What follows 2s + 2/3 s^3 in 2 atanh(s), over s^5, in s^2.
+_ATANH = (
+    0.4,
+    0.285714285714294858,
+    0.222222222215834391,
+    0.181818183516517495,
+    0.15384593242579513,
+    0.133348973085470648,
+    0.117037807729493687,
+    0.117486033656080933,
+)
+
+
+@math_function(f32=0.6, f64=1.5)
+def pow(f: Formula, x: Lanes, y: Lanes) -> Lanes:  # noqa: A001
+    wide = f.widened()
+    base, exponent = wide.convert(f.abs(x)), wide.convert(y)
+    high, low = _scaled(wide, _log2(wide, base), exponent)
+    # A large power is halved first: the large part alone may be beyond the largest number.
+    halved = high > 0.0
+    power = wide.call("exp2", wide.select(halved, high - 1.0, high))
+    # Where the power overflowed, or the product is no number, the small part says nothing.
+    finite = wide.both(wide.abs(high) < 2000.0, power < math.inf)
+    corrected = wide.select(finite, power * low * math.log(2.0) + power, power)
+    result = f.convert(wide.select(halved, corrected * 2.0, corrected))
+    return _cases(f, x, y, result)
+
+
+def _log2(f: Formula, x: Lanes) -> Pair:
+    """log2 of a positive number as a sum, to some 64 bits; zero, infinity and NaN as `log2` has them."""
+    e, m1 = decomposed(f, x)
+    below = m1 + 2.0
+    s = m1 / below
+    # below = m1 + 2 was rounded: what that lost, and the division's remainder, make the small part of s.
+    lost = m1 - (below - 2.0)
+    rest = (f.fma(-s, below, m1) - s * lost) / below
+    z, z_low = f.two_product(s, s)
+    z_low = f.fma(s * 2.0, rest, z_low)
+    cubic, cubic_low = _times(f, (z, z_low), _TWO_THIRDS)
+    series = z * z * f.polynomial(z, _ATANH)
+    inner, inner_low = f.two_sum(cubic, series)
+    inner_low = inner_low + cubic_low
+    # log(m) = 2s + s * inner
+    third, third_low = f.two_product(s, inner)
+    third_low = third_low + f.fma(s, inner_low, rest * inner)
+    total, total_low = f.two_sum(s * 2.0, third)
+    total_low = total_low + (rest * 2.0 + third_low)
+    log, log_low = _times(f, (total, total_low), _LOG2_E)
+    high, high_low = f.two_sum(e, log)
+    high, low = f.two_sum(high, high_low + log_low)
+    high = f.select(x.equals(0.0), -math.inf, high)
+    high = f.select(x.equals(math.inf), math.inf, high)
+    return f.select(f.is_nan(x), x, high), low
+
+
+def _times(f: Formula, a: Pair, b: tuple[float, float]) -> Pair:
+    high, low = f.two_product(a[0], f.lift(b[0]))
+    low = low + f.fma(a[1], b[0], a[0] * b[1])
+    return f.two_sum(high, low)
+
+
+def _scaled(f: Formula, log: Pair, y: Lanes) -> Pair:
+    high, low = f.two_product(log[0], y)
+    return high, f.fma(log[1], y, low)
+
+
+def _cases(f: Formula, x: Lanes, y: Lanes, result: Lanes) -> Lanes:
+    """Signs, and the powers that do not depend on one of the operands (C11, F.10.4.4)."""
+    whole = f.intrinsic("floor", y).equals(y)
+    half = y * 0.5
+    odd = f.both(whole, f.negated(f.intrinsic("floor", half).equals(half)))
+    huge = f.abs(y) >= math.ldexp(1.0, f.mantissa + 1)  # every one of these is even
+    odd = f.both(odd, f.negated(huge))
+    result = f.select(odd, f.copysign(result, x), result)
+    broken = f.both(f.both(x < 0.0, x > -math.inf), f.negated(whole))
+    result = f.select(broken, math.nan, result)
+    size = f.abs(x)
+    # 1^y for any y, and (-1)^(+-inf).
+    endless = f.abs(y).equals(math.inf)
+    one = f.either(x.equals(1.0), f.both(size.equals(1.0), endless))
+    result = f.select(f.is_nan(x), x, result)
+    result = f.select(f.is_nan(y), y, result)
+    return f.select(f.either(one, y.equals(0.0)), 1.0, result)

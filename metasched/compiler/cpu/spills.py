@@ -1,0 +1,68 @@
+"""Which innermost loops keep vectors in memory for lack of registers, as LLVM's comments in assembly tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from metasched.compiler.cpu.codegen import ObjectCode, commented_assembly
+
+_BLOCK = re.compile(r"^(?:\.L(BB\w+):|[#/]+ %bb\.)")
+_NAME = re.compile(r"%loop\.(.+)\.\d+")
+_INNER = "This Inner Loop Header"
+_IN_LOOP = re.compile(r"in Loop: Header=(BB\w+)")
+_SPILL = re.compile(r"(\d+)-byte (?:Folded )?(Spill|Reload)")
+# Bytes of the smallest vector register: smaller ones are addresses and counts.
+_VECTOR = 16
+
+
+@dataclass
+class _Loop:
+    """A loop of the assembly, by the block at its head."""
+
+    name: str = ""
+    is_inner: bool = False
+    stores: int = 0
+    loads: int = 0
+
+
+def spill_warnings(code: ObjectCode) -> tuple[str, ...]:
+    """A sentence for each innermost loop that spills vectors. Costs what making its machine code did."""
+    registers = code.target.registers
+    return tuple(
+        f"the innermost loop `{loop.name or 'without a name'}` spills: {_times(loop.stores, 'store')} and "
+        f"{_times(loop.loads, 'load')} of vectors that do not fit in {registers} registers. Make its tile smaller"
+        for loop in _inner_loops(commented_assembly(code))
+        if loop.stores or loop.loads
+    )
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _inner_loops(text: str) -> Iterator[_Loop]:
+    """The innermost loops, with what each spills in one iteration."""
+    loops: dict[str, _Loop] = {}
+    current = _Loop()
+    for line in text.splitlines():
+        if (block := _BLOCK.match(line)) is not None:
+            current = loops.setdefault(block[1], _Loop()) if block[1] else _Loop()
+            heading = _NAME.search(line)
+            current.name = _variable(heading[1]) if heading else ""
+        if _INNER in line:
+            current.is_inner = True
+        elif (inside := _IN_LOOP.search(line)) is not None:
+            current = loops.setdefault(inside[1], _Loop())
+        if (spill := _SPILL.search(line)) is not None and int(spill[1]) >= _VECTOR:
+            if spill[2] == "Spill":
+                current.stores += 1
+            else:
+                current.loads += 1
+    yield from (loop for loop in loops.values() if loop.is_inner)
+
+
+def _variable(name: str) -> str:
+    """The loop variable: strips of a vectorised loop have a name of their own."""
+    return name.partition(".strip")[0]

@@ -1,0 +1,175 @@
+"""The low-level loop program between lowering and emission.
+
+Everything is concrete: arrays are flat, indices are single integer expressions over loop variables, and every
+choice has been made. `metasched.ir` expressions are reused, with `Load(array, (flat_index,), dtype)`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from metasched.dtypes import DType
+from metasched.ir.nodes import BinOp, Expr, Load, Node, Scalar, node
+
+
+class ArrayKind(Enum):
+    INPUT = "input"
+    OUTPUT = "output"
+    SHARED = "shared"  # workspace, one for the call
+    THREAD = "thread"  # workspace, one slice per thread
+    REGISTER = "register"  # SSA values: every index is a constant (plus the lane) once unrolled
+    TILE = "tile"  # tile registers: one for every TILE_ELEMENTS elements, the first for the first
+
+
+@node
+class Array(Node):
+    """`size` elements of `dtype`, C order, flat."""
+
+    name: str
+    dtype: DType
+    size: int
+    kind: ArrayKind
+
+
+# 16 rows of 16 sums of 32 bits.
+TILE_ELEMENTS = 256
+
+
+class LoopMode(Enum):
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    UNROLLED = "unrolled"  # constant extent; the body is repeated
+
+
+class LStmt(Node):
+    pass
+
+
+@node
+class Loop(LStmt):
+    """`for var in range(extent)`; the extent may depend on outer loops (`min(8, 127 - i*8)`) unless UNROLLED."""
+
+    var: str
+    extent: Expr
+    mode: LoopMode
+    body: LStmt
+
+
+@node
+class VectorLoop(LStmt):
+    """`for var in range(extent)`, `lanes` independent iterations at a time; the last strip is masked.
+
+    `unroll_strips` repeats the strips instead of looping (constant extent). The body may hold loops whose
+    extents do not depend on `var`, and conditions that do (they become masks).
+    """
+
+    var: str
+    extent: Expr
+    lanes: int
+    unroll_strips: bool
+    body: LStmt
+
+
+@node
+class If(LStmt):
+    cond: Expr
+    body: LStmt
+
+
+@node
+class Write(LStmt):
+    """`array[index] = value`.
+
+    `fast` allows arithmetic more than IEEE does (see `metasched.compiler.cpu.emit.arith`). `streams` sends whole
+    vectors past the caches.
+    """
+
+    array: str
+    index: Expr
+    value: Expr
+    fast: bool = False
+    streams: bool = False
+
+
+@node
+class Best(LStmt):
+    """`values, positions = value, position`, two elements at once, where these come before what is there.
+
+    NaN comes before the others, then the best value does, `better` than the others, then the lowest position. `rising`
+    says that the new position is higher than every one before it. `fast` is as in `Write`; what becomes of a NaN is
+    undefined then.
+    """
+
+    values: Load
+    positions: Load
+    value: Expr
+    position: Expr
+    better: BinOp
+    rising: bool = False
+    fast: bool = False
+
+
+@node
+class Prefetch(LStmt):
+    """Ask for the cache lines of `array[index]`, which may be anywhere: nothing is read."""
+
+    array: str
+    index: Expr
+
+
+@node
+class Reread(LStmt):
+    """What was read from memory before is read again after, so that it need not stay in a register."""
+
+
+@node
+class Operand(Node):
+    """What a tensor intrinsic accesses: its first element, and the stride of each of its axes, in elements."""
+
+    first: Load
+    strides: tuple[int, ...]
+
+
+@node
+class Intrinsic(LStmt):
+    """One use of the tensor intrinsic `name`; see `metasched.schedule.tensor` for what each computes.
+
+    `output` is read and written; `inputs` are in the order of its arguments.
+    """
+
+    name: str
+    output: Operand
+    inputs: tuple[Operand, ...]
+
+
+@node
+class TileMove(LStmt):
+    """A tile to or from a register: one of the sides is an array of kind TILE. Without a `source`, it is zeros."""
+
+    name: str
+    target: Operand
+    source: Operand | None
+
+
+@node
+class Block(LStmt):
+    """Statements in order."""
+
+    stmts: tuple[LStmt, ...]
+
+
+@node
+class Kernel(Node):
+    """`arrays` lists the inputs and outputs in calling order first, then workspace and register arrays.
+
+    `warnings` are sentences about what could not be made as the schedule would have it. `wraps` says that parts of sums
+    in index arithmetic may leave 64 bits, though no result does.
+    """
+
+    name: str
+    order: tuple[str, ...]
+    scalars: tuple[Scalar, ...]
+    arrays: tuple[Array, ...]
+    body: LStmt
+    warnings: tuple[str, ...] = ()
+    wraps: bool = False

@@ -1,0 +1,91 @@
+"""Lowering: from a scheduled `Func` to loops and flat arrays. It derives and never chooses.
+
+The passes, in order, each a file:
+
+1. `build`: iteration variables become their bindings; loops of one iteration vanish; provable guards go.
+2. `unroll`: which loops are unrolled, by kind and by unroll limits.
+3. `strips`: a vectorised loop around other loops becomes a loop over its strips around one vector.
+4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
+5. `partial_sums`: long sums are taken in blocks, where the schedule says so.
+6. `layouts`: what a buffer's layout says becomes its indices.
+7. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
+8. `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end.
+9. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
+10. `promote`: accumulators move to registers around the reduction loops they are invariant in.
+11. `crowded`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the fewest.
+12. `guards`: what guards are left clip loops, or become conditions as far out as possible.
+13. `flatten`: one flat index for each access, as a sum ordered by loops.
+14. `widths`: whether all that fits in 64 bits.
+"""
+
+from __future__ import annotations
+
+from metasched.compiler import lir
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.accumulators import Promotion
+from metasched.compiler.lower.build import build
+from metasched.compiler.lower.flatten import arrays, flatten
+from metasched.compiler.lower.guards import place_guards
+from metasched.compiler.lower.initialise import place_inits
+from metasched.compiler.lower.lanes import Lanes
+from metasched.compiler.lower.layouts import apply_layouts
+from metasched.compiler.lower.nest import Names
+from metasched.compiler.lower.operand_order import order_operands
+from metasched.compiler.lower.partial_sums import sum_in_blocks
+from metasched.compiler.lower.register_warnings import Declined
+from metasched.compiler.lower.registers import Machine, Target
+from metasched.compiler.lower.specialise import specialise
+from metasched.compiler.lower.storage import Budget, place_storage
+from metasched.compiler.lower.strip_mining import split_strips
+from metasched.compiler.lower.unroll import check_copies, mark_unrolled
+from metasched.compiler.lower.widths import index_arithmetic_wraps
+from metasched.errors import BuildError
+from metasched.ir import query
+from metasched.ir.nodes import Func
+
+MAX_WORKSPACE = 1 << 30
+
+
+def lower(func: Func, target: Target) -> lir.Kernel:
+    """The low-level program of a concrete `func`.
+
+    Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
+    loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
+    """
+    machine = Machine(target)
+    names = Names(query.names(func))
+    nest = split_strips(mark_unrolled(build(func)), names)
+    nest = place_inits(nest, names)
+    func, nest = sum_in_blocks(func, nest, names)
+    budget = Budget(machine)
+    func, nest = apply_layouts(func, nest)
+    nest, storages = place_storage(func, nest, machine, budget)
+    declined = Declined()
+    nest, lanes = Lanes(machine, budget, names, declined).run(nest)
+    storages |= lanes
+    nest = specialise(nest)
+    nest, accumulators = Promotion(storages, machine, budget, names, declined).run(nest)
+    storages |= accumulators
+    nest = order_operands(nest, storages, machine, names)
+    check_copies(nest)
+    body = flatten(place_guards(nest), storages)
+    kernel = lir.Kernel(
+        func.name,
+        func.order + tuple(b.name for b in func.outputs),
+        func.scalars,
+        arrays(storages),
+        body,
+        declined.warnings,
+        index_arithmetic_wraps(body),
+    )
+    _check_workspace(kernel)
+    return kernel
+
+
+def _check_workspace(kernel: lir.Kernel) -> None:
+    size = sum(a.size * a.dtype.bytes for a in kernel.arrays if a.kind in (ArrayKind.SHARED, ArrayKind.THREAD))
+    if size > MAX_WORKSPACE:
+        raise BuildError("workspace too large", f"intermediates take {size >> 20} MiB; at most {MAX_WORKSPACE >> 20}")
+
+
+__all__ = ["Target", "lower"]

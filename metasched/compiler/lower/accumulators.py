@@ -1,0 +1,293 @@
+"""Accumulators in registers.
+
+An update `C[at] = C[at] op x` inside a loop that `at` does not depend on keeps its elements in registers while that
+loop runs: loaded before it, stored after it. Where the reduction starts right before the loop, the registers start
+from `init` and nothing is loaded. The loop is the outermost one such that
+
+* nothing else inside it touches C;
+* every loop inside it that `at` depends on is unrolled, so that each element has a register of its own;
+* the elements fit in the registers that are left.
+
+The output of a tensor intrinsic with tiles goes to tile registers, under the same conditions (see `tiles`).
+Where no loop qualifies, the update stays in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.arg_positions import recast
+from metasched.compiler.lower.nest import (
+    Assign,
+    Loop,
+    Many,
+    Names,
+    Nest,
+    Path,
+    Positions,
+    When,
+    around,
+    assigns,
+    loads,
+    many,
+    map_assigns,
+    with_body,
+)
+from metasched.compiler.lower.register_warnings import Declined
+from metasched.compiler.lower.registers import Machine
+from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registers, shrink
+from metasched.compiler.lower.strip_mining import substitute_loops
+from metasched.compiler.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
+from metasched.ir.affine import free_vars, simplify
+from metasched.ir.nodes import Expr, Load, LoopKind, Var
+from metasched.lang.bounds import Facts
+
+
+@dataclass(frozen=True)
+class _Accumulator:
+    """A register array for an update, and the element in it; `tiles` where it is in tile registers.
+
+    Of an arg-reduction, `positions` is the array of positions, the element in it and the positions found.
+    """
+
+    name: str
+    indices: tuple[Expr, ...]
+    tiles: Tiles | None = None
+    positions: Positions | None = None
+
+    def may_start(self, start: Assign) -> bool:
+        """Whether it can begin with what a reduction starts from."""
+        return self.tiles is None or starts_at_zero(start)
+
+
+class Promotion:
+    """One run of the pass: what is known of storage and registers, and the accumulators made so far."""
+
+    def __init__(
+        self, storages: Mapping[str, Storage], machine: Machine, budget: Budget, names: Names, declined: Declined
+    ) -> None:
+        self._storages = storages
+        self._machine = machine
+        self._budget = budget
+        self._names = names
+        self._tiles = Budget(TileRegisters())
+        self._made: dict[str, Storage] = {}
+        self._declined = declined
+
+    def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
+        """`stmt` with accumulators in registers, and their storage by name."""
+        return many(self._visit(stmt, (), [])), self._made
+
+    def _visit(self, stmt: Nest, path: Path, before: list[Nest]) -> list[Nest]:
+        """What replaces `stmt`. `before` are the statements before it in its sequence, and may lose some."""
+        if isinstance(stmt, Many):
+            out: list[Nest] = []
+            for child in stmt.stmts:
+                out += self._visit(child, path, out)
+            return out
+        if isinstance(stmt, When):
+            # A case of its own: registers of the others are free in it.
+            case = Loop(self._names.fresh("case"), 1, stmt.body)
+            return [replace(stmt, body=many(self._visit(stmt.body, (*path, case), [])))]
+        if not isinstance(stmt, Loop):
+            return [stmt]
+        loads_before: list[Nest] = []
+        stores_after: list[Nest] = []
+        if stmt.kind is LoopKind.SERIAL:
+            for inner, update in list(assigns(stmt)):
+                made = self._accumulator(stmt, path, inner, update)
+                if made is not None:
+                    start = _take_start(before, update.block, made.may_start)
+                    # Conditions inside the loop are guards of what is loaded before it and stored after it.
+                    guarded = replace(update, guards=(*update.guards, *_conditions(stmt, update)))
+                    loads_before.append(self._load(inner, guarded, made, start))
+                    stores_after.append(self._store(inner, guarded, made))
+                    stmt = with_body(stmt, _accumulate(stmt.body, update, made))
+        body = many(self._visit(stmt.body, (*path, stmt), []))
+        return [*loads_before, with_body(stmt, body), *stores_after]
+
+    def _accumulator(self, loop: Loop, path: Path, inner: Path, update: Assign) -> _Accumulator | None:
+        """A register array for `update` while `loop` runs, where there can be one."""
+        storage = self._storages.get(update.array)
+        if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None or update.in_memory:
+            return None
+        if any(loop.var in free_vars(i) for i in update.indices):
+            return None
+        if not _alone(loop, update):
+            if _alone(loop, update, cases=True):
+                # Cases of a tile are inside the reduction where a loop of the tile is not unrolled.
+                self._note_rolled(loop, path, inner, update)
+            return None
+        if not self._stays_inside(loop, path, inner, update, storage):
+            return None
+        nest = tiled_nest(inner)
+        if nest is not None:
+            tiles = tiles_for(update, nest, loop, path, inner, self._tiles)
+            return None if tiles is None else self._new(update, tiles.indices, storage, tiles)
+        # Lanes of vectors outside the loop have registers of their own, too.
+        inside = {x.var: x for x in (*path, *inner) if x.is_vector} | {x.var: x for x in inner}
+        laid_out = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
+        found = [each for each in laid_out if each is not None]
+        if len(found) != len(laid_out):
+            self._note_rolled(loop, path, inner, update)
+            return None
+        needed, left = sum(count for _, count in found), self._budget.left((*path, loop))
+        if needed > left:
+            self._declined.too_many(update.block, needed, left)
+            return None
+        self._budget.take((*path, loop), needed)
+        made = self._new(update, update.indices, found[0][0], None)
+        return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
+
+    def _stays_inside(self, loop: Loop, path: Path, inner: Path, update: Assign, storage: Storage) -> bool:
+        """Whether elements that the loop updates are there also where a guard that ends with the loop does not hold.
+
+        Guards over loops that end and loops that go on are looked at: the store behind the loop lacks them.
+        """
+        guards = (*update.guards, *_conditions(loop, update))
+        gone = _gone(inner, update)
+        lost = [g for g in guards if not gone.isdisjoint(free_vars(g))]
+        if all(free_vars(g) <= gone for g in lost):
+            return True
+        facts = Facts({each.var: each.extent for each in (*path, loop, *inner)})
+        for guard in guards:
+            if guard not in lost:
+                facts = facts.assume(guard, True)
+        for dim, extent in zip(storage.axes, storage.shape, strict=True):
+            if storage.fold is not None and storage.fold[0] == dim:
+                continue
+            lo, hi = facts.range(simplify(update.indices[dim] - storage.base[dim]))
+            if lo < 0 or hi >= extent:
+                return False
+        return True
+
+    def _note_rolled(self, loop: Loop, path: Path, inner: Path, update: Assign) -> None:
+        """Keep in mind a tile that would be in registers if its loops were unrolled."""
+        indexing = frozenset[str]().union(*(free_vars(i) for indices in update.written.values() for i in indices))
+        rolled = [x for x in inner if x.var in indexing and not x.unroll]
+        if not rolled or any(x.kind is LoopKind.PARALLEL for x in rolled):
+            return
+        straight = {x.var: replace(x, unroll=True) for x in inner}
+        inside = {x.var: x for x in path if x.is_vector} | straight
+        found = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
+        needed = sum(count for _, count in (each for each in found if each is not None))
+        if None in found or needed > self._budget.left((*path, loop)):
+            return
+        self._declined.rolled(update.block, needed, rolled, inner)
+
+    def _targets(self, update: Assign) -> list[tuple[Storage, tuple[Expr, ...]]]:
+        """What an update writes, as accumulators would be."""
+        targets = [(self._storages[update.array], update.indices)]
+        if update.positions is not None:
+            positions = self._storages[update.positions.array]
+            targets.append((replace(positions, dtype=update.positions.narrow), update.positions.indices))
+        return targets
+
+    def _laid_out(self, storage: Storage, indices: tuple[Expr, ...], inside: Inside) -> tuple[Storage, int] | None:
+        if storage.kind is ArrayKind.REGISTER:
+            return None
+        return in_registers(shrink(storage, [(indices, inside)]), [(indices, inside)], self._machine)
+
+    def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
+        name = self._names.fresh(f"{update.array}.acc")
+        self._declined.promoted(update.block)
+        self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
+        return _Accumulator(name, indices, tiles)
+
+    def _with_positions(self, made: _Accumulator, positions: Positions, storage: Storage) -> _Accumulator:
+        name = self._names.fresh(f"{positions.array}.acc")
+        self._made[name] = replace(storage, name=name)
+        value = recast(positions.value, positions.narrow)
+        return replace(made, positions=replace(positions, array=name, value=value))
+
+    def _load(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> Nest:
+        place = replace(update, array=made.name, indices=made.indices, reducer=None)
+        place = replace(place, positions=self._first_positions(update, made, start))
+        if start is None:
+            value = Load(update.array, update.indices, update.value.dtype)
+            return self._transfer(inner, replace(place, value=value), update, made)
+        # Registers may be set whether or not the element exists: guards over the tile need not hold.
+        assert start.begins is not None
+        # What they start from is only there for elements that exist.
+        tile = set() if any(True for _ in loads(start.begins)) else {loop.var for loop in inner}
+        guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
+        return self._transfer(inner, replace(place, value=start.begins, guards=guards), update, made)
+
+    def _first_positions(self, update: Assign, made: _Accumulator, start: Assign | None) -> Positions | None:
+        """What the positions of an arg-reduction are when its loop begins."""
+        if update.positions is None or made.positions is None:
+            return None
+        if start is None or start.positions is None:
+            value: Expr = Load(update.positions.array, update.positions.indices, update.positions.value.dtype)
+        else:
+            value = start.positions.value
+        return replace(made.positions, value=recast(value, made.positions.narrow))
+
+    def _store(self, inner: Path, update: Assign, made: _Accumulator) -> Nest:
+        value = Load(made.name, made.indices, update.value.dtype)
+        positions = update.positions
+        if positions is not None and made.positions is not None:
+            found = Load(made.positions.array, made.positions.indices, positions.narrow)
+            positions = replace(positions, value=recast(found, positions.value.dtype))
+        return self._transfer(inner, replace(update, value=value, reducer=None, positions=positions), update, made)
+
+    def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> Nest:
+        """`copy` inside fresh clones of the loops of the tile."""
+        tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+        loops = [loop for loop in inner if loop.var in tile]
+        gone = _gone(inner, update)
+        body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
+        if made.tiles is not None:
+            rows = len(clones) - len(made.indices) + 1
+            clones[rows] = replace(clones[rows], tensor=made.tiles.nest.tensor)
+        renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
+        return around(clones, substitute_loops(body, renamed))
+
+
+def _gone(inner: Path, update: Assign) -> frozenset[str]:
+    """The loops that are no more where elements are loaded before, and stored after, all updates of them."""
+    tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+    return frozenset({loop.var for loop in inner} - tile | update.reduction - update.spatial)
+
+
+def _conditions(stmt: Nest, update: Assign) -> tuple[Expr, ...]:
+    """The conditions inside `stmt` under which `update` runs."""
+    if isinstance(stmt, Many):
+        return next((_conditions(s, update) for s in stmt.stmts if any(a is update for _, a in assigns(s))), ())
+    if isinstance(stmt, When):
+        return (*stmt.conds, *_conditions(stmt.body, update))
+    return _conditions(stmt.body, update) if isinstance(stmt, Loop) else ()
+
+
+def _alone(loop: Loop, update: Assign, *, cases: bool = False) -> bool:
+    """Whether `update`, or with `cases` others of its block, is all that touches its buffers inside `loop`."""
+    written = update.written
+    for _, a in assigns(loop):
+        of_block = a is update or (cases and a.block == update.block and a.reducer is not None)
+        if not of_block and any(array in written for array in a.written):
+            return False
+        if any(load.buffer in written for load in a.reads):
+            return False
+    return True
+
+
+def _accumulate(body: Nest, update: Assign, made: _Accumulator) -> Nest:
+    instead = replace(update, array=made.name, indices=made.indices, positions=made.positions)
+    return map_assigns(body, lambda a: instead if a is update else a)
+
+
+def _take_start(before: list[Nest], block: str, fits: Callable[[Assign], bool]) -> Assign | None:
+    """The statement that starts `block`'s reduction, removed from the end of `before`; None unless it fits."""
+    for n in reversed(range(len(before))):
+        found = [a for _, a in assigns(before[n])]
+        if len(found) != 1 or found[0].starts is None:
+            return None
+        if found[0].starts == block:
+            if not fits(found[0]):
+                return None
+            del before[n]
+            return found[0]
+    return None

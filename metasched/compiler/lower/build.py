@@ -1,0 +1,217 @@
+"""From a `Func` to a nest: iteration variables become their bindings, loops of one iteration vanish.
+
+One that a guard shares with spatial loops stays where only a reduction uses it: without it the guard would not say any
+more that it leaves out terms of a sum, rather than elements. A parallel loop inside another runs serially. Guards that
+are always true are dropped; a constant extent is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
+from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, loads, many
+from metasched.compiler.lower.redundant_guards import without_implied
+from metasched.dtypes import INDEX
+from metasched.errors import BuildError
+from metasched.ir import query
+from metasched.ir.affine import ZERO, as_int, const, free_vars, prove, simplify, substitute
+from metasched.ir.nodes import (
+    Annotation,
+    Binary,
+    BinOp,
+    Block,
+    Const,
+    Expr,
+    For,
+    Func,
+    IterKind,
+    LoopKind,
+    Select,
+    Seq,
+    Stmt,
+)
+from metasched.ir.notes import Note
+from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Loops around: their values where they vanished, their ranges where they did not."""
+
+    values: Mapping[str, Expr]
+    ranges: Mapping[str, Expr]
+    parallel: bool = False
+    limit: int | None = None
+
+
+def build(func: Func) -> Nest:
+    """Raises BuildError when an extent is not constant, or a tensorized nest is no more what its intrinsic computes."""
+    try:
+        func = in_vector_form(func)
+    except Mismatch as error:
+        raise BuildError("tensorized nest changed", str(error)) from None
+    return compared_where_shared(_stmt(func.body, _Context({}, {})))
+
+
+def _stmt(stmt: Stmt, context: _Context) -> Nest:
+    if isinstance(stmt, Seq):
+        return many([_stmt(child, context) for child in stmt.stmts])
+    if isinstance(stmt, For):
+        return _loop(stmt, context)
+    assert isinstance(stmt, Block)
+    return _block(stmt, context)
+
+
+def _constant(e: Expr, what: str) -> int:
+    value = as_int(e)
+    if value is None:
+        raise BuildError("extent not constant", f"{what}: the program has free variables; apply it with decisions")
+    return value
+
+
+def _limit(annotations: tuple[Annotation, ...], default: int | None) -> int | None:
+    found = _note(annotations, Note.UNROLL_LIMIT)
+    return default if found is None else found
+
+
+def _note(annotations: tuple[Annotation, ...], key: Note) -> int | None:
+    for note in annotations:
+        if note.key == key and isinstance(note.value, Expr):
+            return _constant(note.value, key)
+    return None
+
+
+def _has(annotations: tuple[Annotation, ...], key: Note) -> bool:
+    return bool(_note(annotations, key))
+
+
+def _loop(loop: For, context: _Context) -> Nest:
+    extent = _constant(loop.extent, f"loop `{loop.var}`")
+    limit = _limit(loop.annotations, context.limit)
+    if extent == 0:
+        return Many(())
+    if extent == 1 and not _leaves_out_terms(loop):
+        inner = replace(context, values={**context.values, loop.var: ZERO}, limit=limit)
+        return _stmt(loop.body, inner)
+    kind = LoopKind.SERIAL if loop.kind is LoopKind.PARALLEL and context.parallel else loop.kind
+    lanes = _constant(loop.lanes, f"lanes of `{loop.var}`") if loop.lanes is not None and loop.kind is _VECTOR else 1
+    inner = _Context(
+        context.values,
+        {**context.ranges, loop.var: const(extent)},
+        context.parallel or kind is LoopKind.PARALLEL,
+        limit,
+    )
+    prefetch = _note(loop.annotations, Note.PREFETCH) or 0
+    unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
+    kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
+    body = _stmt(loop.body, inner)
+    # The vector that holds them all: registers of more lanes would not be told apart by where they start.
+    lanes = min(lanes, 1 << (extent - 1).bit_length())
+    return Loop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=prefetch)
+
+
+_VECTOR = LoopKind.VECTORIZED
+
+
+def _leaves_out_terms(loop: For) -> bool:
+    """Whether some guard is about elements and terms of a sum at once, and about terms by this loop."""
+    for block in query.blocks_under(loop):
+        reduced, spatial = _driving(block, block.bindings)
+        if block.init is not None and loop.var in reduced - spatial:
+            used = [free_vars(guard) for guard in block.guards]
+            if any(loop.var in names and names & spatial for names in used):
+                return True
+    return False
+
+
+def _driving(block: Block, bindings: Sequence[Expr]) -> tuple[frozenset[str], frozenset[str]]:
+    """The loops that reduction iterations use, and those that spatial ones use."""
+    kinds = list(zip(block.iters, bindings, strict=True))
+    reduced = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.REDUCE))
+    spatial = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.SPATIAL))
+    return reduced, spatial
+
+
+def _block(block: Block, context: _Context) -> Nest:
+    bindings = [simplify(substitute(b, context.values)) for b in block.bindings]
+    values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
+    reduced, spatial = _driving(block, bindings)
+    value = _fold(substitute(block.store.value, values), context.ranges)
+    assign = Assign(
+        block.name,
+        block.store.buffer,
+        tuple(simplify(substitute(i, values)) for i in block.store.indices),
+        value,
+        without_implied(_guards(block, context), context.ranges, reduced),
+        block.reducer,
+        None if block.init is None else _fold(substitute(block.init, values), context.ranges),
+        reduced,
+        spatial,
+        _limit(block.annotations, None),
+        fast=_has(block.annotations, Note.FASTMATH),
+        streams=_has(block.annotations, Note.NON_TEMPORAL),
+        block_length=_note(block.annotations, Note.BLOCKED_SUM) or 0,
+    )
+    if block.index is not None:
+        position = _fold(substitute(block.index.value, values), context.ranges)
+        return _pair(block, assign, position, context.ranges)
+    if assign.reducer is not None and assign.init is not None and not reduced:
+        # One term: the element is computed in a single step.
+        single = Binary(assign.reducer.operation, assign.init, value)
+        return replace(assign, value=single, reducer=None, init=None)
+    return assign
+
+
+def _pair(block: Block, assign: Assign, position: Expr, ranges: Mapping[str, Expr]) -> Assign:
+    """A value and its position."""
+    assert block.index is not None
+    if assign.reducer is None or (assign.init is not None and not assign.reduction):
+        # One term, or what a reduction starts from.
+        assign = replace(assign, reducer=None, init=None)
+    return replace(assign, positions=positions_of(assign, block.index.buffer, position, ranges))
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The sides of a chain of `and`s."""
+    return conjuncts(e.a) + conjuncts(e.b) if isinstance(e, Binary) and e.op is BinOp.AND else [e]
+
+
+def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:
+    kept: dict[Expr, None] = {}
+    for guard in block.guards:
+        for cond in conjuncts(simplify(substitute(guard, context.values))):
+            if _decide(cond, context.ranges) is not True:
+                kept[cond] = None
+    return tuple(kept)
+
+
+def _fold(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+    """`e` with index arithmetic in normal form, and conditions that the loops' ranges decide resolved."""
+    if isinstance(e, Const):
+        return e
+    if e.dtype is INDEX and not any(True for _ in loads(e)):
+        return simplify(e)
+    folded = e.map(lambda child: _fold(child, ranges))
+    if isinstance(folded, Binary) and folded.op.is_comparison:
+        decided = _decide(folded, ranges)
+        return folded if decided is None else Const(decided, folded.dtype)
+    if isinstance(folded, Binary) and folded.op.is_logical:
+        return _logical(folded)
+    if isinstance(folded, Select) and isinstance(folded.cond, Const):
+        return folded.then if folded.cond.value else folded.otherwise
+    return folded
+
+
+def _decide(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
+    """What the loops' ranges say of a condition. A scalar argument may have any value, and decides nothing."""
+    return prove(cond, ranges) if free_vars(cond) <= ranges.keys() else None
+
+
+def _logical(e: Binary) -> Expr:
+    for side, other in ((e.a, e.b), (e.b, e.a)):
+        if isinstance(side, Const):
+            neutral = bool(side.value) is (e.op is BinOp.AND)
+            return other if neutral else side
+    return e

@@ -1,0 +1,163 @@
+"""From a nest to the low-level program: arrays are flat, an index is one sum of terms.
+
+The terms go from the outermost loop they depend on to the innermost, the constant last: what is invariant in a loop
+is a prefix of the sum, which emission computes outside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from metasched.compiler import lir
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, Positions, When
+from metasched.compiler.lower.prefetch import ahead_of
+from metasched.compiler.lower.storage import Storage, relative
+from metasched.compiler.lower.tensors import statement_of
+from metasched.dtypes import INDEX
+from metasched.ir.affine import ZERO, const, free_vars, simplify
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind, Reducer
+
+_MODES = {LoopKind.SERIAL: lir.LoopMode.SERIAL, LoopKind.PARALLEL: lir.LoopMode.PARALLEL}
+
+_BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
+
+_IN_MEMORY = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THREAD)
+
+
+def flatten(stmt: Nest, storages: Mapping[str, Storage]) -> lir.LStmt:
+    """Raises BuildError when lanes of a vectorised loop are not independent."""
+    return _Flattener(storages).stmt(stmt, {})
+
+
+def arrays(storages: Mapping[str, Storage]) -> tuple[lir.Array, ...]:
+    return tuple(lir.Array(s.name, s.dtype, s.size, s.kind) for s in storages.values())
+
+
+class _Flattener:
+    def __init__(self, storages: Mapping[str, Storage]) -> None:
+        self._storages = storages
+        self._flat: dict[tuple[str, tuple[Expr, ...]], Expr] = {}
+
+    def stmt(self, stmt: Nest, depths: Mapping[str, int]) -> lir.LStmt:
+        """`depths` numbers the loops around, from the outermost."""
+        if isinstance(stmt, Assign):
+            return self._assign(stmt, depths)
+        if isinstance(stmt, Many):
+            return lir.Block(tuple(self.stmt(child, depths) for child in stmt.stmts))
+        if isinstance(stmt, When):
+            body = self.stmt(stmt.body, depths)
+            for cond in reversed(stmt.conds):
+                body = lir.If(self._index(cond, depths), body)
+            return body
+        assert isinstance(stmt, Loop)
+        if stmt.tensor is not None:
+            return statement_of(
+                stmt,
+                lambda access: self._element(access.buffer, access.indices, depths),
+                lambda e: ordered(e, depths),
+            )
+        return self._loop(stmt, depths)
+
+    def _loop(self, loop: Loop, depths: Mapping[str, int]) -> lir.LStmt:
+        inside = {**depths, loop.var: len(depths)}
+        body = self.stmt(loop.body, inside)
+        if loop.prefetch:
+            body = ahead_of(
+                loop.var,
+                loop.prefetch,
+                body,
+                lambda name: self._storages[name].kind in _IN_MEMORY,
+                lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
+            )
+        if loop.turns:
+            body = lir.Block((lir.Reread(), body))
+        extent: Expr = const(loop.extent)
+        for clip in loop.clips:
+            extent = Binary(BinOp.MIN, extent, ordered(clip, depths))
+        if loop.is_vector:
+            return lir.VectorLoop(loop.var, extent, loop.lanes, loop.unroll, body)
+        return lir.Loop(loop.var, extent, lir.LoopMode.UNROLLED if loop.unroll else _MODES[loop.kind], body)
+
+    def _assign(self, a: Assign, depths: Mapping[str, int]) -> lir.LStmt:
+        if a.positions is not None:
+            return self._pair(a, a.positions, depths)
+        index = self._element(a.array, a.indices, depths)
+        value = self._value(a.value, depths)
+        if a.reducer is not None:
+            value = Binary(a.reducer.operation, Load(a.array, (index,), a.value.dtype), value)
+        # An accumulator in memory is read again in the next iteration.
+        streams = a.streams and a.reducer is None and self._storages[a.array].kind in _IN_MEMORY
+        return lir.Write(a.array, index, value, a.fast, streams)
+
+    def _pair(self, a: Assign, positions: Positions, depths: Mapping[str, int]) -> lir.LStmt:
+        value, position = self._value(a.value, depths), self._value(positions.value, depths)
+        index = self._element(a.array, a.indices, depths)
+        at = self._element(positions.array, positions.indices, depths)
+        if a.reducer is None:
+            return lir.Block((lir.Write(a.array, index, value, a.fast), lir.Write(positions.array, at, position)))
+        values = Load(a.array, (index,), value.dtype)
+        lowest = Load(positions.array, (at,), position.dtype)
+        return lir.Best(values, lowest, value, position, _BETTER[a.reducer], positions.rising, a.fast)
+
+    def _value(self, e: Expr, depths: Mapping[str, int]) -> Expr:
+        if isinstance(e, Load):
+            return Load(e.buffer, (self._element(e.buffer, e.indices, depths),), e.type)
+        if e.dtype is INDEX or e.dtype.is_bool:
+            return self._index(e, depths)
+        return e.map(lambda child: self._value(child, depths))
+
+    def _index(self, e: Expr, depths: Mapping[str, int]) -> Expr:
+        """Index arithmetic in order, inside conditions and casts; reads inside it flattened."""
+        if isinstance(e, Load):
+            return self._value(e, depths)
+        if e.dtype is INDEX and not any(isinstance(x, Load) for x in e.walk()):
+            return ordered(simplify(e), depths)
+        return e.map(lambda child: self._value(child, depths))
+
+    def _element(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
+        key = (name, indices)
+        found = self._flat.get(key)
+        if found is None:
+            found = self._flat[key] = self._flatten(name, indices, depths)
+        return found
+
+    def _flatten(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
+        storage = self._storages[name]
+        flat: Expr = ZERO
+        for index, size, stride in zip(relative(storage, indices), storage.shape, storage.strides, strict=True):
+            if depends_on_data(index):
+                # Whatever the data is, no read leaves its array.
+                index = Binary(BinOp.MIN, self._index(index, depths), const(size - 1))
+                index = Binary(BinOp.MAX, index, ZERO)
+            flat = Binary(BinOp.ADD, flat, Binary(BinOp.MUL, index, const(stride)))
+        return ordered(simplify(flat), depths)
+
+
+def ordered(e: Expr, depths: Mapping[str, int]) -> Expr:
+    """A simplified sum with its terms in the order of the loops they depend on, the constant last."""
+    terms = _terms(e)
+    if len(terms) < 2:
+        return e
+
+    def depth(term: tuple[int, Expr]) -> tuple[bool, int]:
+        names = free_vars(term[1])
+        return not names, max((depths.get(n, -1) for n in names), default=-1)
+
+    out: Expr | None = None
+    for sign, term in sorted(terms, key=depth):
+        if out is None:
+            out = term if sign > 0 else Binary(BinOp.SUB, ZERO, term)
+        else:
+            out = Binary(BinOp.ADD if sign > 0 else BinOp.SUB, out, term)
+    assert out is not None
+    return out
+
+
+def _terms(e: Expr) -> list[tuple[int, Expr]]:
+    if isinstance(e, Binary) and e.op is BinOp.ADD:
+        return _terms(e.a) + _terms(e.b)
+    if isinstance(e, Binary) and e.op is BinOp.SUB:
+        return _terms(e.a) + [(-sign, term) for sign, term in _terms(e.b)]
+    return [(1, e)]

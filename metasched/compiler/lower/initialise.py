@@ -1,0 +1,57 @@
+"""Where a reduction starts: the nest that writes `init`, before the outermost loop its reduction iterations use.
+
+The loops below that one which the written element or its guards depend on are cloned with their kind: a
+vectorised loop stays vectorised, an unrolled one unrolled. Guards over loops that only the reduction uses are left
+out: an element all of whose terms are guarded away is an empty reduction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.compiler.lower.nest import Assign, Loop, Many, Names, Nest, Path, When, around, assigns, many
+from metasched.compiler.lower.strip_mining import substitute_loops
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Var
+
+
+def place_inits(stmt: Nest, names: Names) -> Nest:
+    """`stmt` with the start of every reduction as statements of its own, marked `starts`."""
+    if isinstance(stmt, Many):
+        return many([place_inits(child, names) for child in stmt.stmts])
+    if not isinstance(stmt, Loop):
+        return stmt
+    # A reduction that starts here has this loop as its outermost; one that starts further in is placed further in.
+    here = [(path, a) for path, a in assigns(stmt) if a.init is not None and stmt.var in a.reduction]
+    starts = [_start(path, a, names) for path, a in here]
+    body = place_inits(_cleared_of(stmt.body, {a.block for _, a in here}), names)
+    return many([*starts, replace(stmt, body=body)])
+
+
+def _start(path: Path, assign: Assign, names: Names) -> Nest:
+    own = assign.reduction - assign.spatial
+    guards = tuple(g for g in assign.guards if own.isdisjoint(free_vars(g)))
+    needed = assign.spatial.union(*(free_vars(g) for g in guards))
+    assert assign.init is not None
+    # What it writes is read again at once.
+    start = replace(assign, reducer=None, init=None, starts=assign.block, streams=False)
+    if assign.positions is not None:
+        assert assign.positions.init is not None
+        start = replace(start, positions=replace(assign.positions, value=assign.positions.init))
+    body: Nest = replace(start, value=assign.init, guards=guards)
+    loops = [loop for loop in path if loop.var in needed]
+    clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None, prefetch=0) for loop in loops]
+    old = [loop.var for loop in loops]
+    body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
+    assert isinstance(body, Assign)
+    body = replace(body, begins=assign.init)
+    return around(clones, body)
+
+
+def _cleared_of(stmt: Nest, blocks: set[str]) -> Nest:
+    if isinstance(stmt, Assign):
+        return replace(stmt, init=None) if stmt.block in blocks else stmt
+    if isinstance(stmt, Loop | When):
+        return replace(stmt, body=_cleared_of(stmt.body, blocks))
+    assert isinstance(stmt, Many)
+    return many([_cleared_of(child, blocks) for child in stmt.stmts])

@@ -1,0 +1,175 @@
+"""Reductions in vector lanes: a vectorised loop that a reduction runs along.
+
+Each lane has a sum of its own, which starts from what changes nothing, takes every so-manieth term, and lives in
+registers where that is possible while the whole reduction runs. At its end the lanes are folded, half onto half, into
+the element:
+
+    for k0 in 8:                             L[0:16] = 0
+        vector(16) k1 in 64:                 for k0 in 8:
+            C[i] += A[i, k0*64 + k1]   ->        vector(16) k1 in 64:
+                                                     L[k1 % 16] += A[i, k0*64 + k1]
+                                             vector(16) l in 16:
+                                                 C[i] += L[l]
+
+So as many lanes as several vectors have are several accumulators, which do not wait for one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.arg_positions import recast
+from metasched.compiler.lower.nest import (
+    Assign,
+    Loop,
+    Many,
+    Names,
+    Nest,
+    Path,
+    Positions,
+    around,
+    assigns,
+    many,
+    map_assigns,
+    with_body,
+)
+from metasched.compiler.lower.register_warnings import Declined
+from metasched.compiler.lower.registers import Machine, registers_needed
+from metasched.compiler.lower.storage import Budget, Storage
+from metasched.compiler.lower.strip_mining import substitute_loops
+from metasched.dtypes import DType
+from metasched.ir.affine import ZERO, const, free_vars
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Reducer, Var, no_position
+from metasched.schedule.rewrite.parts import identity
+
+
+class Lanes:
+    """One run of the pass: registers that are left, and the arrays of lanes made so far."""
+
+    def __init__(self, machine: Machine, budget: Budget, names: Names, declined: Declined) -> None:
+        self._machine = machine
+        self._budget = budget
+        self._names = names
+        self._declined = declined
+        self._made: dict[str, Storage] = {}
+
+    def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
+        """`stmt` with reductions along vectorised loops in lanes, and the lanes' storage by name."""
+        return many(self._visit(stmt, ())), self._made
+
+    def _visit(self, stmt: Nest, path: Path) -> list[Nest]:
+        if isinstance(stmt, Many):
+            return [made for child in stmt.stmts for made in self._visit(child, path)]
+        if not isinstance(stmt, Loop):
+            return [stmt]
+        before: list[Nest] = []
+        after: list[Nest] = []
+        outside = {loop.var for loop in path}
+        for inner, update in list(assigns(stmt)):
+            own = update.reduction - update.spatial
+            if _in_lanes(inner, update) and stmt.var in own and own.isdisjoint(outside):
+                start, lanes, fold = self._split(update, inner, path)
+                before.append(start)
+                after.append(fold)
+                stmt = with_body(stmt, _replaced(stmt.body, update, lanes))
+        return [*before, with_body(stmt, many(self._visit(stmt.body, (*path, stmt)))), *after]
+
+    def _split(self, update: Assign, inner: Path, path: Path) -> tuple[Nest, Assign, Nest]:
+        """What starts the lanes, the update of a lane, and what folds them."""
+        assert update.reducer is not None
+        vector, dtype = inner[-1], update.value.dtype
+        indexing = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+        tile = [loop for loop in inner if loop.var in indexing]
+        name = self._array(update.block, update.array, dtype, tile, (path, inner))
+        place = tuple(Var(loop.var) for loop in tile)
+        lane: Expr = Var(vector.var)
+        if vector.extent > vector.lanes:
+            lane = Binary(BinOp.MOD, lane, const(vector.lanes))
+        # Loops that are done when lanes are folded: those of the reduction, and any that the update does not use.
+        done = {loop.var for loop in inner} - {loop.var for loop in tile}
+        start = replace(
+            update,
+            array=name,
+            indices=(*place, Var(vector.var)),
+            value=_neutral(update.reducer, dtype),
+            guards=(),
+            reducer=None,
+            streams=False,
+        )
+        fold = replace(
+            update,
+            value=Load(name, (*place, Var(vector.var)), dtype),
+            guards=tuple(g for g in update.guards if done.isdisjoint(free_vars(g))),
+        )
+        lanes = replace(update, array=name, indices=(*place, lane), streams=False)
+        if update.positions is not None:
+            at = self._array(update.block, update.positions.array, update.positions.narrow, tile, (path, inner))
+            of_start, of_lanes, of_fold = _positions(update.positions, at, (*place, Var(vector.var)))
+            start, fold = replace(start, positions=of_start), replace(fold, positions=of_fold)
+            lanes = replace(lanes, positions=replace(of_lanes, indices=lanes.indices))
+        loops = [*tile, replace(vector, extent=vector.lanes, unroll=True)]
+        return self._apart(loops, start), lanes, self._apart(loops, fold)
+
+    def _apart(self, loops: list[Loop], body: Assign) -> Nest:
+        """`body` inside clones of loops."""
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_lanes"), prefetch=0) for loop in loops]
+        renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
+        return around(clones, substitute_loops(body, renamed))
+
+    def _array(self, block: str, array: str, dtype: DType, tile: list[Loop], paths: tuple[Path, Path]) -> str:
+        """An array of lanes for every element of the tile: in registers where each has its own and they fit.
+
+        `paths` are the loops around the lanes' whole life and those inside it.
+        """
+        path, inner = paths
+        lanes = inner[-1].lanes
+        shape = (*(loop.extent for loop in tile), lanes)
+        name = self._names.fresh(f"{array}.lanes")
+        place = (*path, inner[0])
+        needed, left = registers_needed(prod(shape), lanes, dtype, self._machine), self._budget.left(place)
+        rolled = [loop for loop in tile if not loop.unroll]
+        if not rolled and needed <= left:
+            self._budget.take(place, needed)
+            kind = ArrayKind.REGISTER
+        else:
+            if not rolled:
+                self._declined.too_many(block, needed, left)
+            elif needed <= left:
+                self._declined.rolled(block, needed, rolled, inner)
+            in_thread = any(loop.kind is LoopKind.PARALLEL for loop in path)
+            kind = ArrayKind.THREAD if in_thread else ArrayKind.SHARED
+        self._made[name] = Storage(name, dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
+        return name
+
+
+def _positions(positions: Positions, name: str, place: tuple[Expr, ...]) -> tuple[Positions, Positions, Positions]:
+    """Those that lanes start from, those of lanes, and those of the fold."""
+    narrow = positions.narrow
+    value = recast(positions.value, narrow)
+    # A lane has none of its own until it finds more than what it starts from. Where positions rise, all start from the
+    # first of the element: it is the right one if no lane finds any, and that of no value that is better.
+    first: Expr = no_position(narrow)
+    if positions.rising and positions.init is not None:
+        first = recast(positions.init, narrow)
+    lanes = Positions(name, place, value, narrow, rising=positions.rising)
+    found = recast(Load(name, place, narrow), positions.value.dtype)
+    return replace(lanes, value=first), lanes, replace(positions, value=found, rising=False)
+
+
+def _replaced(stmt: Nest, old: Assign, new: Assign) -> Nest:
+    return map_assigns(stmt, lambda a: new if a is old else a)
+
+
+def _in_lanes(inner: Path, update: Assign) -> bool:
+    """Whether an update is a reduction along the lanes of the innermost loop."""
+    vector = inner[-1]
+    return update.reducer is not None and vector.is_vector and vector.var in update.reduction - update.spatial
+
+
+def _neutral(reducer: Reducer, dtype: DType) -> Const:
+    """What a lane starts from. Of floats only -0 leaves every summand as it is, 0 included."""
+    if reducer is Reducer.SUM and dtype.is_float:
+        return Const(-0.0, dtype)
+    return identity(reducer, dtype)

@@ -1,0 +1,213 @@
+"""The loop nest that lowering works on, between a `Func` and the low-level program.
+
+As in a `Func`, loops are around statements and buffers have dimensions; but blocks are gone: an `Assign` is over
+loop variables directly, extents are integers, and what a schedule says by annotations is a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from metasched.dtypes import DType
+from metasched.ir.nodes import Expr, Load, LoopKind, Node, Reducer, node
+
+
+class Nest(Node):
+    """A statement."""
+
+
+@node
+class Positions(Node):
+    """What an arg-reduction finds besides values: `array[indices] = value`, where the value beside it is written.
+
+    `init` is what an element starts from. `rising` says that its positions come in rising order, and that it starts
+    from the first of them: then no two are ever compared. `narrow` is the type that accumulators may have: the array's
+    own, unless positions rise; then the smallest that holds all of them and is no smaller than a value.
+    """
+
+    array: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    narrow: DType
+    init: Expr | None = None
+    rising: bool = False
+
+
+@node
+class Assign(Nest):
+    """`array[indices] = value`, or with a reducer `array[indices] = reducer(array[indices], value)`.
+
+    It runs when every guard holds. `init` is what the element starts from, until init placement made it a statement.
+    `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use.
+    `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises, and
+    `begins` is what with, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
+    and what starts one have `positions`. `block_length` is how many terms of a sum are summed at a time, 0 for all.
+    `in_memory` says that what it updates has no accumulators: that is done once for many terms.
+    """
+
+    block: str
+    array: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    guards: tuple[Expr, ...] = ()
+    reducer: Reducer | None = None
+    init: Expr | None = None
+    reduction: frozenset[str] = frozenset()
+    spatial: frozenset[str] = frozenset()
+    limit: int | None = None
+    starts: str | None = None
+    begins: Expr | None = None
+    fast: bool = False
+    streams: bool = False
+    positions: Positions | None = None
+    block_length: int = 0
+    in_memory: bool = False
+
+    @property
+    def written(self) -> dict[str, tuple[Expr, ...]]:
+        """The arrays it writes, and where."""
+        places = {self.array: self.indices}
+        return places if self.positions is None else {**places, self.positions.array: self.positions.indices}
+
+    @property
+    def reads(self) -> Iterator[Load]:
+        """What its values read, besides the elements that a reduction updates."""
+        yield from loads(self.value)
+        if self.positions is not None:
+            yield from loads(self.positions.value)
+
+
+@node
+class Loop(Nest):
+    """`for var in range(min(extent, *clips))`.
+
+    `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
+    `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
+    for, 0 for not at all. With `turns`, an iteration uses nothing that one before has read.
+    """
+
+    var: str
+    extent: int
+    body: Nest
+    kind: LoopKind = LoopKind.SERIAL
+    lanes: int = 1
+    unroll: bool = False
+    limit: int | None = None
+    clips: tuple[Expr, ...] = ()
+    tensor: str | None = None
+    prefetch: int = 0
+    turns: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Times the body runs, a vector of lanes counting once."""
+        return -(-self.extent // self.lanes)
+
+    @property
+    def is_vector(self) -> bool:
+        return self.kind is LoopKind.VECTORIZED
+
+
+@node
+class Many(Nest):
+    """Statements in order."""
+
+    stmts: tuple[Nest, ...]
+
+
+@node
+class When(Nest):
+    """`body`, if every condition holds."""
+
+    conds: tuple[Expr, ...]
+    body: Nest
+
+
+Path = tuple[Loop, ...]
+T = TypeVar("T", bound=Nest)
+
+
+def many(stmts: list[Nest] | tuple[Nest, ...]) -> Nest:
+    """A statement of several, flattened."""
+    flat: list[Nest] = []
+    for stmt in stmts:
+        flat.extend(stmt.stmts if isinstance(stmt, Many) else (stmt,))
+    return flat[0] if len(flat) == 1 else Many(tuple(flat))
+
+
+def with_body(loop: Loop, body: Nest) -> Loop:
+    return loop if body is loop.body else replace(loop, body=body)
+
+
+def around(loops: Path | list[Loop], body: Nest) -> Nest:
+    """`body` inside `loops`, given outermost first."""
+    for loop in reversed(loops):
+        body = with_body(loop, body)
+    return body
+
+
+def map_children(stmt: Nest, fn: Callable[[Nest], Nest]) -> Nest:
+    """`stmt` with the statements directly inside rewritten."""
+    if isinstance(stmt, Loop):
+        return with_body(stmt, fn(stmt.body))
+    if isinstance(stmt, When):
+        body = fn(stmt.body)
+        return stmt if body is stmt.body else When(stmt.conds, body)
+    if isinstance(stmt, Many):
+        stmts = [fn(child) for child in stmt.stmts]
+        return stmt if all(a is b for a, b in zip(stmts, stmt.stmts, strict=True)) else many(stmts)
+    return stmt
+
+
+def map_assigns(stmt: Nest, fn: Callable[[Assign], Nest]) -> Nest:
+    return fn(stmt) if isinstance(stmt, Assign) else map_children(stmt, lambda child: map_assigns(child, fn))
+
+
+def assigns(stmt: Nest, path: Path = ()) -> Iterator[tuple[Path, Assign]]:
+    """Every assignment, with the loops around it from `path` on, in program order."""
+    if isinstance(stmt, Assign):
+        yield path, stmt
+    elif isinstance(stmt, Loop):
+        yield from assigns(stmt.body, (*path, stmt))
+    elif isinstance(stmt, When):
+        yield from assigns(stmt.body, path)
+    elif isinstance(stmt, Many):
+        for child in stmt.stmts:
+            yield from assigns(child, path)
+
+
+def loops(stmt: Nest) -> Iterator[Loop]:
+    """Every loop, parents first."""
+    if isinstance(stmt, Loop):
+        yield stmt
+        yield from loops(stmt.body)
+    elif isinstance(stmt, When):
+        yield from loops(stmt.body)
+    elif isinstance(stmt, Many):
+        for child in stmt.stmts:
+            yield from loops(child)
+
+
+def loads(e: Expr) -> Iterator[Load]:
+    """Every read in an expression."""
+    if isinstance(e, Load):
+        yield e
+    for child in e.children():
+        if isinstance(child, Expr):
+            yield from loads(child)
+
+
+class Names:
+    """Hands out loop variables that are not in use."""
+
+    def __init__(self, used: set[str]) -> None:
+        self._used = used
+
+    def fresh(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._used:
+            name, number = f"{wanted}_{number}", number + 1
+        self._used.add(name)
+        return name

@@ -1,0 +1,138 @@
+"""In which order a tile uses its operands, where they do not all fit in registers beside its accumulators.
+
+A tile of accumulators multiplies each of some vectors by each of some broadcasts. Registers hold the fewer of them, and
+one of the others at a time: so what there is more of is the outer loop, each used up before the next is loaded. Where
+accumulators leave no room for that either, operands take turns: what there is fewer of is the outer loop, each takes
+the one register that is left, and what it is multiplied by is read from memory by the instructions that use it, again
+in every turn. Those are more loads, but no accumulator is spilled.
+
+Terms of a sum keep their order: every accumulator has the same sum as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.nest import Assign, Loop, Names, Nest, Path, around, map_children
+from metasched.compiler.lower.registers import Machine, registers_needed
+from metasched.compiler.lower.storage import Storage
+from metasched.compiler.lower.strip_mining import split_strip
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Load
+
+# Two operands of one kind and one of the other: with fewer registers, accumulators are spilled.
+_BESIDE = 3
+# What addresses and the order of instructions take besides.
+_SPARE = 2
+
+
+def order_operands(stmt: Nest, storages: Mapping[str, Storage], machine: Machine, names: Names) -> Nest:
+    """`stmt` with the loops of crowded tiles in the order that takes the fewest registers."""
+    tile = _tile(stmt, storages)
+    if tile is None:
+        return map_children(stmt, lambda child: order_operands(child, storages, machine, names))
+    return tile.ordered(machine.registers - tile.accumulators(storages[tile.update.array], machine), names)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Unrolled loops around an update of accumulators by two operands; the last loop is over lanes."""
+
+    loops: Path
+    update: Assign
+    vector: Load
+    broadcast: Load
+
+    @property
+    def lanes(self) -> Loop:
+        return self.loops[-1]
+
+    def accumulators(self, storage: Storage, machine: Machine) -> int:
+        return registers_needed(storage.size, self.lanes.lanes, storage.dtype, machine)
+
+    def ordered(self, free: int, names: Names) -> Nest:
+        """With the order that `free` registers besides accumulators ask for."""
+        vectors, broadcasts = self._counts()
+        if min(vectors, broadcasts) < 2 or max(vectors, broadcasts) + _SPARE < free:
+            return around(self.loops, self.update)
+        if free >= _BESIDE and broadcasts >= vectors:
+            return self.one_by_one(self.broadcast)
+        strips = self.in_strips(names)
+        if free >= _BESIDE:
+            return strips.one_by_one(strips.vector)
+        return strips.in_turns(strips.vector if vectors <= broadcasts else strips.broadcast)
+
+    def _counts(self) -> tuple[int, int]:
+        """How many vectors and broadcasts a term has; none where one loop is over both."""
+        vectors, broadcasts = self._along(self.vector), self._along(self.broadcast)
+        if set(vectors) & set(broadcasts):
+            return 0, 0
+        return prod(loop.steps for loop in vectors), prod(loop.steps for loop in broadcasts)
+
+    def one_by_one(self, operand: Load) -> Nest:
+        """Each element of an operand with all that it is multiplied by, before the next one."""
+        return self._with(self._over(operand), operand)
+
+    def in_turns(self, operand: Load) -> Nest:
+        """As `one_by_one`, and what it is multiplied by is read again each time."""
+        *outer, last = self._over(operand)
+        return self._with((*outer, replace(last, turns=True)), operand)
+
+    def in_strips(self, names: Names) -> _Tile:
+        """The tile with a vector in its last loop, and a loop over its vectors around that."""
+        if self.lanes.steps == 1:
+            return self
+        strip = split_strip(replace(self.lanes, body=self.update), names)
+        inner = strip.body
+        assert isinstance(inner, Loop)
+        update = inner.body
+        assert isinstance(update, Assign)
+        vector = next(load for load in update.reads if inner.var in _used(load))
+        return replace(self, loops=(*self.loops[:-1], strip, inner), update=update, vector=vector)
+
+    def _along(self, operand: Load) -> Path:
+        """The loops that an operand of one term depends on."""
+        used = _used(operand) - self.update.reduction
+        return tuple(loop for loop in self.loops if loop.var in used)
+
+    def _over(self, operand: Load) -> Path:
+        """The loops over an operand of one term, whole vectors counting as one."""
+        return tuple(loop for loop in self._along(operand) if loop is not self.lanes)
+
+    def _with(self, outer: Path, operand: Load) -> Nest:
+        """A term of the sums at a time, with the loops over an operand, as `outer`, around the others."""
+        terms = tuple(loop for loop in self.loops if loop.var in self.update.reduction)
+        apart = (*terms, *self._over(operand))
+        return around([*terms, *outer, *(loop for loop in self.loops if loop not in apart)], self.update)
+
+
+def _used(load: Load) -> frozenset[str]:
+    return frozenset[str]().union(*(free_vars(i) for i in load.indices))
+
+
+def _tile(body: Nest, storages: Mapping[str, Storage]) -> _Tile | None:
+    """The tile that a statement is, if it is straight code that updates accumulators."""
+    loops: list[Loop] = []
+    while isinstance(body, Loop):
+        if not (body.unroll or body.steps == 1) or body.clips or body.prefetch or body.tensor is not None:
+            return None
+        loops.append(body)
+        body = body.body
+    if not isinstance(body, Assign) or body.reducer is None or body.guards or not loops or not loops[-1].is_vector:
+        return None
+    lanes, reads = loops[-1], list(dict.fromkeys(body.reads))
+    if storages[body.array].kind is not ArrayKind.REGISTER or lanes.extent % lanes.lanes or len(reads) != 2:
+        return None
+    if lanes.var in body.reduction:
+        return None  # each lane has a sum of its own
+    vectors = [load for load in reads if lanes.var in _used(load)]
+    broadcasts = [load for load in reads if load not in vectors]
+    if len(vectors) != 1 or any(storages[load.buffer].kind is ArrayKind.REGISTER for load in reads):
+        return None
+    return _Tile(tuple(loops), body, *vectors, *broadcasts)
+
+
+__all__ = ["order_operands"]

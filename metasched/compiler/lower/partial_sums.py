@@ -1,0 +1,169 @@
+"""Sums in blocks: what a part of the terms gives is summed apart, and added to the sum.
+
+The error of a float sum of n terms grows with n where they are added one after another, and with b + n/b in blocks of b
+(Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14(4), 1993, section 3). The partial sums are
+an intermediate that begins anew with each block:
+
+    for k in 4096:                        for k_block in 8:
+        for j in 16:                          for j in 16:
+            C[j] += A[k, j]          ->           C_part[j] = -0
+                                              for k_term in 512:
+                                                  for j in 16:
+                                                      C_part[j] += A[k_block*512 + k_term, j]
+                                              for j in 16:
+                                                  C[j] += C_part[j]
+
+A block is as many of the innermost loops of the reduction as give no more terms than asked for. The next loop out is
+split; one that is unrolled is not, and is a block of its own where it is innermost. So there is as little between the
+terms and their sum as there was: a tile of accumulators stays in registers for a block. Of -0 every term is as it is,
+0 included. Lanes along a reduction count as one term, since each has a sum of its own. A nest that a tensor intrinsic
+does is not taken apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from metasched.compiler.lower.nest import (
+    Assign,
+    Loop,
+    Names,
+    Nest,
+    Path,
+    around,
+    assigns,
+    many,
+    map_assigns,
+    map_children,
+    with_body,
+)
+from metasched.compiler.lower.strip_mining import substitute_loops
+from metasched.ir.affine import const, free_vars
+from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Func, Load, LoopKind, Reducer, Var
+
+
+def sum_in_blocks(func: Func, stmt: Nest, names: Names) -> tuple[Func, Nest]:
+    """`func` with the partial sums among its intermediates, and `stmt` with sums taken in the blocks asked for."""
+    found = next(((path, a, cut) for path, a in assigns(stmt) if (cut := _cut(path, a)) is not None), None)
+    if found is None:
+        return func, stmt
+    path, update, cut = found
+    name = names.fresh(f"{update.array}_part")
+    partial = Buffer(name, func.buffer(update.array).shape, update.value.dtype)
+    stmt = _Blocked(path, update, cut, name, names).within(stmt)
+    return sum_in_blocks(replace(func, temps=(*func.temps, partial)), stmt, names)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A block is the loop `loop`, or so many `steps` of it where that is not all of them."""
+
+    loop: Loop
+    steps: int
+
+
+def _cut(path: Path, update: Assign) -> _Cut | None:
+    """Where a sum is cut into blocks; None where it is no longer than one, or cannot be cut."""
+    length = update.block_length
+    if not length or update.reducer is not Reducer.SUM or not update.value.dtype.is_float:
+        return None
+    own = [loop for loop in _outside_intrinsics(path) if loop.var in update.reduction - update.spatial]
+    inside = [loop for loop in path[len(_outside_intrinsics(path)) :] if loop.var in update.reduction]
+    terms, found = prod(loop.steps for loop in inside), None
+    for loop in reversed(own):
+        if terms * loop.steps > length:
+            steps = length // terms
+            if steps > 1 and _splits(loop):
+                return _Cut(loop, _even(loop.steps, steps))
+            # One that is straight code is a block of its own.
+            return found or (_Cut(loop, loop.steps) if loop is not own[0] else None)
+        terms *= loop.steps
+        found = _Cut(loop, loop.steps)
+    return None
+
+
+def _outside_intrinsics(path: Path) -> Path:
+    """The loops that no tensor intrinsic does."""
+    return path[: next((n for n, loop in enumerate(path) if loop.tensor is not None), len(path))]
+
+
+def _splits(loop: Loop) -> bool:
+    return not loop.unroll and loop.kind is not LoopKind.PARALLEL
+
+
+def _even(steps: int, most: int) -> int:
+    """At most so many of the steps, so that blocks are equal where that does not make them less than half as long."""
+    return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
+
+
+class _Blocked:
+    """A sum taken in blocks, in the place of `update`, which is in the loops of `path`."""
+
+    def __init__(self, path: Path, update: Assign, cut: _Cut, partial: str, names: Names) -> None:
+        self._update, self._cut, self._partial, self._names = update, cut, partial, names
+        self._inner = path[path.index(cut.loop) :]
+
+    def within(self, stmt: Nest) -> Nest:
+        """`stmt` with the loop that is cut replaced."""
+        if isinstance(stmt, Loop) and stmt.var == self._cut.loop.var:
+            return self._blocks(stmt)
+        return map_children(stmt, self.within)
+
+    def _blocks(self, loop: Loop) -> Nest:
+        """The loop over blocks, or a single block of all its iterations."""
+        begin, end = self._begin(), self._end()
+        terms = with_body(loop, map_assigns(loop.body, lambda a: self._part() if a is self._update else a))
+        if self._cut.steps == loop.steps:
+            return many([begin, terms, end])
+        outer = self._names.fresh(f"{loop.var}_block")
+        inner = self._names.fresh(f"{loop.var}_term")
+        extent = self._cut.steps * loop.lanes
+        position = Binary(BinOp.ADD, Binary(BinOp.MUL, Var(outer), const(extent)), Var(inner))
+        tail = (Binary(BinOp.LT, position, const(loop.extent)),) if loop.extent % extent else ()
+        body = substitute_loops(terms.body, {loop.var: position}, tail)
+        part = replace(terms, var=inner, extent=extent, body=_named(body, self._partial, inner, outer))
+        return Loop(outer, -(-loop.extent // extent), many([begin, part, end]), limit=loop.limit)
+
+    def _part(self) -> Assign:
+        """The update of a partial sum."""
+        return replace(self._update, array=self._partial, reduction=self._reduced(), block_length=0, streams=False)
+
+    def _begin(self) -> Nest:
+        nothing = Const(-0.0, self._update.value.dtype)
+        begin = replace(self._element(), array=self._partial, value=nothing, reducer=None)
+        return self._over_elements(replace(begin, starts=self._update.block, begins=nothing, streams=False))
+
+    def _end(self) -> Nest:
+        part = Load(self._partial, self._update.indices, self._update.value.dtype)
+        return self._over_elements(replace(self._element(), value=part, in_memory=True, streams=False))
+
+    def _element(self) -> Assign:
+        """The update, where it is about an element and not about its terms in a block."""
+        update = self._update
+        gone = {loop.var for loop in self._inner} - update.spatial
+        return replace(
+            update,
+            guards=tuple(g for g in update.guards if gone.isdisjoint(free_vars(g))),
+            reduction=update.reduction - gone,
+            block_length=0,
+        )
+
+    def _over_elements(self, body: Assign) -> Nest:
+        """`body` inside clones of the loops over the elements of a block."""
+        loops = [loop for loop in self._inner if loop.var in self._update.spatial]
+        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_part"), tensor=None, prefetch=0) for loop in loops]
+        renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
+        return around(clones, substitute_loops(body, renamed))
+
+    def _reduced(self) -> frozenset[str]:
+        return self._update.reduction & {loop.var for loop in self._inner}
+
+
+def _named(body: Nest, partial: str, inner: str, outer: str) -> Nest:
+    """`body` where only the terms of a block are those of a partial sum, not the blocks."""
+
+    def rewrite(a: Assign) -> Nest:
+        return replace(a, reduction=a.reduction - {outer}) if a.array == partial and inner in a.reduction else a
+
+    return map_assigns(body, rewrite)

@@ -1,0 +1,71 @@
+"""Which accumulators stay in memory, why, and what to do: the first reason for each block, and only if none of its
+accumulators gets into registers further in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from metasched.compiler.lower.nest import Loop
+from metasched.ir.notes import Note
+
+
+@dataclass(frozen=True)
+class TooMany:
+    """A tile that takes more vector registers than are left."""
+
+    needed: int
+    left: int
+
+    def __str__(self) -> str:
+        return f"they take {self.needed} vector registers, and {self.left} are left. Make its innermost tile smaller"
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """A tile that would fit if its loops were unrolled, which makes so many copies of a statement."""
+
+    needed: int
+    loops: tuple[str, ...]
+    copies: int
+
+    def __str__(self) -> str:
+        names = " and ".join(f"`{var}`" for var in self.loops)
+        return (
+            f"they would take {self.needed} vector registers, and {names} "
+            f"{'is' if len(self.loops) == 1 else 'are'} not unrolled. "
+            f'Unroll the tile: annotate(block, "{Note.UNROLL_LIMIT}", {self.copies})'
+        )
+
+
+class Declined:
+    """The reasons so far."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, TooMany | Rolled] = {}
+        self._promoted: set[str] = set()
+
+    def too_many(self, block: str, needed: int, left: int) -> None:
+        """The accumulators of a block take more registers than are left."""
+        if not isinstance(self._reasons.get(block), TooMany):
+            self._reasons[block] = TooMany(needed, left)
+
+    def rolled(self, block: str, needed: int, tile: Sequence[Loop], inner: Sequence[Loop]) -> None:
+        """They would fit if all loops of `tile` were unrolled. `inner` are the loops around the block."""
+        repeated = inner[inner.index(tile[0]) :]
+        reason = Rolled(needed, tuple(loop.var for loop in tile), prod(loop.steps for loop in repeated))
+        self._reasons.setdefault(block, reason)
+
+    def promoted(self, block: str) -> None:
+        """Accumulators of a block are in registers, though perhaps not around all of its reduction."""
+        self._promoted.add(block)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each block that has none in registers."""
+        return tuple(
+            f"the accumulators of `{block}` stay in memory: {why}"
+            for block, why in self._reasons.items()
+            if block not in self._promoted
+        )

@@ -1,0 +1,265 @@
+"""Imperfect tiles get code for the full tile and code for the rest.
+
+A guard `base + inner < N` of an unrolled tile, where `inner` runs over 0 .. T-1 in unrolled loops and `base` over
+multiples of T outside, leaves three cases: the whole tile, its first `N % T` elements, or nothing. What is under the
+guard is emitted for the first two (where there is a rest), each with a condition that is known when it is emitted,
+below the innermost loop that `base` depends on. So no branch is left inside the loops of a reduction, and accumulators
+stay in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from metasched.compiler.lower.nest import (
+    Assign,
+    Loop,
+    Many,
+    Nest,
+    Path,
+    When,
+    assigns,
+    loops,
+    many,
+    map_assigns,
+    map_children,
+)
+from metasched.ir.affine import NotAffine, as_int, bounds, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.nodes import Binary, BinOp, Expr, Var
+
+# How often one statement is repeated at most: two guards, two cases each.
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A guard as `base + inner < limit`, with 0 <= inner < tile."""
+
+    guard: Expr
+    base: Expr
+    inner: Expr
+    limit: int
+    tile: int
+
+    @property
+    def rest(self) -> int:
+        return self.limit % self.tile
+
+    @property
+    def is_full(self) -> Expr:
+        return Binary(BinOp.LE, self.base, const(self.limit - self.tile))
+
+    @property
+    def is_partial(self) -> Expr:
+        return Binary(BinOp.EQ, self.base, const(self.limit - self.rest))
+
+    @property
+    def in_rest(self) -> Expr:
+        return simplify(Binary(BinOp.LT, self.inner, const(self.rest)))
+
+
+def specialise(stmt: Nest) -> Nest:
+    """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
+    return _visit(_clipped(stmt), (), _MOST)
+
+
+def _visit(stmt: Nest, path: Path, copies: int) -> Nest:
+    if isinstance(stmt, Many):
+        return many([_visit(child, path, copies) for child in stmt.stmts])
+    if isinstance(stmt, When):
+        return replace(stmt, body=_visit(stmt.body, path, copies))
+    if not isinstance(stmt, Loop) or stmt.tensor is not None:
+        return stmt
+    inside = (*path, stmt)
+    body = stmt.body
+    if copies > 1:
+        for split in _splits(stmt, inside):
+            forked = _forked(body, split, inside, copies)
+            if forked is not body:
+                return replace(stmt, body=forked)
+    return replace(stmt, body=_visit(body, inside, copies))
+
+
+def _splits(loop: Loop, path: Path) -> list[_Split]:
+    """The guards below a loop whose base depends on it, and on no loop below it.
+
+    Not those that are known when they are emitted: cases for them, inside a reduction, would keep its accumulators in
+    memory.
+    """
+    found: dict[tuple[Expr, Expr], _Split] = {}
+    for inner, assign in assigns(loop.body):
+        for guard in assign.guards:
+            split = _split(guard, path, inner, assign)
+            if split is None or loop.var not in free_vars(split.base):
+                continue
+            if not all(_repeated(x) for x in path if x.var in free_vars(split.base)):
+                found.setdefault((split.base, const(split.limit)), split)
+    return list(found.values())
+
+
+def _split(guard: Expr, path: Path, inner: Path, assign: Assign) -> _Split | None:
+    """What a guard of an assignment says, where the loops `inner` are those below `path`."""
+    if not (isinstance(guard, Binary) and guard.op is BinOp.LT):
+        return None
+    used = free_vars(guard)
+    tile = {x.var: x for x in inner if x.var in used}
+    outer = {x.var for x in path if x.var in used}
+    if not tile or not outer or used != outer | tile.keys():
+        return None
+    if not used <= assign.spatial - assign.reduction or not all(_repeated(x) for x in tile.values()):
+        return None
+    return _parts(guard, outer, tile)
+
+
+def _repeated(loop: Loop) -> bool:
+    """Whether a loop is straight code, so that a constant condition on its variable is decided in emission."""
+    return loop.unroll or (loop.is_vector and loop.extent <= loop.lanes)
+
+
+def _parts(guard: Binary, outer: set[str], tile: dict[str, Loop]) -> _Split | None:
+    """`base + inner < limit`, where the case of a part of a tile is always the same part."""
+    difference = simplify(Binary(BinOp.SUB, guard.a, guard.b))
+    zero = dict.fromkeys((*outer, *tile), const(0))
+    offset = as_int(substitute(difference, zero))
+    inner = simplify(substitute(difference, {var: const(0) for var in outer}))
+    base = simplify(substitute(difference, {var: const(0) for var in tile}))
+    if offset is None or offset >= 0:
+        return None
+    inner = simplify(Binary(BinOp.SUB, inner, const(offset)))
+    base = simplify(Binary(BinOp.SUB, base, const(offset)))
+    if simplify(Binary(BinOp.SUB, difference, Binary(BinOp.ADD, base, inner))) != const(offset):
+        return None
+    try:
+        range_ = bounds(inner, {var: const(x.extent) for var, x in tile.items()})
+        steps = [as_int(coefficient(base, var)) for var in outer]
+    except NotAffine:
+        return None
+    low, high = as_int(range_.lo), as_int(range_.hi)
+    if low != 0 or high is None or any(step is None or step <= 0 or step % (high + 1) for step in steps):
+        return None
+    return _Split(guard, base, inner, -offset, high + 1)
+
+
+def _forked(stmt: Nest, split: _Split, path: Path, copies: int, crossed: Path = ()) -> Nest:
+    """`stmt` with what is all under the guard in two cases; `stmt` itself where there is nothing to gain.
+
+    `crossed` are the loops between those of `path` and `stmt`.
+    """
+    if _all_under(stmt, split, path):
+        if not _holds_reductions(stmt, crossed):
+            return stmt
+        full = _guarded(stmt, split, path, lambda own: ())
+        if not split.rest:  # the tile is perfect, and some are left out altogether
+            return When((split.is_full,), _again(full, path, copies))
+        part = _clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))
+        cases = [(split.is_full, full), (split.is_partial, part)]
+        return Many(tuple(When((cond,), _again(case, path, copies // 2)) for cond, case in cases))
+    if isinstance(stmt, Many):
+        return _forked_sequence(stmt, split, path, copies, crossed)
+    if isinstance(stmt, Loop) and stmt.tensor is None:
+        body = _forked(stmt.body, split, path, copies, (*crossed, stmt))
+        return stmt if body is stmt.body else replace(stmt, body=body)
+    return stmt
+
+
+def _again(stmt: Nest, path: Path, copies: int) -> Nest:
+    """The other guards of a case, those whose base belongs to the loop around the case included."""
+    if copies > 1:
+        for split in _splits(replace(path[-1], body=stmt), path):
+            forked = _forked(stmt, split, path, copies)
+            if forked is not stmt:
+                return forked
+    return _visit(stmt, path, copies)
+
+
+def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> Nest:
+    """Neighbours under the guard go together: the start of a reduction stays beside it."""
+    out: list[Nest] = []
+    group: list[Nest] = []
+    changed = False
+
+    def close() -> bool:
+        if not group:
+            return False
+        together = many(group)
+        forked = _forked(together, split, path, copies, crossed)
+        out.append(forked)
+        group.clear()
+        return forked is not together
+
+    for child in stmt.stmts:
+        if _all_under(child, split, path):
+            group.append(child)
+            continue
+        changed = close() or changed
+        forked = _forked(child, split, path, copies, crossed)
+        changed = changed or forked is not child
+        out.append(forked)
+    changed = close() or changed
+    return many(out) if changed else stmt
+
+
+def _all_under(stmt: Nest, split: _Split, path: Path) -> bool:
+    """Whether every assignment is guarded alike, each over its own loops of the tile; `path` is around the split."""
+    found = list(assigns(stmt))
+    under = all(_own(a, split, path, inner) is not None for inner, a in found)
+    return bool(found) and under and all(x.tensor is None for x in loops(stmt))
+
+
+def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | None:
+    """The guard of an assignment that leaves out what `split` does."""
+    for guard in assign.guards:
+        own = _split(guard, path, inner, assign)
+        if own is not None and (own.base, own.limit, own.tile) == (split.base, split.limit, split.tile):
+            return own
+    return None
+
+
+def _holds_reductions(stmt: Nest, crossed: Path) -> bool:
+    """Whether there is a reduction, and cases here leave its accumulators in registers.
+
+    Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them.
+    """
+    updates = [(inner, a) for inner, a in assigns(stmt) if a.reducer is not None]
+    return bool(updates) and all(
+        all(x.var not in a.reduction for x in crossed) or any(x.var in a.reduction and not x.unroll for x in inner)
+        for inner, a in updates
+    )
+
+
+def _guarded(stmt: Nest, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]) -> Nest:
+    """`stmt` with what `instead` gives in place of the guard."""
+
+    def rewrite(inner: Path, stmt: Nest) -> Nest:
+        if isinstance(stmt, Assign):
+            own = _own(stmt, split, path, inner)
+            assert own is not None
+            return replace(stmt, guards=tuple(g for g in stmt.guards if g != own.guard) + instead(own))
+        deeper = (*inner, stmt) if isinstance(stmt, Loop) else inner
+        return map_children(stmt, lambda child: rewrite(deeper, child))
+
+    return rewrite((), stmt)
+
+
+def _clipped(stmt: Nest) -> Nest:
+    """`stmt` with loops whose every iteration from some on is left out shortened."""
+    if not isinstance(stmt, Loop):
+        return map_children(stmt, _clipped)
+    body = _clipped(stmt.body)
+    limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, stmt.var))}
+    for guard, extent in limits.items():
+        if all(guard in a.guards for _, a in assigns(body)):
+            return replace(stmt, extent=extent, body=_without(body, guard))
+    return replace(stmt, body=body)
+
+
+def _limit(guard: Expr, var: str) -> int | None:
+    """The extent that a guard `var < extent` leaves."""
+    if isinstance(guard, Binary) and guard.op is BinOp.LT and guard.a == Var(var):
+        return as_int(guard.b)
+    return None
+
+
+def _without(stmt: Nest, guard: Expr) -> Nest:
+    return map_assigns(stmt, lambda a: replace(a, guards=tuple(g for g in a.guards if g != guard)))

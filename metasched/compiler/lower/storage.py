@@ -1,0 +1,311 @@
+"""Where each intermediate lives, and how much of it.
+
+An intermediate belongs to the innermost loop that is around all its accesses, outside any vectorised one; every
+iteration of that loop writes what it reads. Below that loop only a region is touched: the array holds just that,
+and its base is subtracted from the indices. Where a bound is unknown, the whole dimension stays.
+
+* Below a parallel loop it is one array a thread, elsewhere one array for the call.
+* In registers if its scope says so (the loops that index it are then unrolled), or if it fits and all loops that
+  index it are unrolled anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.nest import Loop, Nest, Path, assigns, map_children
+from metasched.compiler.lower.registers import Machine, Registers, registers_needed
+from metasched.dtypes import DType
+from metasched.errors import BuildError
+from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
+from metasched.ir.rolling import storage_loops
+
+
+@dataclass(frozen=True)
+class Storage:
+    """An array of `shape`, C order: element `indices` of the buffer is at `indices - base`, in the order of `axes`.
+
+    `shape` goes with `axes`, `base` with the buffer's dimensions. `alignments` are (dimension, factor, offset): rows of
+    an array in memory are that far apart, modulo the factor. `fold` is (dimension, window): of a rolling buffer just a
+    window of the dimension is there, index modulo its size.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    base: tuple[Expr, ...]
+    kind: ArrayKind
+    axes: tuple[int, ...]
+    alignments: tuple[tuple[int, int, int], ...] = ()
+    fold: tuple[int, int] | None = None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each dimension."""
+        return self._steps()[1:]
+
+    @property
+    def size(self) -> int:
+        return self._steps()[0]
+
+    def _steps(self) -> tuple[int, ...]:
+        """The size of the whole, and the strides."""
+        step, steps = 1, []
+        for axis in reversed(range(len(self.shape))):
+            for dimension, factor, offset in self.alignments:
+                step += (offset - step) % factor if dimension == axis else 0
+            steps.append(step)
+            step *= self.shape[axis]
+        return (step, *reversed(steps))
+
+
+Inside = Mapping[str, Loop]
+"""Loops that an array outlives, by variable."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One read or write: the loops around it and what it indexes."""
+
+    path: Path
+    indices: tuple[Expr, ...]
+
+    def inside(self, owner: Path) -> Inside:
+        """The loops between `owner` and the access."""
+        return {loop.var: loop for loop in self.path[len(owner) :]}
+
+
+def whole(buffer: Buffer, kind: ArrayKind) -> Storage:
+    """A buffer as it is."""
+    shape = tuple(_size(e, buffer.name) for e in buffer.shape)
+    aligned = tuple((a.axis, _size(a.factor, buffer.name), _size(a.offset, buffer.name)) for a in buffer.alignments)
+    return Storage(buffer.name, buffer.dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))), aligned)
+
+
+def _size(e: Expr, name: str) -> int:
+    value = as_int(e)
+    if value is None:
+        raise BuildError("extent not constant", f"a dimension of `{name}` depends on free variables")
+    return value
+
+
+def accesses(stmt: Nest) -> dict[str, list[Access]]:
+    """Every access, by buffer."""
+    found: dict[str, list[Access]] = {}
+    for path, a in assigns(stmt):
+        for array, indices in a.written.items():
+            found.setdefault(array, []).append(Access(path, indices))
+        for load in a.reads:
+            found.setdefault(load.buffer, []).append(Access(path, load.indices))
+    return found
+
+
+def place_storage(func: Func, stmt: Nest, machine: Machine, budget: Budget) -> tuple[Nest, dict[str, Storage]]:
+    """`stmt` with the loops over explicit register buffers unrolled, and every buffer's storage by name.
+
+    Raises BuildError when a buffer of scope `register` cannot be in registers.
+    """
+    storages = {b.name: whole(b, ArrayKind.INPUT) for b in func.inputs}
+    storages |= {b.name: whole(b, ArrayKind.OUTPUT) for b in func.outputs}
+    found = accesses(stmt)
+    for buffer in func.temps:
+        if buffer.name not in found:
+            continue
+        owner = _owner([a.path for a in found[buffer.name]], func, buffer)
+        parallel = any(loop.kind is LoopKind.PARALLEL for loop in owner)
+        full = whole(buffer, ArrayKind.THREAD if parallel else ArrayKind.SHARED)
+        tile = shrink(full, [(a.indices, a.inside(owner)) for a in found[buffer.name]])
+        storage = _folded(_at_most(tile, full), buffer)
+        if buffer.scope is Scope.REGISTER:
+            stmt = _unroll_over(stmt, tile, found[buffer.name], owner)
+            found = accesses(stmt)
+        laid_out = in_registers(tile, [(a.indices, a.inside(owner)) for a in found[buffer.name]], machine)
+        if laid_out is not None and laid_out[1] <= budget.left(owner):
+            storage = laid_out[0]
+            budget.take(owner, laid_out[1])
+        elif buffer.scope is Scope.REGISTER:
+            why = "its indices are not constant" if laid_out is None else f"it takes {laid_out[1]} vector registers"
+            raise BuildError(
+                "register tile does not fit", f"`{buffer.name}`: {why}; {budget.left(owner)} registers are left"
+            )
+        storages[buffer.name] = storage
+    return stmt, storages
+
+
+def _owner(paths: list[Path], func: Func, buffer: Buffer) -> Path:
+    """The loops around all of the paths, up to the first vectorised one, or to where a rolling buffer is stored."""
+    shared = paths[0]
+    for path in paths[1:]:
+        count = 0
+        while count < min(len(shared), len(path)) and shared[count].var == path[count].var:
+            count += 1
+        shared = shared[:count]
+    outside = storage_loops(func, buffer) if buffer.roll is not None else None
+    for n, loop in enumerate(shared):
+        if loop.is_vector or (outside is not None and loop.var not in outside):
+            return shared[:n]
+    return shared
+
+
+def _folded(storage: Storage, buffer: Buffer) -> Storage:
+    """`storage` with just the window of a rolling buffer, where that is less."""
+    if buffer.roll is None:
+        return storage
+    axis, window = buffer.roll.axis, _size(buffer.roll.window, buffer.name)
+    if storage.shape[axis] <= window:
+        return storage
+    shape = (*storage.shape[:axis], window, *storage.shape[axis + 1 :])
+    return replace(storage, shape=shape, fold=(axis, window))
+
+
+def shrink(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storage:
+    """`full` with each dimension the region indexed while the loops inside run, guarded away or not.
+
+    So it may be larger than `full`; a dimension of unknown region stays.
+    """
+    regions: list[tuple[tuple[Expr, ...], dict[str, Expr]]] = [
+        (indices, {name: const(loop.extent) for name, loop in inside.items()}) for indices, inside in used
+    ]
+    shape, bases = list(full.shape), list(full.base)
+    for d in range(len(shape)):
+        found = _region([(indices[d], ranges) for indices, ranges in regions])
+        if found is not None:
+            bases[d], shape[d] = found
+    return replace(full, shape=tuple(shape), base=tuple(bases), fold=None)
+
+
+def _at_most(tile: Storage, full: Storage) -> Storage:
+    """`tile`, with a dimension that is no smaller than that of `full` as it is there."""
+    dimensions = [
+        (tile.base[d], size) if size < full.shape[d] else (full.base[d], full.shape[d])
+        for d, size in enumerate(tile.shape)
+    ]
+    return replace(tile, base=tuple(b for b, _ in dimensions), shape=tuple(n for _, n in dimensions))
+
+
+def _region(used: list[tuple[Expr, dict[str, Expr]]]) -> tuple[Expr, int] | None:
+    """Base and size of what the indices touch; None when unknown."""
+    first: Expr | None = None
+    low, high = 0, 0
+    for index, ranges in used:
+        try:
+            lo, span = region(index, ranges)
+        except NotAffine:
+            return None
+        first = lo if first is None else first
+        offset, size = as_int(Binary(BinOp.SUB, lo, first)), as_int(span)
+        if offset is None or size is None:
+            return None
+        low, high = min(low, offset), max(high, offset + size)
+    return None if first is None else (simplify(Binary(BinOp.ADD, first, const(low))), high - low)
+
+
+def relative(storage: Storage, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """`indices` of the buffer as indices of its array."""
+    return tuple(_place(storage, axis, _minus(indices[axis], storage.base[axis])) for axis in storage.axes)
+
+
+def _place(storage: Storage, axis: int, index: Expr) -> Expr:
+    if storage.fold is None or storage.fold[0] != axis:
+        return index
+    return simplify(Binary(BinOp.MOD, index, const(storage.fold[1])))
+
+
+def _minus(index: Expr, base: Expr) -> Expr:
+    return index if base is ZERO else simplify(Binary(BinOp.SUB, index, base))
+
+
+# --- registers -------------------------------------------------------------------------------------------
+
+
+def _unroll_over(stmt: Nest, storage: Storage, used: list[Access], owner: Path) -> Nest:
+    """`stmt` with every loop that indexes the array unrolled."""
+    own = {loop.var for loop in owner}
+    names = {v for a in used for i in relative(storage, a.indices) for v in free_vars(i)} - own
+
+    def mark(s: Nest) -> Nest:
+        s = map_children(s, mark)
+        return replace(s, unroll=True) if isinstance(s, Loop) and s.var in names else s
+
+    return mark(stmt)
+
+
+def in_registers(
+    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], machine: Machine
+) -> tuple[Storage, int] | None:
+    """`storage` laid out in registers, and how many vector registers it takes.
+
+    None when an index is not constant once loops are unrolled, or accesses disagree on how vectors lie.
+    """
+    storage = replace(storage, alignments=())
+    lanes: set[tuple[int, int] | None] = set()
+    for indices, inside in used:
+        here = relative(storage, indices)
+        names = frozenset[str]().union(*(free_vars(i) for i in here))
+        if any(depends_on_data(i) for i in here):
+            return None
+        if any(loop.kind is LoopKind.PARALLEL for loop in inside.values()):
+            return None
+        if not all(name in inside and inside[name].unroll for name in names):
+            return None
+        try:
+            lanes.add(_vector(here, inside))
+        except NotAffine:
+            return None
+    if len(lanes) != 1:
+        return None
+    (found,) = lanes
+    if found is None:
+        return replace(storage, kind=ArrayKind.REGISTER), storage.size
+    laid_out = _vector_last(storage, *found)
+    return laid_out, registers_needed(laid_out.size, found[1], storage.dtype, machine)
+
+
+def _vector(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:
+    """The dimension that lanes run along, and how many; None for a scalar. Raises NotAffine when neither."""
+    for loop in inside.values():
+        along = [d for d, i in enumerate(indices) if loop.is_vector and loop.var in free_vars(i)]
+        if along:
+            (d, *more) = along
+            others = free_vars(indices[d]) - {loop.var}
+            steps = [as_int(coefficient(indices[d], name)) for name in others]
+            steps.append(as_int(substitute(indices[d], dict.fromkeys((*others, loop.var), ZERO))))
+            if more or as_int(coefficient(indices[d], loop.var)) != 1:
+                raise NotAffine("lanes are not neighbours")
+            if any(step is None or step % loop.lanes for step in steps):
+                raise NotAffine("a vector straddles two registers")
+            return d, loop.lanes
+    return None
+
+
+def _vector_last(storage: Storage, d: int, lanes: int) -> Storage:
+    """Dimension `d` last, and a multiple of the lanes, so that no vector straddles two rows."""
+    order = [*(n for n in range(len(storage.shape)) if n != d), d]
+    shape = [storage.shape[n] for n in order]
+    shape[-1] = -(-shape[-1] // lanes) * lanes
+    return replace(storage, shape=tuple(shape), axes=tuple(storage.axes[n] for n in order), kind=ArrayKind.REGISTER)
+
+
+class Budget:
+    """Vector registers in use while loops run: what lives around or inside a place counts against it."""
+
+    def __init__(self, registers: Registers) -> None:
+        self._total = registers.accumulators
+        self._live: list[tuple[tuple[str, ...], int]] = []
+
+    def left(self, path: Path) -> int:
+        here = tuple(loop.var for loop in path)
+        return self._total - sum(
+            count for there, count in self._live if all(a == b for a, b in zip(here, there, strict=False))
+        )
+
+    def used(self, path: Path) -> int:
+        """How many are taken by what lives around or inside a place."""
+        return self._total - self.left(path)
+
+    def take(self, path: Path, count: int) -> None:
+        self._live.append((tuple(loop.var for loop in path), count))

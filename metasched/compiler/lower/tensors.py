@@ -1,0 +1,123 @@
+"""A tensorized nest becomes one use of its intrinsic: where each operand starts, and its strides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from metasched.compiler import lir
+from metasched.compiler.lower.nest import Assign, Loop, Nest
+from metasched.errors import BuildError
+from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, simplify, substitute
+from metasched.ir.index_map import resolve
+from metasched.ir.nodes import Const, Expr, Load, Var
+from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, unified
+
+Flat = Callable[[Load], Expr]
+"""The flat index of an access."""
+
+
+@dataclass(frozen=True)
+class TensorNest:
+    """A nest that an intrinsic does: the loops by the intrinsic's axes, and the update inside."""
+
+    intrinsic: Intrinsic
+    loops: Mapping[str, Loop]
+    update: Assign
+
+
+def tensor_nest(loop: Loop) -> TensorNest:
+    """The nest of a loop with an intrinsic. Its loops are in the order of the intrinsic's axes.
+
+    Raises BuildError where lowering has put something else into it.
+    """
+    assert loop.tensor is not None
+    intrinsic = intrinsics()[loop.tensor]
+    loops: dict[str, Loop] = {}
+    inside: Nest = loop
+    for axis in intrinsic.axes:
+        if not isinstance(inside, Loop) or inside.clips:
+            break
+        loops[axis] = inside
+        inside = inside.body
+    if len(loops) != len(intrinsic.axes) or not isinstance(inside, Assign):
+        raise BuildError("tensorized nest not whole", f"`{loop.tensor}` shares loop `{loop.var}` with something else")
+    return TensorNest(intrinsic, loops, inside)
+
+
+def statement_of(loop: Loop, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Intrinsic | lir.TileMove:
+    """What a nest of a loop with an intrinsic is: a use of it, or a move of its output to or from tile registers."""
+    inside: Nest = loop
+    while isinstance(inside, Loop):
+        inside = inside.body
+    if isinstance(inside, Assign) and inside.reducer is None and _is_move(inside.value):
+        return _move_of(loop, inside, flat, order)
+    return use_of(tensor_nest(loop), flat, order)
+
+
+def _is_move(value: Expr) -> bool:
+    return isinstance(value, Load | Const)
+
+
+def _move_of(loop: Loop, assign: Assign, flat: Flat, order: Callable[[Expr], Expr]) -> lir.TileMove:
+    assert loop.tensor is not None
+    intrinsic = intrinsics()[loop.tensor]
+    wanted = intrinsic.operands[0]
+    loops: dict[str, Loop] = {}
+    inside: Nest = loop
+    for axis in wanted.indices:
+        assert isinstance(axis, Var)
+        assert isinstance(inside, Loop)
+        loops[axis.name] = inside
+        inside = inside.body
+    nest = TensorNest(intrinsic, loops, assign)
+    written = Load(assign.array, assign.indices, assign.value.dtype)
+    source = assign.value if isinstance(assign.value, Load) else None
+    return lir.TileMove(
+        intrinsic.name,
+        _operand(nest, wanted, written, flat, order),
+        None if source is None else _operand(nest, wanted, source, flat, order),
+    )
+
+
+def use_of(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Intrinsic:
+    """The statement; `order` puts the terms of an index in the order of loops. Raises BuildError."""
+    written = Load(nest.update.array, nest.update.indices, nest.update.value.dtype)
+    try:
+        found = next(unified(nest.intrinsic, written, nest.update.value), None)
+    except Mismatch:
+        found = None
+    if found is None:
+        raise BuildError("tensorized nest changed", f"block `{nest.update.block}` is no more `{nest.intrinsic.name}`")
+    operands = [
+        _operand(nest, wanted, access, flat, order)
+        for wanted, access in zip(nest.intrinsic.operands, found, strict=True)
+    ]
+    return lir.Intrinsic(nest.intrinsic.name, operands[0], tuple(operands[1:]))
+
+
+def _operand(nest: TensorNest, wanted: Load, access: Load, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Operand:
+    ranges = {loop.var: const(loop.extent) for loop in nest.loops.values()}
+    index = resolve(flat(access), ranges)
+    first = order(simplify(substitute(index, dict.fromkeys(ranges, ZERO))))
+    strides = []
+    for axis in wanted.indices:
+        assert isinstance(axis, Var)
+        try:
+            stride = as_int(coefficient(index, nest.loops[axis.name].var))
+        except NotAffine:
+            stride = None
+        if stride is None:
+            raise BuildError("tensor operand without strides", f"`{access.buffer}` in block `{nest.update.block}`")
+        strides.append(stride)
+    apart = 1
+    for axis, stride in list(zip(wanted.indices, strides, strict=True))[: -nest.intrinsic.dense_axes(wanted) - 1 : -1]:
+        assert isinstance(axis, Var)
+        if stride != apart:
+            raise BuildError(
+                "tensor operand not contiguous",
+                f"`{access.buffer}` in block `{nest.update.block}` has a stride of {stride} along axis `{axis.name}` "
+                f"of `{nest.intrinsic.name}`'s `{wanted.buffer}`, which takes {apart}. {nest.intrinsic.layout}",
+            )
+        apart *= nest.intrinsic.extent(axis.name)
+    return lir.Operand(Load(access.buffer, (first,), access.type), tuple(strides))

@@ -1,0 +1,85 @@
+"""Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs.
+
+A tile register is one whole output. It is numbered by the unrolled loops between the reduction and the intrinsic's
+nest, and the numbers of accumulators that live at the same time differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.nest import Assign, Loop, Path
+from metasched.compiler.lower.nest import loops as loops_in
+from metasched.compiler.lower.storage import Budget, Storage
+from metasched.ir.affine import ZERO, const, free_vars, simplify
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind, Var
+from metasched.schedule.tensor import intrinsics
+
+
+@dataclass(frozen=True)
+class TileRegisters:
+    """There are eight; two are left for operands."""
+
+    accumulators: int = 6
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Tile registers for the output of the nest of loop `nest`: `count` of them, from number `first` on."""
+
+    nest: Loop
+    indices: tuple[Expr, ...]
+    first: int
+    count: int
+
+    def storage(self, name: str, like: Storage) -> Storage:
+        """The array of all tile registers up to the last one."""
+        rows = tuple(_extent(self.nest, index) for index in self.indices[1:])
+        shape = (self.first + self.count, *rows)
+        return Storage(name, like.dtype, shape, (ZERO,) * len(shape), ArrayKind.TILE, tuple(range(len(shape))))
+
+
+def tiled_nest(inner: Path) -> Loop | None:
+    """The loop of a nest by an intrinsic with tiles, where an update is in one."""
+    found = next((loop for loop in inner if loop.tensor is not None), None)
+    return found if found is not None and found.tensor and intrinsics()[found.tensor].tiles else None
+
+
+def tiles_for(update: Assign, nest: Loop, loop: Loop, path: Path, inner: Path, budget: Budget) -> Tiles | None:
+    """Tile registers for `update` while `loop` runs; None where its outputs are not known, or too many.
+
+    Other threads, and functions that are called, have tile registers of their own: no parallel loop is inside.
+    """
+    if any(x.kind is LoopKind.PARALLEL for x in loops_in(loop)):
+        return None
+    outside = inner[: next(n for n, x in enumerate(inner) if x is nest)]
+    used = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+    apart = [x for x in outside if x.var in used]
+    if not all(x.unroll and not x.clips for x in apart):
+        return None
+    count = prod(x.extent for x in apart)
+    if count > budget.left((*path, loop)):
+        return None
+    first = budget.used((*path, loop))
+    budget.take((*path, loop), count)
+    number: Expr = const(first)
+    for n, x in enumerate(apart):
+        step = const(prod(y.extent for y in apart[n + 1 :]))
+        number = Binary(BinOp.ADD, number, Binary(BinOp.MUL, Var(x.var), step))
+    rows = (Var(x.var) for x in loops_in(nest) if x.var in used)
+    return Tiles(nest, (simplify(number), *rows), first, count)
+
+
+def starts_at_zero(start: Assign) -> bool:
+    """Whether a reduction starts from zero, which needs no memory."""
+    return isinstance(start.begins, Const) and start.begins.value == 0
+
+
+def _extent(nest: Loop, index: Expr) -> int:
+    assert isinstance(index, Var)
+    return next(x.extent for x in loops_in(nest) if x.var == index.name)
+
+
+__all__ = ["TileRegisters", "Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]

@@ -1,0 +1,70 @@
+"""Which loops are unrolled.
+
+A loop of kind `unrolled` always is. Under an unroll limit, the innermost run of loops around a statement is, as far
+out as the product of its steps stays within the limit; a vectorised loop counts its strips. A limit on a loop
+holds inside it, itself included, and the nearest one counts; a limit on a block holds for the run above it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, When, many
+from metasched.errors import BuildError
+from metasched.ir.nodes import LoopKind
+
+MAX_COPIES = 4096
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The run so far: copies of the statement, None when an outer loop can no longer join."""
+
+    copies: int | None
+    limit: int | None  # the block's own
+    nearest: int | None = None  # what the innermost loop is under
+
+
+def mark_unrolled(stmt: Nest) -> Nest:
+    """`stmt` with `unroll` set on every loop that is to be unrolled."""
+    return _mark(stmt)[0]
+
+
+def _mark(stmt: Nest) -> tuple[Nest, _Run]:
+    if isinstance(stmt, Assign):
+        return stmt, _Run(1, stmt.limit)
+    if isinstance(stmt, Many):
+        return many([_mark(child)[0] for child in stmt.stmts]), _Run(None, None)
+    assert isinstance(stmt, Loop)
+    body, run = _mark(stmt.body)
+    innermost = isinstance(stmt.body, Assign)
+    nearest = stmt.limit if innermost else run.nearest
+    unroll = stmt.unroll or _joins(stmt, run, nearest)
+    copies = run.copies * stmt.steps if run.copies is not None and unroll else None
+    if stmt.tensor is not None:
+        copies = 1  # One statement does all of it.
+    return replace(stmt, body=body, unroll=unroll), _Run(copies, run.limit, nearest)
+
+
+def _joins(loop: Loop, run: _Run, nearest: int | None) -> bool:
+    if run.copies is None or loop.kind is LoopKind.PARALLEL:
+        return False
+    limit = run.limit if run.limit is not None else nearest if loop.limit is not None else None
+    return limit is not None and run.copies * loop.steps <= limit
+
+
+def check_copies(stmt: Nest) -> None:
+    """Raises BuildError when unrolling repeats statements more than MAX_COPIES times in all."""
+    copies = _copies(stmt)
+    if copies > MAX_COPIES:
+        raise BuildError("unroll too large", f"unrolling makes {copies} statements; at most {MAX_COPIES} are emitted")
+
+
+def _copies(stmt: Nest) -> int:
+    if isinstance(stmt, Loop):
+        return 1 if stmt.tensor is not None else _copies(stmt.body) * (stmt.steps if stmt.unroll else 1)
+    if isinstance(stmt, Many):
+        return sum(_copies(child) for child in stmt.stmts)
+    if isinstance(stmt, When):
+        return _copies(stmt.body)
+    return 1

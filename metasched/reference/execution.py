@@ -1,0 +1,134 @@
+"""The oracle: runs any concrete program, scheduled or not, in the plainest way.
+
+It shares nothing with lowering. Loops of every kind run in order, one iteration after another; blocks evaluate
+their bindings, test their guards, and store. Reading an element that nothing has written is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from metasched.errors import KernelError
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import Block, For, Func, Node, Seq, Stmt
+from metasched.reference.error_bounds import bound_name, contests, in_double, rival_name, with_bounds
+from metasched.reference.interpreter import interpret
+from metasched.reference.numba_loops import run_numba
+from metasched.reference.state import Array, concrete_shape, new_state, outputs
+
+# Expression nodes evaluated in a run, beyond which compiling (about half a second) is faster than interpreting.
+_INTERPRETED_WORK = 200_000
+
+
+class Precision(Enum):
+    """What floats are computed in."""
+
+    DECLARED = "declared"  # each operation in its own dtype
+    DOUBLE = "double"  # everything in float64; float outputs are float64
+
+
+class HasFunc(Protocol):
+    """A program: something with a `Func`."""
+
+    @property
+    def func(self) -> Func: ...
+
+
+def reference(
+    program: HasFunc | Func, precision: Precision = Precision.DECLARED
+) -> Callable[..., Array | tuple[Array, ...]]:
+    """A callable that takes the arguments in order and returns the output, or a tuple when there are several.
+
+    Inputs are arrays of the declared shapes and dtypes, scalars Python numbers; none is changed. The callable raises
+    KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
+    """
+    func = _func(program)
+    executed = in_double(func) if precision is Precision.DOUBLE else func
+
+    def run(*args: Any) -> Array | tuple[Array, ...]:
+        results = _execute(executed, *_arguments(func, executed, args))
+        return results[0] if len(results) == 1 else results
+
+    return run
+
+
+def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Array, Array]]]:
+    """A callable giving `(expected, bound)` for each output, in order.
+
+    Floats are computed in float64, and `bound` (float64, same shape) is the sum of the absolute values of the
+    terms, as `metasched.reference.error_bounds` defines it. Integer and boolean outputs are exact in their own
+    dtype, and their bound is 0; that of the position of an arg-reduction over floats is twice the bound of the value
+    over what the next best value is short of it: positions may differ where rounding is as much as 1 over it.
+    """
+    func = _func(program)
+    contested = contests(func)
+    executed = with_bounds(in_double(func))
+
+    def run(*args: Any) -> list[tuple[Array, Array]]:
+        inputs, scalars = _arguments(func, in_double(func), args)
+        floats = [b.name for b in func.inputs if b.dtype.is_float]
+        results = _execute(executed, inputs | {bound_name(n): np.abs(inputs[n]) for n in floats}, scalars)
+        found = dict(zip((b.name for b in executed.outputs), results, strict=True))
+        pairs = []
+        for buffer in func.outputs:
+            value = found[buffer.name]
+            contest = contested.get(buffer.name)
+            if contest is not None:
+                gap = np.abs(found[contest] - found[rival_name(contest)])
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    pairs.append((value, 2.0 * found[bound_name(contest)] / gap))
+                continue
+            pairs.append((value, found.get(bound_name(buffer.name), np.zeros(value.shape))))
+        return pairs
+
+    return run
+
+
+def _func(program: HasFunc | Func) -> Func:
+    return program if isinstance(program, Func) else program.func
+
+
+def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arguments by name, checked against `func` and converted to the types of `executed`."""
+    if len(args) != len(func.order):
+        raise KernelError(f"{func.name} takes {len(func.order)} arguments ({', '.join(func.order)}), not {len(args)}")
+    given = dict(zip(func.order, args, strict=True))
+    inputs = {}
+    for buffer, target in zip(func.inputs, executed.inputs, strict=True):
+        array = np.asarray(given[buffer.name])
+        shape = concrete_shape(buffer)
+        if array.shape != shape or array.dtype != buffer.dtype.numpy:
+            raise KernelError(
+                f"{func.name}: `{buffer.name}` is {buffer.dtype}{list(shape)}, got {array.dtype}{list(array.shape)}"
+            )
+        below = None if buffer.below is None else as_int(buffer.below)
+        if below is not None and array.size and not 0 <= int(array.min()) <= int(array.max()) < below:
+            wrong = array.min() if array.min() < 0 else array.max()
+            raise KernelError(f"{func.name}: `{buffer.name}` holds the index {wrong}; valid are 0 to {below - 1}")
+        inputs[buffer.name] = np.ascontiguousarray(array, target.dtype.numpy).reshape(shape)
+    scalars = {s.name: s.dtype.numpy.type(given[s.name]) for s in executed.scalars}
+    return inputs, scalars
+
+
+def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> tuple[Array, ...]:
+    state = new_state(func, dict(inputs), dict(scalars))
+    if _work(func.body) <= _INTERPRETED_WORK:
+        interpret(func, state)
+    else:
+        run_numba(func, state)
+    return outputs(func, state)
+
+
+def _work(stmt: Stmt) -> int:
+    """Expression nodes evaluated, about."""
+    if isinstance(stmt, For):
+        return (as_int(stmt.extent) or 1) * _work(stmt.body)
+    if isinstance(stmt, Seq):
+        return sum(_work(child) for child in stmt.stmts)
+    assert isinstance(stmt, Block)
+    parts: tuple[Node, ...] = (*stmt.bindings, *stmt.guards, stmt.store)
+    return sum(1 for part in parts for _ in part.walk())

@@ -1,0 +1,132 @@
+"""Checks of what a kernel is called with. Each message names the argument and says what to do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.ma import MaskedArray
+
+from metasched.errors import KernelError
+from metasched.lang.report import did_you_mean, listing
+from metasched.runtime.compiled import Parameter, data_pointer
+
+
+def check_count(kernel: str, parameters: Sequence[Parameter], given: int) -> None:
+    if given != len(parameters):
+        expected = ", ".join(map(str, parameters))
+        raise KernelError(f"`{kernel}` takes {_count(len(parameters))} ({expected}), not {given}")
+
+
+def in_order(
+    kernel: str, names: Sequence[str], inputs: tuple[Any, ...], named: Mapping[str, Any], options: Sequence[str] = ()
+) -> tuple[Any, ...]:
+    """The arguments in calling order, of which some may be given by name. Their number is checked by who takes them.
+
+    `options` are what the function takes by name besides, for a hint. Raises KernelError for a name that is none of
+    `names`, and for an argument that is given twice or not at all.
+    """
+    unknown = [name for name in named if name not in names]
+    if unknown:
+        hint = did_you_mean(unknown[0], (*names, *options)) or f"its arguments are {listing(names)}"
+        raise KernelError(f"{kernel} has no argument `{unknown[0]}`\n  hint: {hint}")
+    twice = [name for name in names[: len(inputs)] if name in named]
+    if twice:
+        raise KernelError(f"{kernel} is given `{twice[0]}` twice: by its place, and by name")
+    missing = [name for name in names[len(inputs) :] if name not in named]
+    if missing:
+        raise KernelError(f"{kernel} is called without {listing(missing)}; its arguments are {listing(names)}")
+    return (*inputs, *(named[name] for name in names[len(inputs) :]))
+
+
+def _count(n: int) -> str:
+    return f"{n} argument" + ("" if n == 1 else "s")
+
+
+def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
+    """The address of a checked array: an ndarray of the parameter's dtype and shape, C-contiguous and aligned."""
+    if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
+        raise KernelError(f"`{p.name}` is a {type(array).__name__}, not a NumPy array. Pass `numpy.asarray({p.name})`")
+    require_unmasked(p.name, array)
+    if array.dtype != dtype:
+        raise KernelError(
+            f"`{p.name}` has dtype {array.dtype}; the kernel takes {dtype}. Convert it with "
+            f"`{p.name}.astype({dtype.name!r})`"
+        )
+    if array.shape != p.shape:
+        raise KernelError(
+            f"`{p.name}` has shape {array.shape}; this kernel was compiled for {p.shape}. Compile the program for the "
+            f"new sizes, or reshape"
+        )
+    flags = array.flags
+    if not flags.c_contiguous:
+        raise KernelError(
+            f"`{p.name}` is not C-contiguous (strides {array.strides}). Copy it first with "
+            f"`numpy.ascontiguousarray({p.name})`"
+        )
+    if not flags.aligned:
+        raise KernelError(f"`{p.name}` is not aligned to its element size. Copy it first with `{p.name}.copy()`")
+    if p.below is not None:
+        _check_indices(p, array, p.below)
+    return data_pointer(array)
+
+
+def require_unmasked(name: str, array: np.ndarray[Any, Any]) -> None:
+    """Raise KernelError for a masked array: what is masked would count like the rest."""
+    if isinstance(array, MaskedArray):
+        raise KernelError(f"`{name}` is a masked array, and kernels know no masks. Pass `{name}.filled(value)`")
+
+
+def _check_indices(p: Parameter, array: np.ndarray[Any, Any], below: int) -> None:
+    """One pass over the array, which NumPy makes at memory speed."""
+    if array.size and (int(array.max()) >= below or int(array.min()) < 0):
+        wrong = np.argwhere((array < 0) | (array >= below))[0]
+        at = ", ".join(map(str, wrong))
+        raise KernelError(
+            f"`{p.name}[{at}]` is {array[tuple(wrong)]}, and another argument is indexed by it, of {below} elements. "
+            f"Indices are 0 to {below - 1}; negative ones do not count from the end"
+        )
+
+
+def check_output(p: Parameter, array: np.ndarray[Any, Any]) -> None:
+    if not array.flags.writeable:
+        raise KernelError(f"`out` for `{p.name}` is read-only. Pass an array that can be written")
+
+
+def check_overlap(parameters: Sequence[Parameter], values: Sequence[Any], sizes: Sequence[int]) -> None:
+    """No output may share memory with an input or another output. `sizes` are in bytes, 0 for a scalar."""
+    for n, output in enumerate(parameters):
+        if not output.is_output:
+            continue
+        start, stop = values[n], values[n] + sizes[n]
+        for m, other in enumerate(parameters):
+            if m != n and sizes[m] and values[m] < stop and start < values[m] + sizes[m]:
+                what = "output" if other.is_output else "input"
+                raise KernelError(f"`out` for `{output.name}` overlaps the {what} `{other.name}`. Pass separate memory")
+
+
+def scalar(p: Parameter, value: Any) -> float | int:
+    """A checked scalar as a Python number; an integer must be in range, a float parameter takes integers too.
+
+    An array of no dimensions is a number too: it is what a kernel with such an output returns.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if p.dtype.is_bool:
+        if not isinstance(value, bool | np.bool_):
+            raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a bool")
+        return int(value)
+    if p.dtype.is_float:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.floating | np.integer):
+            raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a number ({p.dtype})")
+        return float(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes an integer ({p.dtype})") from None
+    limits = np.iinfo(p.dtype.numpy)
+    if not limits.min <= number <= limits.max:
+        raise KernelError(f"`{p.name}` is {number}, which is not in {p.dtype}'s range {limits.min} .. {limits.max}")
+    return number

@@ -1,0 +1,247 @@
+"""A compiled kernel: object code that can travel between processes, and the same loaded and callable.
+
+This is the raw form. It trusts its arguments; `metasched.runtime.kernel.Kernel` checks them first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metasched.compiler.cpu.emit import emit, runtime
+from metasched.compiler.cpu.emit.python_entry import ENTRY as PYTHON_ENTRY
+from metasched.compiler.cpu.emit.python_entry import KNOWN, Argument, python_entry
+from metasched.compiler.lir import Kernel as LoopProgram
+from metasched.compiler.lower import lower
+from metasched.compiler.lower.layouts import memory_shape
+from metasched.dtypes import DType
+from metasched.errors import KernelError
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import Buffer, Func
+from metasched.runtime import threads
+from metasched.support.first_use import import_numba
+from metasched.target import Target
+
+if TYPE_CHECKING:  # it imports Numba
+    from metasched.compiler.cpu.codegen import LoadedCode, ObjectCode
+
+_POINTER = ctypes.c_void_p
+NO_TILES = (
+    "this system does not give the process AMX's tile registers (arch_prctl with ARCH_REQ_XCOMP_PERM). Linux has them "
+    "from 5.16 on, and containers and virtual machines may be without; use a trace without intrinsics on tiles"
+)
+_SCALARS: dict[DType, Any] = {
+    DType.F32: ctypes.c_float,
+    DType.F64: ctypes.c_double,
+    DType.I8: ctypes.c_int8,
+    DType.U8: ctypes.c_uint8,
+    DType.I16: ctypes.c_int16,
+    DType.I32: ctypes.c_int32,
+    DType.I64: ctypes.c_int64,
+    DType.BOOL: ctypes.c_uint8,
+}  # f16 and bf16 are types of storage: no scalar has them
+# The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
+# ten times quicker than `ndarray.ctypes.data`.
+_DATA = object.__basicsize__
+# Bytes of a cache line, and of an array for which aligning takes longer than it saves.
+_LINE = 64
+_SMALL = 2048
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of a kernel; a scalar has no shape. One that others are indexed by holds values in [0, `below`)."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...] | None
+    is_output: bool
+    below: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}" + (f"[{', '.join(map(str, self.shape))}]" if self.shape is not None else "")
+
+    @property
+    def ctype(self) -> Any:
+        return _SCALARS[self.dtype] if self.shape is None else _POINTER
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel compiled and not loaded: it can be pickled and loaded in another process.
+
+    `parameters` are in calling order, outputs last. `workspace_bytes` is the memory for intermediates, all threads
+    together. `warnings` are those of lowering.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    code: ObjectCode
+    entry: str
+    workspace_bytes: int
+    parallel: bool
+    warnings: tuple[str, ...] = ()
+
+
+def compile_func(func: Func, target: Target) -> KernelCode:
+    """Lower, emit and compile a concrete scheduled program; raises BuildError."""
+    return compile_loops(lower(func, target), parameters_of(func), target)
+
+
+def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
+    """Emit and compile a low-level loop program."""
+    import_numba()
+    from metasched.compiler.cpu.codegen import compile_text
+
+    module = emit(kernel, target)
+    arguments = [Argument(p.dtype, p.shape, p.is_output) for p in parameters]
+    code = compile_text(module.text + python_entry(arguments, module.entry, object.__basicsize__), target)
+    return KernelCode(
+        kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel, kernel.warnings
+    )
+
+
+def build(func: Func, target: Target) -> CompiledKernel:
+    """Compile a concrete scheduled program and load it; raises BuildError."""
+    return CompiledKernel(compile_func(func, target))
+
+
+def parameters_of(func: Func) -> tuple[Parameter, ...]:
+    """The arguments of a program in calling order, outputs last."""
+    inputs = {b.name: b for b in func.inputs}
+    scalars = {s.name: s for s in func.scalars}
+    given = [
+        Parameter(name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_below(inputs[name]))
+        if name in inputs
+        else Parameter(name, scalars[name].dtype, None, is_output=False)
+        for name in func.order
+    ]
+    return (*given, *(Parameter(b.name, b.dtype, memory_shape(b), is_output=True) for b in func.outputs))
+
+
+def _below(buffer: Buffer) -> int | None:
+    return None if buffer.below is None else as_int(buffer.below)
+
+
+def data_pointer(array: np.ndarray[Any, Any]) -> int:
+    """The address of an array's first element."""
+    return _POINTER.from_address(id(array) + _DATA).value or 0
+
+
+class CompiledKernel:
+    """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
+
+    def __init__(self, binary: KernelCode) -> None:
+        import_numba()
+        from metasched.compiler.cpu.codegen import LoadedCode
+
+        self.binary = binary
+        self._code = LoadedCode(binary.code)
+        self.address = self._code.address(binary.entry)
+        slot = _POINTER.from_address(self._code.address(runtime.SLOT))
+        weakref.finalize(self, _release, self._code, slot).atexit = False
+        _POINTER.from_address(self._code.address(runtime.STATE)).value = threads.state.address
+        signature = ctypes.CFUNCTYPE(ctypes.c_int, *(p.ctype for p in binary.parameters), _POINTER)
+        self.function: Callable[..., int] = signature(self.address)
+        self.python_function = self._python_function()
+
+    def _python_function(self) -> Callable[..., int]:
+        """The entry that takes arrays: `Status.NOT_PLAIN` where they need the checks in Python."""
+        parameters = self.binary.parameters
+        # These objects are never freed, so their addresses stay what they are.
+        known = [np.ndarray, *(p.dtype.numpy for p in parameters)]
+        table = (_POINTER * len(known)).from_address(self._code.address(KNOWN))
+        table[:] = [id(item) for item in known]
+        kinds = (p.ctype if p.shape is None else ctypes.py_object for p in parameters)
+        function: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(self._code.address(PYTHON_ENTRY))
+        return function
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return self.binary.parameters
+
+    @property
+    def target(self) -> Target:
+        return self.binary.code.target
+
+    @property
+    def workspace_bytes(self) -> int:
+        return self.binary.workspace_bytes
+
+    @property
+    def llvm(self) -> str:
+        """The optimised LLVM module."""
+        return self.binary.code.llvm
+
+    @property
+    def asm(self) -> str:
+        """The assembly."""
+        import_numba()
+        from metasched.compiler.cpu.codegen import assembly
+
+        return assembly(self.binary.code)
+
+    def prepare(self) -> None:
+        """Start the threads that a parallel kernel needs; raises KernelError in a fork that cannot have them."""
+        if self.binary.parallel and not threads.state.is_ready:
+            threads.state.ready()
+
+    def __call__(self, *arguments: Any, workspace: np.ndarray[Any, Any] | None = None) -> None:
+        """Run on arrays and scalars in calling order, outputs included. Nothing is checked.
+
+        `workspace` is memory for intermediates: `workspace_bytes` of uint8, aligned to 64; the kernel has its own
+        otherwise.
+        """
+        self.bind(*arguments, workspace=workspace)()
+
+    def bind(self, *arguments: Any, workspace: np.ndarray[Any, Any] | None = None) -> Callable[[], None]:
+        """The kernel with its arguments converted once, to be called many times. Holds on to its arguments."""
+        self.prepare()
+        function = self.function
+        values = [
+            value if p.shape is None else data_pointer(value)
+            for value, p in zip(arguments, self.parameters, strict=True)
+        ]
+        place = None if workspace is None else data_pointer(workspace)
+
+        def call(_keep: object = (arguments, workspace, self)) -> None:
+            status = function(*values, place)
+            if status:
+                raise_status(status, self.workspace_bytes)
+
+        return call
+
+
+def _release(code: LoadedCode, slot: ctypes.c_void_p) -> None:
+    """Free the workspace that a kernel kept for its next call. `code` holds the slot, and goes after this."""
+    if slot.value:
+        free = ctypes.CDLL(None).free
+        free.argtypes = [_POINTER]
+        free.restype = None
+        free(slot.value)
+
+
+def raise_status(status: int, workspace_bytes: int) -> None:
+    """Raise the KernelError of a status that is not OK."""
+    if status == runtime.Status.FORKED:
+        raise KernelError(threads.FORKED)
+    if status == runtime.Status.NO_TILES:
+        raise KernelError(NO_TILES)
+    if status == runtime.Status.NO_MEMORY:
+        raise KernelError(f"no memory for a workspace of {workspace_bytes} bytes")
+    raise KernelError(f"the kernel returned an unknown status {status}")
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An uninitialised C-contiguous array; a large one starts on a cache line, so that vectors do not straddle two."""
+    size = dtype.itemsize * math.prod(shape)
+    if size < _SMALL:
+        return np.empty(shape, dtype)
+    raw = np.empty(size + _LINE, np.uint8)
+    return np.ndarray(shape, dtype, raw, -data_pointer(raw) % _LINE)

@@ -1,0 +1,127 @@
+"""Arrays of other libraries: taken where they lie, and given back as theirs.
+
+They speak DLPack (https://dmlc.github.io/dlpack) or NumPy's array interface. No library is imported here: who holds one
+of its arrays has done so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.errors import KernelError
+
+Array = np.ndarray[Any, Any]
+
+_OLD_DLPACK = np.lib.NumpyVersion(np.__version__) < "2.1.0"
+
+
+_PROTOCOLS = ("__dlpack__", "__cuda_array_interface__")
+
+
+class Device(IntEnum):
+    """DLPack's numbers of devices whose memory a CPU can use."""
+
+    CPU = 1
+    CUDA_HOST = 3
+    ROCM_HOST = 11
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether a value is an array of another library, of one of the two protocols; NumPy's own and numbers are none."""
+    if isinstance(value, np.ndarray | np.generic | bool | int | float | str | bytes | list | tuple):
+        return False
+    kind = type(value)
+    speaks = (
+        hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__") or hasattr(value, "__array_interface__")
+    )
+    return speaks or hasattr(kind, "__cuda_array_interface__")
+
+
+class _Writable:
+    """The memory of a NumPy array, which may be written. Whoever has a view of it holds this, and so the array."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def _from_dlpack(value: Any) -> Array:
+    """The array of a value that speaks DLPack.
+
+    Before version 1 the protocol could not say whether memory may be written: what may not be was not to be exported
+    (https://data-apis.org/array-api/latest/design_topics/data_interchange.html), and NumPy before 2.1 takes all of it
+    for read-only.
+    """
+    array: Array = np.from_dlpack(value)
+    if array.flags.writeable or not _OLD_DLPACK:
+        return array
+    return np.asarray(_Writable(array))
+
+
+def as_numpy(name: str, value: Any) -> Any:
+    """An array of another library as NumPy's, of the same memory; any other value as it is.
+
+    Raises KernelError for one that wants gradients, or is not in memory that the CPU can use.
+    """
+    if not is_foreign(value):
+        return value
+    if getattr(value, "requires_grad", False) is True:
+        raise KernelError(f"`{name}` wants gradients, and kernels have no derivatives. Pass `{name}.detach()`")
+    try:
+        _require_here(name, value)
+        if not hasattr(type(value), "__dlpack__"):
+            return np.asarray(value)
+        if str(getattr(value, "dtype", "")).endswith("bfloat16"):  # NumPy takes it by its bits
+            return _from_dlpack(value.view(_namespace(value).int16)).view(DType.BF16.numpy)
+        return _from_dlpack(value)
+    except (BufferError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+        raise KernelError(f"`{name}` is a {type(value).__name__} that cannot be read as an array: {error}") from error
+
+
+def _require_here(name: str, value: Any) -> None:
+    place = ""
+    if hasattr(type(value), "__dlpack_device__"):
+        device = int(value.__dlpack_device__()[0])
+        place = "" if device in set(Device) else str(getattr(value, "device", "") or f"device {device} of DLPack")
+    elif hasattr(type(value), "__cuda_array_interface__") and not hasattr(value, "__array_interface__"):
+        place = "a GPU"
+    if place:
+        raise KernelError(f"`{name}` is in the memory of {place}, and kernels run on the CPU. Copy it there first")
+
+
+class Library:
+    """The library that results are made arrays of."""
+
+    def __init__(self, namespace: Any) -> None:
+        self._namespace = namespace
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> Library | None:
+        """That of the first array which is not NumPy's; None where there is none, or it cannot make arrays."""
+        for value in values:
+            if is_foreign(value):
+                namespace = _namespace(value)
+                return cls(namespace) if hasattr(namespace, "from_dlpack") else None
+        return None
+
+    def array(self, array: Array) -> Any:
+        """A result of NumPy's as an array of the library, of the same memory."""
+        if array.dtype != DType.BF16.numpy:
+            return self._namespace.from_dlpack(array)
+        return self._namespace.from_dlpack(array.view(np.int16)).view(self._namespace.bfloat16)
+
+
+def _namespace(value: Any) -> Any:
+    """The module whose functions work on an array: by the array API standard, else that of its class."""
+    if hasattr(type(value), "__array_namespace__"):
+        return value.__array_namespace__()
+    modules = [sys.modules.get(kind.__module__.partition(".")[0]) for kind in type(value).__mro__]
+    return next((module for module in modules if hasattr(module, "from_dlpack")), None)

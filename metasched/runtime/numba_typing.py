@@ -1,0 +1,77 @@
+"""`kernel(A, B)` and `kernel.numba(A, B)` inside `@njit` code: what Numba knows of a `Kernel` that it meets there as a
+global, in a closure, or as an argument.
+
+A kernel's type is its identity, so the call is resolved when the caller is compiled, and costs what the form itself
+costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.imputils import lower_builtin, lower_constant
+from numba.core.types.misc import VarArg
+from numba.extending import NativeValue, overload_method, register_model, typeof_impl, unbox
+from numba.extending import models as numba_models
+
+from metasched.runtime.kernel import Kernel
+
+
+class KernelType(types.Opaque):
+    """The type of one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        super().__init__(f"Kernel({kernel.name}, {id(kernel):#x})")
+
+
+register_model(KernelType)(numba_models.OpaqueModel)
+
+
+@typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
+def _typeof(kernel: Kernel, _context: Any) -> KernelType:
+    return KernelType(kernel)
+
+
+@lower_constant(KernelType)  # type: ignore[untyped-decorator]
+def _constant(context: Any, _builder: Any, _type: KernelType, _value: Kernel) -> Any:
+    return context.get_dummy_value()
+
+
+@unbox(KernelType)  # type: ignore[untyped-decorator]
+def _unbox(_type: KernelType, _object: Any, context: Any) -> Any:
+    return NativeValue(ir.Constant(ir.IntType(8).as_pointer(), None))
+
+
+@overload_method(KernelType, "__call__")  # type: ignore[untyped-decorator]
+def _call(kernel: Any, *arguments: Any) -> Any:
+    return _numba(kernel, *arguments)
+
+
+@lower_builtin(KernelType, VarArg(types.Any))  # type: ignore[untyped-decorator]
+def _lower_call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Numba types `kernel(A)` as its method `__call__`, and looks for the code under the type of what is called."""
+    method = context.typing_context.resolve_getattr(signature.args[0], "__call__")
+    return context.get_function(method, signature)(builder, arguments)
+
+
+@overload_method(KernelType, "numba")  # type: ignore[untyped-decorator]
+def _numba(kernel: Any, *arguments: Any) -> Any:
+    form = kernel.kernel.numba
+
+    def call(kernel: Any, *arguments: Any) -> Any:
+        return form(*arguments)
+
+    return call
+
+
+@overload_method(KernelType, "numba_into")  # type: ignore[untyped-decorator]
+def _numba_into(kernel: Any, *arguments: Any) -> Any:
+    form = kernel.kernel.numba_into
+
+    def call(kernel: Any, *arguments: Any) -> Any:
+        return form(*arguments)
+
+    return call

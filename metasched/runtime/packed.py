@@ -1,0 +1,222 @@
+"""A kernel whose weights are packed: what packs them, and what is called afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metasched.errors import KernelError
+from metasched.ir.nodes import Func
+from metasched.runtime import arguments
+from metasched.runtime.compiled import aligned_empty, build
+from metasched.runtime.foreign import as_numpy
+from metasched.runtime.kernel import Kernel
+from metasched.runtime.packing import divide
+from metasched.runtime.recipe import Recipe
+from metasched.support.single_flight import SingleFlight
+from metasched.target import Target
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The compiled parts of a divided kernel: `held` are the weights that `main` takes as they are."""
+
+    prologue: Kernel
+    main: Kernel
+    held: tuple[str, ...]
+
+
+class _Main(Kernel):
+    """The part of a divided kernel that takes packed weights: its program and trace are those of the whole."""
+
+    def __reduce__(self) -> Any:
+        raise KernelError(f"`{self.name}` is the main part of a packed kernel. Pickle the packed kernel instead")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a packed kernel is compiled from again in another process."""
+
+    recipe: Recipe
+    weights: tuple[str, ...]
+
+
+class Packer:
+    """Packs a kernel's weights. Compiles once for each choice of which weights are given."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._flights: SingleFlight[_Parts] = SingleFlight()
+        self._compiled: dict[tuple[str, ...], _Parts] = {}
+
+    def pack(self, weights: Sequence[Any], named: Mapping[str, Any]) -> PackedKernel:
+        """Raises KernelError; see `Kernel.pack`."""
+        if self._kernel.program is None or self._kernel.trace is None:
+            raise KernelError(f"`{self._kernel.name}` was made without a trace, and cannot be packed. Use `ms.compile`")
+        known = tuple(b.name for b in self._kernel.program.func.inputs if b.const)
+        given = {name: as_numpy(name, weight) for name, weight in self._named(known, weights, named).items()}
+        parts = self._parts(tuple(name for name in known if name in given))
+        before = time.perf_counter()
+        taken = parts.prologue.compiled.parameters
+        packed = parts.prologue(*(given[p.name] for p in taken if not p.is_output))
+        arrays = list(packed) if isinstance(packed, tuple) else [packed]
+        shapes = {p.name: p for p in parts.main.compiled.parameters}
+        held = [_copy(shapes[name], given[name]) for name in parts.held]
+        seconds = time.perf_counter() - before
+        source = _Source(Recipe.of(self._kernel), tuple(name for name in known if name in given))
+        return PackedKernel(parts.main, [*held, *arrays], seconds, source)
+
+    def _named(self, known: tuple[str, ...], weights: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The weights by name."""
+        name = self._kernel.name
+        if not known:
+            inputs = ", ".join(f"`{b.name}`" for b in self._kernel.program.func.inputs)
+            raise KernelError(
+                f"`{name}` has no weights. Say in the program which of {inputs} are, as `const W: f32[...]`"
+            )
+        listed = ", ".join(known)
+        if len(weights) > len(known):
+            raise KernelError(f"`{name}` has the weights ({listed}), and {len(weights)} are given")
+        given = dict(zip(known, weights, strict=False))
+        for key, value in named.items():
+            if key not in known:
+                raise KernelError(f"`{key}` is no weight of `{name}`, which has ({listed}): those declared `const`")
+            if key in given:
+                raise KernelError(f"`{key}` is given twice, in its place and by name")
+            given[key] = value
+        if not given:
+            raise KernelError(f"no weights are given; `{name}` has ({listed})")
+        return given
+
+    def _parts(self, weights: tuple[str, ...]) -> _Parts:
+        found = self._compiled.get(weights)
+        return self._flights.run(weights, lambda: self._compile(weights)) if found is None else found
+
+    def _compile(self, weights: tuple[str, ...]) -> _Parts:
+        if weights in self._compiled:
+            return self._compiled[weights]
+        kernel = self._kernel
+        func: Func = kernel.trace.apply_to(kernel.program).func
+        division = divide(func, weights)
+        prologue = Kernel(build(division.prologue, kernel.target))
+        main = build(division.main, kernel.target)
+        self._compiled[weights] = _Parts(
+            prologue,
+            _Main(main, program=kernel.program, trace=kernel.trace, report=kernel.report, origin=kernel.origin),
+            division.held,
+        )
+        return self._compiled[weights]
+
+
+def _compiled_again(source: _Source, arrays: Sequence[Array], pack_seconds: float) -> PackedKernel:
+    """What a pickled packed kernel is read by."""
+    recipe = source.recipe
+    recipe.require_target()
+    main = build(divide(recipe.trace.apply_to(recipe.program).func, source.weights).main, recipe.target)
+    kernel = _Main(main, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin)
+    return PackedKernel(kernel, [_aligned(array) for array in arrays], pack_seconds, source)
+
+
+def _copy(p: Any, weight: Any) -> Array:
+    """An aligned copy of a checked array."""
+    arguments.pointer(p, p.dtype.numpy, weight)
+    return _aligned(weight)
+
+
+def _aligned(weight: Array) -> Array:
+    array = aligned_empty(weight.shape, weight.dtype)
+    array[...] = weight
+    return array
+
+
+class PackedKernel:
+    """A kernel with its weights packed: it takes the other arguments, and is otherwise called like a kernel.
+
+    `pack_seconds` is how long packing them took, without compiling; `packed_bytes` the memory that it holds on to.
+    Nothing of it changes afterwards: several threads may call it at once.
+    """
+
+    def __init__(self, main: Kernel, arrays: Sequence[Array], pack_seconds: float, source: _Source) -> None:
+        self._main = main
+        self._source = source
+        self._arrays = tuple(arrays)
+        self.pack_seconds = pack_seconds
+        self.packed_bytes = sum(array.nbytes for array in arrays)
+        inputs = [p for p in main.compiled.parameters if not p.is_output]
+        self._inputs = tuple(inputs[: len(inputs) - len(arrays)])
+
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Run it on the other arguments in their order, or by name; raises KernelError for what it cannot take."""
+        if named:
+            inputs = arguments.in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
+        if len(inputs) != len(self._inputs):
+            arguments.check_count(self.name, self._inputs, len(inputs))
+        return self._main(*inputs, *self._arrays, out=out)
+
+    @property
+    def name(self) -> str:
+        return self._main.name
+
+    @property
+    def kernel(self) -> Kernel:
+        """What is called: the packed arrays are its last inputs."""
+        return self._main
+
+    @property
+    def program(self) -> Any:
+        return self._main.program
+
+    @property
+    def trace(self) -> Any:
+        return self._main.trace
+
+    @property
+    def target(self) -> Target:
+        return self._main.target
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory for intermediates that one call uses, all threads together; the packed weights are none of it."""
+        return self._main.workspace_bytes
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM module after optimisation."""
+        return self._main.llvm
+
+    @property
+    def asm(self) -> str:
+        """The assembly of the machine code."""
+        return self._main.asm
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """As those of a kernel."""
+        return self._main.warnings
+
+    def export(self, path: str | Path) -> Path:
+        """Write it as one Python file with the packed weights in it, as `Kernel.export` does."""
+        from metasched.runtime.export import export
+
+        return export(self._main.compiled.binary, path, self._arrays)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """It travels as program, trace, target and packed weights, and is compiled where it is read."""
+        return _compiled_again, (self._source, self._arrays, self.pack_seconds)
+
+    def __copy__(self) -> PackedKernel:
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, _memo: object) -> PackedKernel:
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(map(str, self._inputs))
+        return f"<packed kernel {self.name}({given}), {self.packed_bytes} bytes packed, {self.target.name}>"

@@ -1,0 +1,61 @@
+"""Kernels in other processes: what they are made of travels, and machine code is made again where it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from metasched.errors import KernelError
+from metasched.ir.program import Program
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel, Origin
+from metasched.schedule.trace import Trace
+from metasched.target import Target
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a kernel is compiled from, and what is known of it. It pickles."""
+
+    program: Program
+    trace: Trace
+    target: Target
+    report: Any
+    origin: Origin
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Recipe:
+        """Raises KernelError for a kernel that was made without a trace."""
+        if kernel.program is None or kernel.trace is None:
+            raise KernelError(f"`{kernel.name}` was made without a trace, and cannot be pickled. Use `ms.compile`")
+        return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin)
+
+    def lacking(self) -> frozenset[str]:
+        """The instruction sets of the target that this machine has not."""
+        return self.target.features - Target.detect(threads=1).features
+
+    def require_target(self) -> None:
+        """Raise KernelError on a machine that cannot run the code: it would end the process there."""
+        lacking = self.lacking()
+        if lacking:
+            raise KernelError(
+                f"a kernel of {self.program.key} was compiled for {self.target.name}, and this machine lacks "
+                f"{_listed(lacking)} of it. Compile it here: `ms.compile(program)`, or with the kernel's `trace`"
+            )
+
+    def kernel(self) -> Kernel:
+        """The kernel, compiled. Raises KernelError where the machine cannot run it."""
+        self.require_target()
+        compiled = build(self.trace.apply_to(self.program).func, self.target)
+        return Kernel(compiled, program=self.program, trace=self.trace, report=self.report, origin=self.origin)
+
+
+def compiled_again(recipe: Recipe) -> Kernel:
+    """What a pickled kernel is read by."""
+    return recipe.kernel()
+
+
+def _listed(features: Iterable[str]) -> str:
+    names = sorted(features)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

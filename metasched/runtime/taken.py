@@ -1,0 +1,79 @@
+"""The arguments of one call of `ms.kernel`'s function: what types they have, and how they lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.errors import KernelError
+from metasched.lang.shorthand import ArgumentType, ScalarType, TensorType
+from metasched.runtime.arguments import require_unmasked
+from metasched.runtime.foreign import as_numpy
+from metasched.runtime.memory_order import memory_order
+
+_DTYPES = {dtype.numpy: dtype for dtype in DType}
+
+
+@dataclass(frozen=True)
+class TakenArgument:
+    """An argument. `value` is an array as it lies in memory: with its dimensions in `order`, where that is not their
+    own; or a number.
+    """
+
+    name: str
+    value: Any
+    type: ArgumentType
+    order: tuple[int, ...] | None = None
+    bytes_to_copy: int = 0
+
+    def contiguous(self) -> Any:
+        """The value, copied where it is strided."""
+        return np.array(self.value, order="C", subok=False) if self.bytes_to_copy else self.value
+
+
+def take(name: str, value: Any, is_tensor: bool) -> TakenArgument:
+    """Look at an argument; nothing is copied yet. Raises KernelError for what no kernel takes."""
+    value = as_numpy(name, value)
+    if not is_tensor:
+        return TakenArgument(name, value, _scalar(name, value))
+    tensor = _tensor(name, value)
+    flags = value.flags
+    if flags.c_contiguous and flags.aligned:
+        return TakenArgument(name, value, tensor)
+    order = memory_order(value) if flags.aligned else None
+    if order is None:
+        return TakenArgument(name, value, tensor, bytes_to_copy=value.nbytes)
+    return TakenArgument(name, value.transpose(order), TensorType(tensor.dtype, tensor.shape, order), order)
+
+
+def _scalar(name: str, value: Any) -> ScalarType:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise KernelError(f"`{name}` is an array of shape {value.shape}; it is not indexed, so it takes a number")
+    if isinstance(value, np.generic | np.ndarray):
+        return ScalarType(_dtype(name, value.dtype), fixed=True)
+    if isinstance(value, bool):
+        return ScalarType(DType.BOOL, fixed=True)
+    if isinstance(value, int | float):
+        return ScalarType(DType.I64 if isinstance(value, int) else DType.F64, fixed=False)
+    raise KernelError(f"`{name}` is a {type(value).__name__}; it takes a number")
+
+
+def _tensor(name: str, value: Any) -> TensorType:
+    if not isinstance(value, np.ndarray):
+        raise KernelError(f"`{name}` is a {type(value).__name__}, not a NumPy array. Pass `numpy.asarray({name})`")
+    require_unmasked(name, value)
+    empty = [n for n, extent in enumerate(value.shape) if extent == 0]
+    if empty:
+        raise KernelError(f"`{name}` has shape {value.shape}; dimension {empty[0]} is empty")
+    return TensorType(_dtype(name, value.dtype), value.shape)
+
+
+def _dtype(name: str, dtype: np.dtype[Any]) -> DType:
+    found = _DTYPES.get(dtype)
+    if found is None:
+        known = ", ".join(d.name for d in _DTYPES)
+        raise KernelError(f"`{name}` has dtype {dtype.str if dtype.names is None else dtype}; kernels take {known}")
+    return found

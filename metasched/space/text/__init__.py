@@ -1,0 +1,1 @@
+"""Modules in text: read, checked, and run as rules."""

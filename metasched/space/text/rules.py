@@ -1,0 +1,175 @@
+"""Modules in text, loaded: from a text, or from a file that may hold several and programs besides."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from metasched.ir.source import At
+from metasched.lang import read_source
+from metasched.lang.module_tree import ModuleDef
+from metasched.lang.modules import read_modules
+from metasched.lang.report import Report, did_you_mean, listing
+from metasched.schedule.schedule import Schedule
+from metasched.schedule.values import BlockRV
+from metasched.space.rule import Rule, RuleError, Skip
+from metasched.space.rule_errors import Place
+from metasched.space.text.check import check_modules
+from metasched.space.text.modules import TextModule
+from metasched.space.text.run import ModuleFile
+
+SUFFIX = ".ms"
+SEPARATOR = "::"
+
+
+class _OneBlock:
+    """A module of one parameter, as the function of a rule: what it returns, a rule has no use for."""
+
+    def __init__(self, module: TextModule) -> None:
+        self._module = module
+        self.place: Place = module.place
+        self.__doc__ = module.doc
+        only = inspect.Parameter.KEYWORD_ONLY
+        settings = [inspect.Parameter(name, only, default=value) for name, value in module.parameters.items()]
+        given = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("schedule", "block")]
+        self.__signature__ = inspect.Signature([*given, *settings])
+
+    def __call__(self, schedule: Schedule, block: BlockRV, **settings: Any) -> Skip | None:
+        result = self._module.run(schedule, block, **settings)
+        return result if isinstance(result, Skip) else None
+
+
+@dataclass(frozen=True, repr=False)
+class TextRule(Rule):
+    """A rule written as text: a module of one block. Called with a schedule and a block it gives what it returns."""
+
+    module: TextModule | None = None
+
+    @classmethod
+    def of(cls, module: TextModule) -> TextRule:
+        return cls(
+            module.name,
+            _OneBlock(module),
+            module.doc or f"{module.signature}, which has no description.",
+            module=module,
+        )
+
+    def __call__(self, *args: Any, **config: Any) -> Any:
+        assert self.module is not None
+        if not args:
+            return super().__call__(**config)
+        return self.module(*args, **{**dict(self.config), **config})
+
+    def __str__(self) -> str:
+        return str(self.module)
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name} ({self.place})>"
+
+
+def parse_module(text: str, name: str | None = None) -> TextModule | TextRule:
+    """A module from its text; where there are several, the one that no other calls, or the one of this name.
+
+    A module of one parameter is a rule, `rules=[module]`; one without is for a whole program, `ms.tune(program,
+    space=module)`. Both are called as Python modules are: `module(sch, block)`.
+
+    Raises:
+        LanguageError: with the first syntax error, or with every other mistake found.
+    """
+    return _module(text, "<text>", name)
+
+
+def load_module(path: str | Path) -> TextModule | TextRule:
+    """A module from a file: `FILE.ms`, or `FILE.ms::NAME` where it holds several. As `parse_module`.
+
+    Raises:
+        LanguageError: as `parse_module`.
+        OSError: when the file cannot be read.
+    """
+    filename, separator, name = str(path).rpartition(SEPARATOR)
+    if not separator:
+        filename, name = str(path), ""
+    return _module(read_source(filename), filename, name or None)
+
+
+def load_rule(path: str | Path) -> TextRule:
+    """As `load_module`, for a module of one parameter. Raises RuleError for another."""
+    return require_rule(load_module(path))
+
+
+def require_rule(module: TextModule | TextRule) -> TextRule:
+    """The rule that a module is. Raises RuleError for one that takes other than one parameter."""
+    if isinstance(module, TextRule):
+        return module
+    takes = listing(p.name for p in module.definition.parameters)
+    message = f"module {module.name} ({module.place}) takes {takes or 'no block'}, and a rule takes one block"
+    hint = "" if takes else f"\n  hint: it is a space by itself: space={module.name} in Python, --module in commands"
+    raise RuleError(message + hint)
+
+
+def load_rules(path: str | Path) -> tuple[TextRule, ...]:
+    """The modules of a file that take one parameter and that no other module there calls.
+
+    Raises:
+        LanguageError: as `load_module`; RuleError when there is none.
+        OSError: when the file cannot be read.
+    """
+    modules = _checked(read_source(path), str(path))
+    rules = tuple(m for m in map(_made, _outer(modules.modules), repeat(modules)) if isinstance(m, TextRule))
+    if not rules:
+        raise RuleError(f"{path} has no rules: a rule is a module of one block, `module NAME(block):`")
+    return rules
+
+
+def _module(text: str, filename: str, name: str | None) -> TextModule | TextRule:
+    file = _checked(text, filename)
+    report = Report(text, filename)
+    picked = _pick(file.modules, name, filename, report)
+    report.check()
+    assert picked is not None
+    return _made(picked, file)
+
+
+def _checked(text: str, filename: str) -> ModuleFile:
+    definitions, report = read_modules(text, filename)
+    modules: dict[str, ModuleDef] = {}
+    for definition in definitions:
+        if definition.name in modules:
+            report.error(definition.at, f"there are two modules `{definition.name}`", "rename one")
+        modules.setdefault(definition.name, definition)
+    check_modules(modules, report)
+    report.check()
+    return ModuleFile(modules, text, filename)
+
+
+def _made(definition: ModuleDef, file: ModuleFile) -> TextModule | TextRule:
+    module = TextModule(definition, file)
+    return TextRule.of(module) if len(definition.parameters) == 1 else module
+
+
+def _outer(modules: Mapping[str, ModuleDef]) -> list[ModuleDef]:
+    """Those that no other calls."""
+    called = {call.func for module in modules.values() for call in module.calls()}
+    return [module for module in modules.values() if module.name not in called]
+
+
+def _pick(modules: Mapping[str, ModuleDef], name: str | None, filename: str, report: Report) -> ModuleDef | None:
+    if not modules:
+        report.error(At(1, 1), "there is no module here", "a module begins with `module NAME(block):`")
+        return None
+    if name is not None and name not in modules:
+        message = f"there is no module `{name}` here: there is {listing(modules)}"
+        report.error(At(1, 1), message, did_you_mean(name, modules))
+        return None
+    if name is not None:
+        return modules[name]
+    outer = _outer(modules)
+    if len(outer) > 1:
+        message = f"there are several modules here: {listing(m.name for m in outer)}"
+        report.error(outer[1].at, message, f"name one: `{filename}{SEPARATOR}{outer[0].name}`")
+        return None
+    return outer[0]

@@ -1,0 +1,194 @@
+"""What differs between the candidates of one structure, as far as the text of a module shows."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+
+from metasched.ir.source import (
+    Apply,
+    IfElse,
+    Item,
+    Keyword,
+    ListLit,
+    Name,
+    NoneLit,
+    Operation,
+    Prefix,
+    Read,
+    SourceExpr,
+    Starred,
+)
+from metasched.lang.module_tree import Draw, Target
+from metasched.schedule.distributions.categorical import Categorical
+from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.primitive import registry
+from metasched.space.text.values import CHOOSE, FUNCTIONS
+
+_OF_NUMBERS = FUNCTIONS.keys() - {"len"}
+
+
+class _Mark(Enum):
+    """What a name is for certain."""
+
+    NUMBER = "one random variable, or arithmetic on some: no list"
+    OPEN = "a random variable without `:=`, or several"
+    LOOP = "a loop that runs as often as such a variable says"
+    SIZE = "how often such a loop runs"
+
+
+_Marks = frozenset[tuple[str, _Mark]]
+
+
+@cache
+def _gives_one(op: str) -> bool:
+    """Whether a sampler gives one variable, and not a list."""
+    return typing.get_type_hints(registry()[op].run)["return"] in (Categorical, Choice)
+
+
+def _is_varying(op: str) -> bool:
+    """Whether a sampler's results differ where Python or a module could not follow: all but `choose`."""
+    return op != CHOOSE and op in registry() and registry()[op].random
+
+
+@dataclass
+class Varying:
+    """The names of one module, as of the line that is read.
+
+    `random` are those that a random variable has a part in, by the last line that defines them. `marks` are certain:
+    what holds on every path.
+    """
+
+    random: set[str] = field(default_factory=set)
+    marks: _Marks = frozenset()
+
+    # --- statements
+
+    def draw(self, draw: Draw) -> None:
+        """The names of a random variable are defined."""
+        varying = _is_varying(draw.call.func)
+        single = varying and (len(draw.targets) > 1 or _gives_one(draw.call.func))
+        for target in draw.targets:
+            marks = {_Mark.OPEN} if varying and draw.decision is None else set()
+            self._define(target, varying, marks | ({_Mark.NUMBER} if single and not target.starred else set()))
+
+    def bind(self, targets: tuple[Target, ...], value: SourceExpr) -> None:
+        """The names of a value are defined, or those of its parts."""
+        whole = self._marks(value)
+        parts = _shared_out(targets, self._split(value, len(targets))) if isinstance(value, Apply) else None
+        for n, target in enumerate(targets):
+            marks = set(whole) if len(targets) == 1 and not target.starred else whole & {_Mark.OPEN, _Mark.LOOP}
+            if parts is not None:
+                marks = {_Mark.LOOP} if parts[n] else set()
+            self._define(target, self.is_random(value), marks)
+
+    def repeat(self, targets: tuple[Target, ...], over: SourceExpr) -> None:
+        """The names of a loop's items are defined."""
+        for target in targets:
+            self._define(target, self.is_random(over), ())
+
+    def join(self, paths: Sequence[_Marks]) -> None:
+        """Several ways come together here."""
+        self.marks = frozenset.intersection(*paths)
+
+    def _define(self, target: Target, random: bool, marks: Iterable[_Mark]) -> None:
+        self.random = self.random | {target.name} if random else self.random - {target.name}
+        kept = {(name, mark) for name, mark in self.marks if name != target.name}
+        self.marks = frozenset(kept | {(target.name, mark) for mark in marks})
+
+    # --- expressions
+
+    def is_random(self, e: SourceExpr) -> bool:
+        """Whether a value may depend on a random variable."""
+        match e:
+            case Name(name=name) | Read(buffer=name):
+                return name in self.random
+            case Apply(func=func) if func not in _OF_NUMBERS:
+                return False
+        return any(self.is_random(child) for child in e.children() if isinstance(child, SourceExpr))
+
+    def is_number(self, e: SourceExpr) -> bool:
+        """Whether a value is certainly a random variable, or arithmetic on some, and no list."""
+        match e:
+            case Name(name=name):
+                return (name, _Mark.NUMBER) in self.marks
+            case Prefix(a=a):
+                return self.is_number(a)
+            case Operation(op=op, a=a, b=b) if not op.is_comparison and not op.is_logical:
+                return self.is_number(a) or self.is_number(b)
+            case Apply(func=func, args=args) if func in _OF_NUMBERS:
+                return any(map(self.is_number, args))
+        return False
+
+    def is_size(self, e: SourceExpr) -> bool:
+        """Whether a value is certainly not known before tile sizes are."""
+        match e:
+            case Name(name=name):
+                return (name, _Mark.SIZE) in self.marks
+            case Apply(func="extent", args=(Keyword(value=loop),)) | Apply(func="extent", args=(loop,)):
+                return self._varies_in_length(loop)
+        return False
+
+    def _is_open(self, e: SourceExpr) -> bool:
+        match e:
+            case Name(name=name) | Read(buffer=name):
+                return (name, _Mark.OPEN) in self.marks
+            case ListLit(items=items):
+                return bool(items) and all(map(self._is_open, items))
+            case IfElse(then=then, otherwise=otherwise):
+                return self._is_open(then) and self._is_open(otherwise)
+        return self.is_number(e) and any(self._is_open(c) for c in e.children() if isinstance(c, SourceExpr))
+
+    def _varies_in_length(self, e: SourceExpr) -> bool:
+        """Whether a loop certainly runs as often as an open variable says; of a list, each of its loops."""
+        match e:
+            case Name(name=name) | Read(buffer=name):
+                return (name, _Mark.LOOP) in self.marks
+            case Starred(value=loops):
+                return self._varies_in_length(loops)
+            case Apply(func="fuse", args=loops):
+                return any(map(self._varies_in_length, loops))
+            case Apply() | Item():
+                parts = self._split(e.call if isinstance(e, Item) else e)
+                return bool(parts) and all(parts)
+        return False
+
+    def _marks(self, e: SourceExpr) -> set[_Mark]:
+        known = {
+            _Mark.NUMBER: self.is_number,
+            _Mark.OPEN: self._is_open,
+            _Mark.LOOP: self._varies_in_length,
+            _Mark.SIZE: self.is_size,
+        }
+        return {mark for mark, holds in known.items() if holds(e)}
+
+    def _split(self, call: Apply, count: int = 1) -> list[bool]:
+        """Whether each loop that a `split` makes varies in length; nothing where the text does not show it.
+
+        Where the factors are a list with a name, there is one answer for all of them, `count` times.
+        """
+        match call:
+            case Apply(func="split", args=(loop, Keyword(name="factors", value=factors) | factors)):
+                pass
+            case _:
+                return []
+        if isinstance(factors, Name):
+            return [self._is_open(factors)] * count
+        if not isinstance(factors, ListLit) or any(isinstance(f, Starred) for f in factors.items):
+            return []
+        written = [self._is_open(f) for f in factors.items]
+        rest = any(written) or self._varies_in_length(loop)
+        return [rest if isinstance(f, NoneLit) else w for f, w in zip(factors.items, written, strict=True)]
+
+
+def _shared_out(targets: tuple[Target, ...], parts: list[bool]) -> list[bool] | None:
+    """For each name whether it holds of all that it takes; None where it is not known what that is."""
+    star = next((n for n, target in enumerate(targets) if target.starred), None)
+    spare = len(parts) - len(targets)
+    if not parts or (len(targets) == 1 and star is None) or spare < -1 or (star is None and spare):
+        return None
+    ends = [n + 1 if star is None or n < star else n + spare + 1 for n in range(len(targets))]
+    return [all(parts[first:end]) for first, end in zip([0, *ends], ends, strict=False)]

@@ -1,0 +1,168 @@
+"""What a kernel is compiled for and scored against: instruction sets, caches, threads. A value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+from metasched.dtypes import DType
+from metasched.errors import MetaschedError
+from metasched.support.first_use import import_numba
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+# Of the numbers that fit in 64 bits, and of a text that a message shows.
+_DIGITS = 18
+_SHOWN = 40
+
+
+class TargetError(MetaschedError):
+    """Text that is not a target."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A CPU: `name` is LLVM's, `features` LLVM's names of the instruction sets present, cache sizes in bytes.
+
+    `threads` is how many threads a parallel loop is divided over at most. `l1` and `l2` belong to one core, `l3` is
+    shared. A target with fewer features than the machine's compiles for fewer; one with more makes code that the
+    machine cannot run.
+    """
+
+    name: str
+    features: frozenset[str]
+    threads: int
+    l1: int
+    l2: int
+    l3: int
+    cacheline: int = 64
+
+    @classmethod
+    def detect(cls, threads: int | None = None) -> Self:
+        """This machine; `threads` defaults to the number Numba runs with."""
+        name, features = _host()
+        l1, l2, l3 = _caches()
+        return cls(name, features, threads if threads is not None else _default_threads(), l1, l2, l3)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The target that `str(target)` printed; raises TargetError."""
+        words = [word.partition("=") for word in text.split()]
+        fields = {key: value for key, _, value in words}
+        known = ("name", "threads", "l1", "l2", "l3", "cacheline", "features")
+        missing = [key for key in known if key not in fields]
+        unknown = [key for key in fields if key not in known]
+        if missing or unknown or len(words) > len(fields):
+            wrong = f"`{_clipped(unknown[0])}` is not a field" if unknown else "a field is there twice"
+            wrong = f"`{missing[0]}` is missing" if missing else wrong
+            raise TargetError(
+                f"not a target: {wrong}. A target reads `name=skylake-avx512 threads=4 l1=32768 l2=1048576 "
+                f"l3=33554432 cacheline=64 features=avx2,avx512f,fma`"
+            )
+        numbers = {key: _positive(key, fields[key]) for key in known[1:6]}
+        return cls(fields["name"], frozenset(filter(None, fields["features"].split(","))), **numbers)
+
+    def __str__(self) -> str:
+        return (
+            f"name={self.name} threads={self.threads} l1={self.l1} l2={self.l2} l3={self.l3} "
+            f"cacheline={self.cacheline} features={','.join(sorted(self.features))}"
+        )
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise TargetError(f"a target has at least one thread, not {self.threads}")
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of a vector register."""
+        if "avx512f" in self.features:
+            return 512
+        return 256 if "avx" in self.features else 128
+
+    @property
+    def registers(self) -> int:
+        """Number of vector registers."""
+        return 32 if "avx512f" in self.features or "neon" in self.features else 16
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in a vector register."""
+        return self.vector_bits // dtype.bits
+
+    def with_threads(self, threads: int) -> Target:
+        return Target(self.name, self.features, threads, self.l1, self.l2, self.l3, self.cacheline)
+
+    def without(self, features: Iterable[str]) -> Target:
+        """This target less some instruction sets."""
+        left = self.features - frozenset(features)
+        return Target(self.name, left, self.threads, self.l1, self.l2, self.l3, self.cacheline)
+
+    def llvm_features(self) -> str:
+        """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
+
+        Those that are off come last: switching one on brings what it builds on, and switching one off takes away
+        what builds on it.
+        """
+        absent = _known_features() - self.features
+        return ",".join(["+" + f for f in sorted(self.features)] + ["-" + f for f in sorted(absent)])
+
+
+def _clipped(text: str) -> str:
+    """A text as a message shows it."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _positive(key: str, text: str) -> int:
+    # Python refuses to convert very long numbers, and takes digits of other scripts.
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) >= 1):
+        raise TargetError(f"not a target: `{key}` is a positive integer, not `{_clipped(text)}`")
+    return int(text)
+
+
+@lru_cache(maxsize=1)
+def _host() -> tuple[str, frozenset[str]]:
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), frozenset(f for f, on in llvm.get_host_cpu_features().items() if on)
+
+
+@lru_cache(maxsize=1)
+def _known_features() -> frozenset[str]:
+    import llvmlite.binding as llvm
+
+    return frozenset(llvm.get_host_cpu_features())
+
+
+def _default_threads() -> int:
+    import_numba()
+    from numba.core import config
+
+    return int(config.NUMBA_NUM_THREADS)
+
+
+@lru_cache(maxsize=1)
+def _caches() -> tuple[int, int, int]:
+    sizes = dict(_FALLBACK)
+    if _CACHES.is_dir():
+        for index in sorted(_CACHES.glob("index[0-9]*")):
+            level, size = _cache(index)
+            if level in sizes and size:
+                sizes[level] = size
+    return sizes[1], sizes[2], sizes[3]
+
+
+def _cache(index: Path) -> tuple[int, int]:
+    """Level and bytes of a data cache as Linux states it, (0, 0) for an instruction cache or an unreadable entry."""
+    try:
+        kind = (index / "type").read_text().strip()
+        level = (index / "level").read_text().strip()
+        size = re.fullmatch(r"(\d+)([KMG]?)", (index / "size").read_text().strip())
+    except OSError:
+        return 0, 0
+    if kind == "Instruction" or size is None or not level.isdigit():
+        return 0, 0
+    return int(level), int(size[1]) * _UNITS[size[2]]

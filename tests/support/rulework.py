@@ -1,0 +1,46 @@
+"""Running rules on programs, and checking what comes of it in machine code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import metasched as ms
+from metasched.ir.affine import as_int
+from metasched.ir.validate import validate
+from metasched.reference.execution import reference
+from metasched.runtime.kernel import Kernel, build
+from metasched.space.generate import Generator, Outcome
+from metasched.space.registry import installed_rules
+from metasched.target import Target
+
+TARGET = Target.detect(threads=2)
+
+
+def rule(name: str) -> ms.Rule:
+    return installed_rules()[name]
+
+
+def apply(text: str, *names: str | ms.Rule, seed: int = 0, **params: int) -> tuple[ms.Schedule, list[Outcome]]:
+    """A draw from the space of these rules, and what each did."""
+    rules = tuple(rule(n) if isinstance(n, str) else n for n in names)
+    sch = ms.Schedule(ms.parse_program(text, **params), seed)
+    return sch, list(Generator(rules).run(sch))
+
+
+def reasons(text: str, name: str | ms.Rule, **params: int) -> dict[str, str | None]:
+    """Per block, why a rule was not applied; None where it was."""
+    _, outcomes = apply(text, name, **params)
+    return {o.block: o.reason for o in outcomes}
+
+
+def correct(sch: ms.Schedule) -> None:
+    """The machine code gives the program's result, and the trace replays to the same program."""
+    validate(sch.func)
+    rng = np.random.default_rng(0)
+    args = [
+        rng.integers(-4, 5, [as_int(n) or 0 for n in b.shape]).astype(b.dtype.numpy) for b in sch.program.func.inputs
+    ]
+    expected, got = reference(sch.program)(*args), Kernel(build(sch.func, TARGET))(*args)
+    for x, y in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, expected)), strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert ms.parse_trace(str(sch.trace)).apply_to(sch.program).func == sch.func

@@ -1,0 +1,112 @@
+"""Arg-reductions and gathers in compiled code: what is checked at a call, and that nothing else can go wrong."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.errors import KernelError
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
+from metasched.target import Target
+
+EMBEDDING = """
+program embedding[N=37, V=50, D=19](T: f32[V, D], I: i32[N]) -> Y: f32[N, D]:
+    Y[i, j] = T[I[i], j] * 2
+"""
+TABLE = np.arange(50 * 19, dtype=np.float32).reshape(50, 19)
+FAR = (-1, 50, -(2**31), 2**31 - 1)
+
+
+def embedding(lanes: str) -> Kernel:
+    schedule = ms.Schedule(ms.parse_program(EMBEDDING))
+    i, j = schedule.get_loops(schedule.get_block("Y"))
+    if lanes == "rows":
+        schedule.reorder(j, i)
+        schedule.vectorize(i, lanes=8)
+    if lanes == "columns":
+        schedule.vectorize(j, lanes=8)
+    return Kernel(build(schedule.func, Target.detect()))
+
+
+@pytest.mark.parametrize("lanes", ["none", "rows", "columns"])
+def test_a_gather_and_what_is_out_of_range(lanes: str) -> None:
+    kernel = embedding(lanes)
+    rng = np.random.default_rng(0)
+    at = rng.integers(0, 50, 37).astype(np.int32)
+    assert np.array_equal(kernel(TABLE, at), TABLE[at] * 2)
+    for wrong in FAR:
+        at[5] = wrong
+        with pytest.raises(KernelError, match=rf"`I\[5\]` is {wrong}, and another argument is indexed by it, of 50"):
+            kernel(TABLE, at)
+        # The unchecked form reads the nearest row.
+        out = np.empty((37, 19), np.float32)
+        kernel.compiled(TABLE, at, out)
+        assert np.array_equal(out, TABLE[np.clip(at, 0, 49)] * 2)
+        with pytest.raises(KernelError, match=f"`I` holds the index {wrong}; valid are 0 to 49"):
+            reference(ms.parse_program(EMBEDDING))(TABLE, at)
+
+
+def test_in_compiled_callers_a_gather_is_safe() -> None:
+    kernel = embedding("columns")
+    at = np.full(37, -7, np.int32)
+
+    @numba.njit
+    def caller(table, at):  # type: ignore[no-untyped-def]
+        return kernel.numba(table, at)
+
+    assert np.array_equal(caller(TABLE, at), np.broadcast_to(TABLE[0] * 2, (37, 19)))
+
+
+def test_several_outputs() -> None:
+    text = """
+    program best[N=9, K=21](X: f32[N, K]) -> (V: f32[N], P: i32[N]):
+        V[i], P[i] = argmax[k](X[i, k])
+    """
+    kernel = ms.compile(ms.parse_program(text))
+    x = np.random.default_rng(1).integers(-3, 3, (9, 21)).astype(np.float32)
+    x[4, 3:] = np.nan
+    x[7] = -np.inf
+    expected = (x.max(axis=1), x.argmax(axis=1))
+    given = (np.empty(9, np.float32), np.empty(9, np.int32))
+    assert kernel(x, out=given) is not None
+
+    @numba.njit
+    def caller(x):  # type: ignore[no-untyped-def]
+        return kernel.numba(x)
+
+    for found in (given, kernel(x), caller(x)):
+        assert np.array_equal(found[0], expected[0], equal_nan=True)
+        assert np.array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("t", ["f64", "f16", "bf16", "i8", "u8", "i64"])
+def test_every_type_of_value(t: str) -> None:
+    program = ms.parse_program(
+        f"program p[N=7, K=30](X: {t}[N, K]) -> (V: {t}[N], P: i64[N]):\n    V[i], P[i] = argmin[k](X[i, k])"
+    )
+    x = np.random.default_rng(2).integers(0, 9, (7, 30)).astype(program.inputs[0].dtype.numpy)
+    for run in (reference(program), ms.compile(program)):
+        values, positions = run(x)
+        assert np.array_equal(positions, x.astype(np.float64).argmin(axis=1))
+        assert np.array_equal(values.astype(np.float64), x.astype(np.float64).min(axis=1))
+
+
+def test_indices_as_values() -> None:
+    program = ms.parse_program(
+        "program scan[R=3, N=17](X: f64[R, N]) -> (C: f64[R, N], Z: f32[N]):\n"
+        "    C[r, i] = sum[k < N](X[r, k] if k <= i else 0)\n"
+        "    Z[i] = f32(i) * 2"
+    )
+    x = np.random.default_rng(3).integers(-9, 9, (3, 17)).astype(np.float64)
+    schedule = ms.Schedule(program)
+    _, i, k = schedule.get_loops(schedule.get_block("C"))
+    schedule.reorder(k, i)
+    schedule.vectorize(i, lanes=8)
+    for run in (reference(program), reference(schedule.func), Kernel(build(schedule.func, Target.detect()))):
+        sums, twice = run(x)
+        assert np.array_equal(sums, np.cumsum(x, axis=1))
+        assert np.array_equal(twice, 2 * np.arange(17))

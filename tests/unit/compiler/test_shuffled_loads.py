@@ -1,0 +1,96 @@
+"""Lanes in another order than memory: loads of runs and shuffles where that is all there is to read, else gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_runs
+from metasched.compiler.lower import lower
+from metasched.lang import parse_program
+from metasched.runtime.kernel import Kernel, build
+from metasched.schedule.schedule import Schedule
+from metasched.target import Target
+from tests.support.lir_runner import Guarded
+
+HOST = Target.detect(threads=1)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "runs"),
+    [
+        ([0, 100, 1, 101, 2, 102, 3, 103], Runs((0, 100), 4, (0, 4, 1, 5, 2, 6, 3, 7))),
+        ([3, 2, 1, 0], Runs((0,), 4, (3, 2, 1, 0))),
+        ([7, 7, 8, 8, 9, 9, 10, 10], Runs((7,), 4, (0, 0, 1, 1, 2, 2, 3, 3))),
+        ([-4, -3, -2, -1], Runs((-4,), 4, (0, 1, 2, 3))),
+        ([0, 2, 4, 6], None),  # elements between would be read for nothing
+        ([0, 1, 2, 10, 11, 12], None),  # short
+        ([0, 1, 2, 3, 10, 11, 12, 13, 14], None),  # not as long as one another
+        ([n + 100 * m for m in range(3) for n in range(4)], None),  # three do not pair
+        ([n + 100 * m for m in range(16) for n in range(4)], None),  # many
+    ],
+)
+def test_runs(offsets: Sequence[int], runs: Runs | None) -> None:
+    assert find_runs(offsets) == runs
+
+
+def scheduled(text: str, lanes: int, loops: int, **sizes: int) -> Schedule:
+    """A program whose innermost `loops` are one vectorised loop."""
+    sch = Schedule(parse_program(text, **sizes))
+    block = sch.get_block(sch.func.outputs[0].name)
+    nest = sch.get_loops(block)
+    sch.vectorize(sch.fuse(*nest[-loops:]) if loops > 1 else nest[-1], lanes=lanes)
+    return sch
+
+
+PACK = "program pack[K=8, R=4, N=16](B: i8[K * R, 2 * N]) -> P: i8[K, N, R]:\n    P[a, c, d] = B[R*a + d, c + N]"
+BACKWARDS = "program backwards[N=32](A: f32[N]) -> B: f32[N]:\n    B[i] = A[N - 1 - i]"
+REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] = A[i // R]"
+
+
+@pytest.mark.parametrize(
+    ("text", "lanes", "loops", "sizes", "shuffles"),
+    [
+        (PACK, 64, 2, {}, 3),
+        (PACK, 32, 2, {"R": 2}, 1),
+        (PACK, 64, 2, {"R": 8, "N": 8}, 7),
+        (PACK, 64, 2, {"R": 4, "N": 15}, None),  # lanes beyond the end
+        (PACK, 64, 2, {"R": 16, "N": 4}, None),
+        (BACKWARDS, 16, 1, {}, 1),
+        (BACKWARDS, 8, 1, {"N": 8}, 1),
+        (BACKWARDS, 16, 1, {"N": 31}, None),
+        (REPEATED, 16, 1, {"N": 4}, 1),
+    ],
+)
+def test_nothing_else_is_read(text: str, lanes: int, loops: int, sizes: dict[str, int], shuffles: int | None) -> None:
+    """Inputs are between pages that nothing may touch."""
+    sch = scheduled(text, lanes, loops, **sizes)
+    emitted = emit(lower(sch.func, HOST), HOST).text
+    assert ("masked.gather" in emitted) == (shuffles is None)
+    if shuffles is not None:
+        assert emitted.count("shufflevector") == shuffles
+    plain = Kernel(build(parse_program(text, **sizes).func, HOST))
+    (given,) = sch.func.inputs
+    shape = tuple(int(n.value) for n in given.shape)  # type: ignore[attr-defined]
+    source = np.arange(np.prod(shape)).astype(given.dtype.numpy).reshape(shape)
+    memory = Guarded()
+    try:
+        for at_end in (True, False):
+            found = Kernel(build(sch.func, HOST))(memory.copy(source, at_end=at_end))
+            assert np.array_equal(found, plain(source))
+    finally:
+        memory.close()
+
+
+@pytest.mark.parametrize("index", ["x[i]", "i64(x[i]) % 16", "min(max(x[i], 0), 15)", "(i if x[i] > 0 else 0)"])
+@pytest.mark.parametrize("size", [8, 16])
+def test_indices_that_are_data(index: str, size: int) -> None:
+    text = f"program g[N={size}, V=40](A: f32[V], x: i32[N]) -> C: f32[N]:\n    C[i] = A[{index}]"
+    sch = scheduled(text, 16, 1)
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal(40, np.float32), rng.integers(0, 40, size).astype(np.int32)
+    plain = Kernel(build(parse_program(text).func, HOST))
+    assert np.array_equal(Kernel(build(sch.func, HOST))(a, x), plain(a, x))

@@ -1,0 +1,139 @@
+"""Imperfect tiles in cases: no condition inside a reduction, accumulators in registers, and the right results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from metasched.compiler.lir import ArrayKind, If, Kernel, Loop, LStmt
+from metasched.compiler.lower import lower
+from metasched.ir.nodes import Load
+from metasched.lang import parse_program
+from metasched.runtime.compiled import build
+from metasched.schedule.schedule import Schedule
+from metasched.target import Target
+
+MATMUL = """
+program matmul[N=127, M=127, K=127](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+
+
+def tiled(n: int, m: int, k: int = 20, *, rows: tuple[int, ...] = (8,), columns: tuple[int, ...] = (32,)) -> Schedule:
+    """Register tiles of `rows[-1]` by `columns[-1]`, with the tile levels before them inside the reduction."""
+    sch = Schedule(parse_program(MATMUL, N=n, M=m, K=k))
+    i, j, kk = sch.get_loops(sch.get_block("C"))
+    i0, *i_inner = sch.split(i, [None, *rows])
+    j0, *j_inner = sch.split(j, [None, *columns])
+    k0, k1 = sch.split(kk, [None, 8])
+    sch.reorder(i0, j0, k0, *i_inner[:-1], *j_inner[:-1], k1, i_inner[-1], j_inner[-1])
+    sch.unroll(i_inner[-1])
+    sch.vectorize(j_inner[-1], lanes=16)
+    sch.annotate(k1, "unroll_limit", 64)
+    return sch
+
+
+def walk(stmt: LStmt, reduction: bool = False) -> Iterator[tuple[LStmt, bool]]:
+    """Statements, and whether the innermost loop of the reduction is around them."""
+    yield stmt, reduction
+    inside = reduction or (isinstance(stmt, Loop) and stmt.var.startswith("k_1"))
+    for child in stmt.children():
+        if isinstance(child, LStmt):
+            yield from walk(child, inside)
+
+
+def conditions_inside_the_reduction(kernel: Kernel) -> int:
+    return sum(isinstance(stmt, If) and inside for stmt, inside in walk(kernel.body))
+
+
+def run_against_numpy(sch: Schedule) -> None:
+    shapes = [tuple(int(e.value) for e in b.shape) for b in sch.func.inputs]
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
+    out = np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
+    build(sch.func, Target.detect())(a, b, out)
+    np.testing.assert_array_equal(out, a @ b)
+
+
+SIZES = pytest.mark.parametrize(("n", "m"), [(127, 127), (128, 127), (127, 128), (7, 7), (9, 33), (131, 61), (16, 64)])
+
+
+@SIZES
+def test_imperfect_tiles_have_no_condition_inside_the_reduction(n: int, m: int) -> None:
+    sch = tiled(n, m)
+    kernel = lower(sch.func, Target.detect())
+    assert conditions_inside_the_reduction(kernel) == 0
+    run_against_numpy(sch)
+
+
+@SIZES
+def test_tile_levels_inside_the_reduction(n: int, m: int) -> None:
+    run_against_numpy(tiled(n, m, rows=(3, 4), columns=(2, 16)))
+
+
+def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -> None:
+    kernel = lower(tiled(127, 127).func, Target.detect())
+    registers = [a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]
+    assert len(registers) == 4
+    assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
+
+
+@pytest.mark.parametrize(("n", "m"), [(128, 130), (7, 32), (15, 50), (30, 34)])
+def test_unrolled_levels_of_a_tile_are_no_cases_of_their_own(n: int, m: int) -> None:
+    """What is known when it is emitted stays a condition, inside the reduction: cases would keep sums in memory."""
+    sch = Schedule(parse_program(MATMUL, N=n, M=m, K=20))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, *i_inner = sch.split(i, [None, 4, 2])
+    j0, *j_inner = sch.split(j, [None, 2, 16])
+    sch.reorder(i0, j0, k, *i_inner, *j_inner)
+    for loop in (*i_inner, j_inner[0]):
+        sch.unroll(loop)
+    sch.vectorize(j_inner[1], lanes=16)
+    wide = "name=x threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse"
+    kernel = lower(sch.func, Target.parse(wide))
+    assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
+    run_against_numpy(sch)
+
+
+def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
+    sch = tiled(16, 64, 24, rows=(3, 4), columns=(3, 16))
+    kernel = lower(sch.func, Target.detect())
+    assert conditions_inside_the_reduction(kernel) == 0
+    assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 1
+    run_against_numpy(sch)
+
+
+def test_perfect_tiles_are_left_alone() -> None:
+    kernel = lower(tiled(128, 128).func, Target.detect())
+    assert not any(isinstance(stmt, If) for stmt, _ in walk(kernel.body))
+    assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 1
+
+
+def test_a_copy_that_every_tile_needs_is_made_in_every_case() -> None:
+    sch = tiled(61, 127, rows=(8,), columns=(32,))
+    block = sch.get_block("C")
+    copy = sch.cache_read(block, "B", scope="local")
+    loops = sch.get_loops(block)
+    sch.compute_at(copy, loops[2])
+    run_against_numpy(sch)
+
+
+def test_a_fused_consumer_is_in_cases_of_its_own() -> None:
+    program = parse_program(MATMUL.replace("-> C: f32[N, M]", "-> D: f32[N, M]") + "    D[i, j] = max(C[i, j], 0)\n",
+                            N=61, M=45, K=20)  # fmt: skip
+    sch = Schedule(program)
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, [None, 8])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.unroll(i1)
+    sch.vectorize(j1, lanes=16)
+    sch.reverse_compute_at(sch.get_block("D"), j0)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (61, 20)).astype(np.float32), rng.integers(-4, 5, (20, 45)).astype(np.float32)
+    out = np.full((61, 45), np.nan, np.float32)
+    build(sch.func, Target.detect())(a, b, out)
+    np.testing.assert_array_equal(out, np.maximum(a @ b, 0))

@@ -1,0 +1,46 @@
+"""A fork waits for imports of other threads, and lets go of just what it held."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import ModuleType
+
+from metasched.support.forks import ForkGuards
+from metasched.support.imports import Imports
+
+
+def test_a_fork_waits_for_the_imports_of_other_threads_and_not_for_its_own() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def load(name: str) -> ModuleType:
+        begun.set()
+        assert go_on.wait(10)
+        imports.wait()  # as a fork from this thread would
+        order.append(name)
+        return ModuleType(name)
+
+    imports = Imports(load)
+    thread = threading.Thread(target=imports.module, args=("slow",))
+    thread.start()
+    assert begun.wait(10)
+    forking = threading.Thread(target=lambda: (imports.wait(), order.append("fork")))
+    forking.start()
+    time.sleep(0.02)
+    assert order == []
+    go_on.set()
+    thread.join()
+    forking.join()
+    assert order == ["slow", "fork"]
+
+
+def test_what_is_held_is_let_go_of_in_reverse_and_nothing_else() -> None:
+    guards, order = ForkGuards(), []
+    guards.add(lambda: (order.append("hold a"), guards.add(lambda: order.append("hold b"), lambda: order.append("b"))))
+    guards._hold()
+    guards.add(lambda: order.append("never"), lambda: order.append("never"))
+    guards._release()
+    assert order == ["hold a", "hold b", "b"]
+    guards._release()
+    assert order == ["hold a", "hold b", "b"]
