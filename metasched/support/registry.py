@@ -1,0 +1,127 @@
+"""A registry of named things: ours, a file each in a package, and those of other packages, by entry points.
+
+Nothing is imported before it is named, and what is loaded is checked before anyone has it.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from metasched.support.imports import imports
+
+T = TypeVar("T")
+
+_OURS = "metasched"
+
+
+class UnfitError(Exception):
+    """What the check of a registry raises for a value that is not of its kind; the text says why."""
+
+
+def instances_of(kind: type[T]) -> Callable[[object], T]:
+    """A check that takes instances of a class."""
+
+    def check(value: object) -> T:
+        if not isinstance(value, kind):
+            raise UnfitError(f"it is {_article(type(value).__name__)}, not {_article(kind.__name__)}")
+        return value
+
+    return check
+
+
+@dataclass(frozen=True)
+class Registry(Generic[T]):
+    """Named things of one kind.
+
+    Attributes:
+        group: the entry-point group in which other packages declare theirs, such as "metasched.rules".
+        kind: what one is called in messages, such as "rule".
+        check: takes what a name stands for and returns it as it is used; raises UnfitError for what is not of the kind.
+        error: makes the exception that is raised, from its message.
+        package: where ours are, a module each of its name, unless they are declared as entry points too.
+        attribute: the name in such a module of what it provides; by default that of the module.
+
+    """
+
+    group: str
+    kind: str
+    check: Callable[[object], T]
+    error: Callable[[str], Exception]
+    package: str | None = None
+    attribute: str | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Every name there is, sorted; nothing is loaded for it."""
+        return tuple(sorted({*self._own(), *(point.name for point in entry_points(group=self.group))}))
+
+    def points(self) -> Mapping[str, EntryPoint]:
+        """Where each name leads, in the order of names: ours too, as if they were entry points."""
+        found = {point.name: point for point in entry_points(group=self.group)} | self._own()
+        return dict(sorted(found.items()))
+
+    def get(self, name: str) -> T:
+        """What a name stands for, loaded and checked.
+
+        Raises `error`: for a name that is not there, with those that are near, for one that two packages declare, and
+        for what cannot be imported or is not of the kind, naming the package.
+        """
+        declared = self._declared(name)
+        if not declared:
+            raise self.error(f"there is no {self.kind} `{name}`{self.advice(name)}")
+        if len(declared) > 1:
+            where = " and ".join(f"{origin(point)} ({point.value})" for point in declared)
+            raise self.error(f"two packages have a {self.kind} `{name}`: {where}")
+        return self._loaded(declared[0])
+
+    def advice(self, name: str) -> str:
+        """The end of a message about a name that is not there: near names, and all there are."""
+        names = self.names()
+        near = get_close_matches(name, names, n=2)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
+        return f"{hint} Installed are {listed(names)}"
+
+    def _declared(self, name: str) -> tuple[EntryPoint, ...]:
+        """Who declares a name. A package that is installed twice, as in a checkout, declares it once."""
+        own = self._own().get(name)
+        points = [*([own] if own is not None else []), *entry_points(group=self.group, name=name)]
+        return tuple({point.value: point for point in points}.values())
+
+    def _own(self) -> dict[str, EntryPoint]:
+        if self.package is None:
+            return {}
+        names = [info.name for info in pkgutil.iter_modules(imports.module(self.package).__path__)]
+        return {name: EntryPoint(name, f"{self.package}.{name}:{self.attribute or name}", self.group) for name in names}
+
+    def _loaded(self, point: EntryPoint) -> T:
+        try:
+            with imports.under_way():
+                value = point.load()
+        except (ImportError, AttributeError, SyntaxError) as error:
+            raise self.error(
+                f"the {self.kind} `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {error}"
+            ) from error
+        try:
+            return self.check(value)
+        except UnfitError as error:
+            raise self.error(f"`{point.name}` of {origin(point)} ({point.value}) is no {self.kind}: {error}") from None
+
+
+def origin(point: EntryPoint) -> str:
+    """The package that an entry point comes from, and its version."""
+    if point.dist is not None:
+        return f"{point.dist.name} {point.dist.version}"
+    return _OURS if point.value.startswith(f"{_OURS}.") else "an unknown package"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a message, sorted."""
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metasched.errors import MetaschedError
+from metasched.support.registry import Registry, UnfitError, instances_of, origin
+
+GROUP = "metasched_test.shapes"
+
+
+def numbers(package: str | None = None, attribute: str | None = None) -> Registry[int]:
+    return Registry(GROUP, "number", instances_of(int), MetaschedError, package, attribute)
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A package of ours: two numbers, and three modules that provide none."""
+    folder = tmp_path / "ours_of_test"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "one.py").write_text("one = 1\n")
+    (folder / "two.py").write_text("two = 2\n")
+    (folder / "three.py").write_text("three = 'three'\n")
+    (folder / "four.py").write_text("fore = 4\n")
+    (folder / "five.py").write_text("five = 5 +\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield folder.name
+    for name in [name for name in sys.modules if name.split(".")[0] == folder.name]:
+        del sys.modules[name]
+
+
+def declare(folder: Path, package: str, *lines: str) -> None:
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines]) + "\n")
+
+
+def test_ours_are_found_by_their_files_and_loaded_when_they_are_named(ours: str) -> None:
+    registry = numbers(ours)
+    assert registry.names() == ("five", "four", "one", "three", "two")
+    assert [f"{ours}.{name}" in sys.modules for name in registry.names()] == [False] * 5
+    assert registry.get("two") == 2
+    assert [f"{ours}.{name}" in sys.modules for name in registry.names()] == [False] * 4 + [True]
+
+
+def test_those_of_other_packages_are_found_by_entry_points(ours: str, tmp_path: Path) -> None:
+    declare(tmp_path, "others", "answer = tests.unit.support.test_registry:ANSWER")
+    registry = numbers(ours)
+    assert registry.get("answer") == 42
+    assert list(registry.points()) == list(registry.names()) == ["answer", "five", "four", "one", "three", "two"]
+    assert origin(registry.points()["answer"]) == "others 1.0"
+    assert origin(registry.points()["one"]) == "an unknown package"
+
+
+ANSWER = 42
+
+
+def test_a_name_that_is_not_there(ours: str) -> None:
+    with pytest.raises(MetaschedError) as found:
+        numbers(ours).get("tow")
+    assert str(found.value) == (
+        "there is no number `tow`; did you mean two? Installed are `five`, `four`, `one`, `three`, `two`"
+    )
+    with pytest.raises(MetaschedError, match=re.escape("there is no number `x`. Installed are none")):
+        numbers().get("x")
+
+
+def test_a_name_that_two_packages_declare(ours: str, tmp_path: Path) -> None:
+    declare(tmp_path, "others", "one = tests.unit.support.test_registry:ANSWER")
+    message = (
+        f"two packages have a number `one`: an unknown package ({ours}.one:one) and "
+        "others 1.0 (tests.unit.support.test_registry:ANSWER)"
+    )
+    with pytest.raises(MetaschedError, match=re.escape(message)):
+        numbers(ours).get("one")
+
+
+def test_a_package_that_is_found_twice_declares_its_names_once(ours: str, tmp_path: Path) -> None:
+    declare(tmp_path, "others", "answer = tests.unit.support.test_registry:ANSWER")
+    declare(tmp_path, "again", "answer = tests.unit.support.test_registry:ANSWER")
+    assert numbers(ours).get("answer") == 42
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("three", "`three` of an unknown package (ours_of_test.three:three) is no number: it is a str, not an int"),
+        ("four", "the number `four` of an unknown package cannot be loaded (ours_of_test.four:four): module"),
+        ("five", "the number `five` of an unknown package cannot be loaded (ours_of_test.five:five): invalid syntax"),
+    ],
+)
+def test_what_cannot_be_loaded_or_is_of_another_kind(ours: str, name: str, message: str) -> None:
+    with pytest.raises(MetaschedError, match=re.escape(message)):
+        numbers(ours).get(name)
+
+
+def test_one_name_for_what_each_module_provides(tmp_path: Path, ours: str) -> None:
+    (tmp_path / ours / "six.py").write_text("NUMBER = 6\n")
+    assert numbers(ours, "NUMBER").get("six") == 6
+
+
+def test_a_check_may_change_what_it_takes(ours: str) -> None:
+    def halved(value: object) -> float:
+        if value != 2:
+            raise UnfitError("it is not 2")
+        return 1.0
+
+    registry = Registry(GROUP, "half", halved, MetaschedError, ours)
+    assert registry.get("two") == 1.0
+    with pytest.raises(MetaschedError, match="is no half: it is not 2"):
+        registry.get("one")
