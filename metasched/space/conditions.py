@@ -67,13 +67,17 @@ def space_of(program: Program, space: SpaceLike, *, max_sketches: int, seed: int
         if space.program != program:
             raise MetaschedError(f"the space is one of {space.program.key}, and the program is {program.key}")
         return space.resized(min(max_sketches, space.max_sketches))
-    source, given = _source(space)
+    source, given = described(space)
     return given_checked(Space(program, source, max_sketches=max_sketches, seed=seed, given=given))
 
 
-def _source(space: SpaceLike) -> tuple[SpaceSource, Given]:
+def described(space: SpaceLike) -> tuple[SpaceSource, Given]:
+    """What makes the sketches, and what is given, of anything that describes a space; no program is looked at.
+
+    Raises RuleError for a rule that is not there, ScheduleError where one variable is decided twice.
+    """
     if isinstance(space, Conditioned):
-        source, given = _source(space.of)
+        source, given = described(space.of)
         return source, merged(given, space.given)
     if isinstance(space, Trace):
         return FromTrace(space), space.decisions

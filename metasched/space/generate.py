@@ -20,6 +20,10 @@ class Generator:
 
     rules: tuple[Rule, ...]
 
+    def ingredients(self) -> object:
+        """What the space is made from, for its fingerprint."""
+        return "rules", self.rules
+
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
         outcomes: list[Outcome] = []
         for rule in self.rules:
@@ -36,6 +40,10 @@ class FromModule:
 
     module: Module
 
+    def ingredients(self) -> object:
+        """What the space is made from, for its fingerprint."""
+        return "module", self.module
+
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
         self.module(schedule)
         return ()
@@ -43,6 +51,10 @@ class FromModule:
 
 class SpaceSource(Protocol):
     """What runs on a schedule and makes the sketches of a space."""
+
+    def ingredients(self) -> object:
+        """What the space is made from: a value for `metasched.support.fingerprint`."""
+        ...
 
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]: ...
 

@@ -109,6 +109,10 @@ class Rule:
             raise TypeError(f"rule {self.name}: call it with a Schedule and a block, or with keywords to configure it")
         return self._configured(config).apply(schedule, block)
 
+    def ingredients(self) -> object:
+        """What makes it the rule that it is, for the fingerprint of a space: not its documentation."""
+        return self.name, self.config, self.blocks, self.fn
+
     def named(self, name: str) -> Rule:
         """This rule under another name: in explanations, in specifications, and in its variables' addresses."""
         return replace(self, name=name)

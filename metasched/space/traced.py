@@ -36,6 +36,10 @@ class FromTrace:
                 error.line = number
                 raise error
 
+    def ingredients(self) -> object:
+        """What the space is made from, for its fingerprint: the trace up to the names of its handles."""
+        return "trace", str(self.trace.canonical())
+
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
         self.trace.require_program(schedule.program)
         self.trace.run_on(schedule)
@@ -58,13 +62,14 @@ class FromTrace:
 def agrees(trace: Trace, given: Mapping[str, object]) -> bool:
     """Whether a trace decides nothing otherwise."""
     taken = trace.decisions
-    return all(address not in taken or _plain(taken[address]) == _plain(d) for address, d in given.items())
+    common = ((taken[address], decision) for address, decision in given.items() if address in taken)
+    return all(plain_decision(one) == plain_decision(other) for one, other in common)
 
 
 def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
     """Decisions by address, and more of them. Raises ScheduleError where one is given twice, and otherwise."""
     for address, decision in more.items():
-        if address in given and _plain(given[address]) != _plain(decision):
+        if address in given and plain_decision(given[address]) != plain_decision(decision):
             raise ScheduleError(
                 "condition",
                 f'"{address}" is decided twice: as {_said(given[address])}, and as {_said(decision)}',
@@ -74,13 +79,14 @@ def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str,
 
 
 def _said(decision: object) -> str:
-    plain = _plain(decision)
+    plain = plain_decision(decision)
     if isinstance(plain, tuple):
         return "[" + ", ".join("_" if item is None else str(item) for item in plain) + "]"
     return f'"{plain}"' if isinstance(plain, str) else str(plain)
 
 
-def _plain(decision: object) -> object:
+def plain_decision(decision: object) -> object:
+    """A decision in the one form in which equal ones are equal: tuples, names of loops, None for what is open."""
     if isinstance(decision, Ref):
         return decision.name
     if isinstance(decision, list | tuple):

@@ -57,6 +57,17 @@ class TextModule:
         """`tile[innermost=64](block)`."""
         return str(self).partition("\n")[0].removeprefix("module ").rstrip(":")
 
+    def ingredients(self) -> object:
+        """Its text and that of the modules it calls, in the canonical form without descriptions, and its settings."""
+        texts: dict[str, str] = {}
+        left = [self.definition]
+        while left:
+            definition = left.pop()
+            if definition.name not in texts:
+                texts[definition.name] = print_module(replace(definition, doc=""))
+                left += [self.file.modules[call.func] for call in definition.calls() if call.func in self.file.modules]
+        return self.name, texts, dict(self.config)
+
     def __call__(self, *args: Any, **settings: Any) -> Any:
         unknown = settings.keys() - self.parameters.keys()
         if unknown:

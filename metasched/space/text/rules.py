@@ -64,6 +64,10 @@ class TextRule(Rule):
             return super().__call__(**config)
         return self.module(*args, **{**dict(self.config), **config})
 
+    def ingredients(self) -> object:
+        """As of any rule; what it does is its text."""
+        return self.name, self.config, self.blocks, self.module
+
     def __str__(self) -> str:
         return str(self.module)
 

@@ -1,0 +1,47 @@
+"""The text of a Python function, as far as it says what the function does: no comments, no layout, no docstrings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
+
+def source_of(fn: Callable[..., Any] | type) -> str | None:
+    """The text of a function or class in Python's own layout; None where there is none, as behind `python -c`."""
+    code = getattr(fn, "__code__", None)
+    if isinstance(code, CodeType) and code.co_name == "<lambda>":
+        return _lambda_text(code)
+    try:
+        return normalised(textwrap.dedent(inspect.getsource(fn)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+def normalised(text: str) -> str:
+    """Python in one layout, without comments and docstrings. Raises SyntaxError."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _lambda_text(code: CodeType) -> str | None:
+    """The lambda alone, of a line that may hold several."""
+    linecache.checkcache(code.co_filename)
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return None
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    columns = [column for _, _, column, _ in code.co_positions() if column]
+    around = [n for n in found if columns and n.col_offset <= min(columns) <= (n.end_col_offset or 0)]
+    best = min(around or found, key=lambda n: (n.end_col_offset or 0) - n.col_offset, default=None)
+    return None if best is None else ast.unparse(best)
