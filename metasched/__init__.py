@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.schedule.handlers import Repair as Repair
     from metasched.schedule.module import module as module
     from metasched.schedule.module import rerun as rerun
-    from metasched.schedule.schedule import Schedule as Schedule
+    from metasched.schedule.trace import Schedule as Schedule
     from metasched.schedule.trace import Trace as Trace
     from metasched.schedule.trace_check import InvalidTrace as InvalidTrace
     from metasched.schedule.trace_check import TraceProblem as TraceProblem
@@ -173,8 +173,7 @@ _NAMES = {
         "module",
         "rerun",
     ),
-    "metasched.schedule.schedule": ("Schedule",),
-    "metasched.schedule.trace": ("Trace",),
+    "metasched.schedule.trace": ("Schedule", "Trace"),
     "metasched.schedule.trace_check": (
         "InvalidTrace",
         "TraceProblem",

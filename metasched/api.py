@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from metasched.database.base import Access, open_database
+from metasched.database.backends import open_database
+from metasched.database.base import Access
 from metasched.database.record import Record, TaskKey, code_version
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
@@ -19,8 +20,7 @@ from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.runtime.neighbours import warn_of_neighbours
 from metasched.schedule.handlers import Policy, Repairs
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.favourite import favourite
 from metasched.search.guess import Guess

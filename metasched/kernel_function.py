@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from metasched import api
-from metasched.database.base import scheme_of
+from metasched.database.backends import scheme_of
 from metasched.database.user_database import CACHE, kernels_database, make_folder
 from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
 from metasched.ir.notebook import table
@@ -23,7 +23,7 @@ from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
 from metasched.runtime.arguments import in_order
 from metasched.runtime.foreign import Library, as_numpy
-from metasched.runtime.kernel import Kernel, Origin
+from metasched.runtime.kernel import Kernel, Origin, compiled_again
 from metasched.runtime.recipe import Recipe
 from metasched.runtime.taken import TakenArgument, take
 from metasched.search.progress_view import Shown
@@ -280,7 +280,7 @@ class KernelFunction:
             except MetaschedError as error:  # told to the user as a warning
                 obstacle = f"{where}: {error}"
         if recipe is not None:
-            return _Compiled(self._keep(key, recipe.kernel()), obstacle)
+            return _Compiled(self._keep(key, compiled_again(recipe)), obstacle)
         return _Compiled(self._keep(key, api.compile(program, rules=self._rules, target=self._target)), obstacle)
 
     def _warn(self, obstacle: str) -> None:

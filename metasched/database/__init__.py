@@ -1,6 +1,7 @@
 """Tuning records: text only, in SQLite by default, by URL."""
 
-from metasched.database.base import BACKENDS, Access, Backends, Database, open_database
+from metasched.database.backends import BACKENDS, Backends, open_database
+from metasched.database.base import Access, Database
 from metasched.database.record import (
     DamagedRecordWarning,
     DatabaseError,

@@ -550,11 +550,6 @@ class Func(Node):
     temps: tuple[Buffer, ...]
     body: Stmt
 
-    def __str__(self) -> str:
-        from metasched.ir.printer import print_func
-
-        return print_func(self)
-
     def buffers(self) -> tuple[Buffer, ...]:
         return self.inputs + self.outputs + self.temps
 

@@ -18,15 +18,23 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.ir.source_printer import print_program
-from metasched.lang.build import Computed, Parameter, Positions, ScalarArgument, Size, Symbol, Tensor, wrong
 from metasched.lang.elaborate import elaborate
 from metasched.lang.extents import bare_uses, stage_axes
 from metasched.lang.programs import read_programs
+from metasched.lang.python_values import (
+    FILE,
+    Computed,
+    Parameter,
+    Positions,
+    ScalarArgument,
+    Size,
+    Symbol,
+    Tensor,
+    wrong,
+)
 from metasched.lang.report import Report, listing
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
-
-_FILE = "<python>"
 
 
 def assemble(
@@ -43,7 +51,7 @@ def assemble(
         LanguageError: with every mistake in the program.
     """
     definition = _definition(name, inputs, outputs, params)
-    definitions, report = read_programs(print_program(definition), _FILE)
+    definitions, report = read_programs(print_program(definition), FILE)
     report.check()
     (reread,) = definitions
     assert reread == definition, "the canonical text of a program stands for the program"
@@ -52,7 +60,7 @@ def assemble(
 
 def infer_dtype(stage: Stage, symbols: tuple[Symbol, ...]) -> DType | None:
     """The dtype of a stage's value; None when it is made of numbers alone."""
-    report = Report("", _FILE)
+    report = Report("", FILE)
     scalars = {s.name: s.dtype for s in symbols if isinstance(s, ScalarArgument)}
     buffers = {s.name: BufferInfo(s.name, s.dtype, None, NOWHERE) for s in symbols if isinstance(s, Tensor)}
     spatial, reduce = stage_axes(stage)

@@ -13,31 +13,30 @@ reduction are written into the tree only where the text would need them: where n
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from metasched.dtypes import DType
-from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.functions import FUNCTIONS
 from metasched.ir.limits import SPLIT, too_large
-from metasched.ir.nodes import BinOp, Reducer, UnOp
+from metasched.ir.nodes import Reducer
 from metasched.ir.program import Program
-from metasched.ir.source import (
-    Apply,
-    Axis,
-    BoolLit,
-    FloatLit,
-    IfElse,
-    IntLit,
-    Name,
-    Operation,
-    Prefix,
-    Read,
-    Reduce,
-    SourceExpr,
-    Stage,
-    negate,
+from metasched.ir.source import Apply, Axis, IfElse, Name, Reduce, Stage
+from metasched.lang.assemble import assemble, infer_dtype
+from metasched.lang.python_values import (
+    Computed,
+    Parameter,
+    Positions,
+    ScalarArgument,
+    Size,
+    Tensor,
+    Term,
+    Value,
+    ValueLike,
+    checked_name,
+    lift,
+    merge,
+    wrong,
 )
 
 __all__ = [
@@ -47,182 +46,6 @@ __all__ = [
     "sin", "sqrt", "tanh",
     "Tensor", "Value",
 ]  # fmt: skip
-
-_FILE = "<python>"
-
-
-class Value:
-    """An expression of the language. Python's operators build larger ones; `& | ~` are `and`, `or` and `not`."""
-
-    __slots__ = ("node", "symbols")
-
-    def __init__(self, node: SourceExpr, symbols: tuple[Symbol, ...] = ()) -> None:
-        self.node = node
-        self.symbols = symbols
-
-    def __repr__(self) -> str:
-        from metasched.ir.source_printer import print_source
-
-        return print_source(self.node)
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            f"the truth of `{self!r}` is not known while the program is being built; "
-            "write where(cond, a, b) instead of `if`, & | ~ instead of `and or not`, and do not chain comparisons"
-        )
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return _operation(BinOp.EQ, self, other)
-
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return _operation(BinOp.NE, self, other)
-
-    def __lt__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.LT, self, other)
-
-    def __le__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.LE, self, other)
-
-    def __gt__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.GT, self, other)
-
-    def __ge__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.GE, self, other)
-
-    def __add__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.ADD, self, other)
-
-    def __radd__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.ADD, other, self)
-
-    def __sub__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.SUB, self, other)
-
-    def __rsub__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.SUB, other, self)
-
-    def __mul__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.MUL, self, other)
-
-    def __rmul__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.MUL, other, self)
-
-    def __truediv__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.DIV, self, other)
-
-    def __rtruediv__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.DIV, other, self)
-
-    def __floordiv__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.FLOORDIV, self, other)
-
-    def __rfloordiv__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.FLOORDIV, other, self)
-
-    def __mod__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.MOD, self, other)
-
-    def __rmod__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.MOD, other, self)
-
-    def __and__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.AND, self, other)
-
-    def __or__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.OR, self, other)
-
-    def __invert__(self) -> Value:
-        return Term(Prefix(UnOp.NOT, self.node), self.symbols)
-
-    def __neg__(self) -> Value:
-        return Term(negate(self.node), self.symbols)
-
-
-class Term(Value):
-    """What operators and functions make.
-
-    A class beside the named values, not above them: Python would turn `i >= N` into `N <= i` for an `N` of a subclass.
-    """
-
-    __slots__ = ()
-
-
-class Parameter(Value):
-    """A size with a default: `N=512`."""
-
-    __slots__ = ("default", "name")
-
-    def __init__(self, name: str, default: int) -> None:
-        super().__init__(Name(_word(name)), (self,))
-        self.name = name
-        self.default = default
-
-
-class Size(Value):
-    """A size computed from others: `let OH = ...`."""
-
-    __slots__ = ("name", "value")
-
-    def __init__(self, name: str, value: Value) -> None:
-        super().__init__(Name(_word(name)), (self,))
-        self.name = name
-        self.value = value
-
-
-class ScalarArgument(Value):
-    """A scalar argument: `alpha: f32`."""
-
-    __slots__ = ("dtype", "name")
-
-    def __init__(self, name: str, dtype: DType) -> None:
-        super().__init__(Name(_word(name)), (self,))
-        self.name = name
-        self.dtype = dtype
-
-
-class Tensor:
-    """An input, or what a stage computes. `tensor[i, j]` reads an element."""
-
-    def __init__(self, name: str, shape: tuple[Value, ...], dtype: DType | None, *, const: bool = False) -> None:
-        self.name = _word(name)
-        self.shape = shape
-        self.dtype = dtype
-        self.const = const
-
-    def __getitem__(self, indices: ValueLike | tuple[ValueLike, ...]) -> Value:
-        lifted = tuple(_lift(i) for i in (indices if isinstance(indices, tuple) else (indices,)))
-        return Term(Read(self.name, tuple(v.node for v in lifted)), _merge((self,), *(v.symbols for v in lifted)))
-
-    def __iter__(self) -> Iterable[Value]:
-        raise TypeError(f"`{self.name}` cannot be iterated over: index it, {self.name}[i, j]")
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.dtype or '?'}[{', '.join(map(repr, self.shape))}]"
-
-
-class Computed(Tensor):
-    """What a stage computes; `typed` says that its dtype follows from what it reads."""
-
-    def __init__(self, stage: Stage, shape: tuple[Value, ...], value: Value, dtype: DType | None, typed: bool) -> None:
-        super().__init__(stage.buffer, shape, dtype)
-        self.stage = stage
-        self.value = value
-        self.typed = typed
-
-
-class Positions(Tensor):
-    """The positions that an arg-reduction finds besides its values."""
-
-    def __init__(self, name: str, values: Computed, dtype: DType) -> None:
-        super().__init__(name, values.shape, dtype)
-        self.values = values
-
-
-Symbol: TypeAlias = Parameter | Size | ScalarArgument | Tensor
-ValueLike: TypeAlias = Value | int | float
 
 
 # --- what programs are made of ---------------------------------------------------------------------------
@@ -235,7 +58,7 @@ def param(name: str, default: int) -> Parameter:
 
 def let(name: str, value: ValueLike) -> Size:
     """A named size."""
-    lifted = _lift(value)
+    lifted = lift(value)
     _require_small(lifted, name)
     return Size(name, lifted)
 
@@ -268,10 +91,8 @@ def compute(
     Raises:
         LanguageError: when `value` does not take one argument for each dimension.
     """
-    from metasched.lang.assemble import infer_dtype
-
     names = _arguments(value, f"compute({name!r}, ...)", len(shape))
-    result = _lift(value(*(Term(Name(n)) for n in names)))
+    result = lift(value(*(Term(Name(n)) for n in names)))
     stage = Stage(None if label == name else label, name, tuple(Axis(n) for n in names), result.node)
     _require_small(result, name)
     inferred = infer_dtype(stage, result.symbols)
@@ -299,7 +120,7 @@ def compute_arg(
     """
     values = compute(name, shape, value, label=label)
     assert isinstance(values, Computed)
-    values.stage = replace(values.stage, position=_word(position))
+    values.stage = replace(values.stage, position=checked_name(position))
     return values, Positions(position, values, DType(dtype))
 
 
@@ -318,9 +139,7 @@ def program(
     Raises:
         LanguageError: with every mistake in the program, shown in its text.
     """
-    from metasched.lang.assemble import assemble
-
-    return assemble(_word(name), tuple(inputs), tuple(outputs), None if params is None else tuple(params))
+    return assemble(checked_name(name), tuple(inputs), tuple(outputs), None if params is None else tuple(params))
 
 
 # --- reductions and functions ----------------------------------------------------------------------------
@@ -328,10 +147,10 @@ def program(
 
 def _reduction(reducer: Reducer, value: Callable[..., ValueLike], extents: tuple[ValueLike, ...]) -> Value:
     names = _arguments(value, f"{reducer.value}(...)", len(extents))
-    ranges = [_lift(n) for n in extents]
-    result = _lift(value(*(Term(Name(n)) for n in names)))
+    ranges = [lift(n) for n in extents]
+    result = lift(value(*(Term(Name(n)) for n in names)))
     axes = tuple(Axis(n, extent.node) for n, extent in zip(names, ranges, strict=True))
-    return Term(Reduce(reducer, axes, result.node), _merge(*(r.symbols for r in ranges), result.symbols))
+    return Term(Reduce(reducer, axes, result.node), merge(*(r.symbols for r in ranges), result.symbols))
 
 
 def sum(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:  # noqa: A001
@@ -372,8 +191,8 @@ def argmin(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:
 
 def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:
     """`then if cond else otherwise`; only the side taken is evaluated."""
-    c, t, o = _lift(cond), _lift(then), _lift(otherwise)
-    return Term(IfElse(t.node, c.node, o.node), _merge(t.symbols, c.symbols, o.symbols))
+    c, t, o = lift(cond), lift(then), lift(otherwise)
+    return Term(IfElse(t.node, c.node, o.node), merge(t.symbols, c.symbols, o.symbols))
 
 
 def cast(value: ValueLike, dtype: str | DType) -> Value:
@@ -383,8 +202,8 @@ def cast(value: ValueLike, dtype: str | DType) -> Value:
 
 def call(func: str, *args: ValueLike) -> Value:
     """A function of the language by its name."""
-    lifted = [_lift(arg) for arg in args]
-    return Term(Apply(func, tuple(v.node for v in lifted)), _merge(*(v.symbols for v in lifted)))
+    lifted = [lift(arg) for arg in args]
+    return Term(Apply(func, tuple(v.node for v in lifted)), merge(*(v.symbols for v in lifted)))
 
 
 def _function(name: str) -> Callable[..., Value]:
@@ -409,13 +228,8 @@ abs, floor, ceil = _function("abs"), _function("floor"), _function("ceil")  # no
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
-def wrong(message: str, hint: str = "") -> LanguageError:
-    """An error of a program that has no text yet."""
-    return LanguageError((Diagnostic(1, 1, message, hint),), "", _FILE)
-
-
 def _extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
-    extents = tuple(_lift(n) for n in shape)
+    extents = tuple(lift(n) for n in shape)
     for extent in extents:
         _require_small(extent, name)
     return extents
@@ -426,40 +240,6 @@ def _require_small(value: Value, name: str) -> None:
     message = too_large(value.node)
     if message is not None:
         raise wrong(f"`{name}`: {message}", SPLIT)
-
-
-def _lift(value: object) -> Value:
-    if isinstance(value, Value):
-        return value
-    if isinstance(value, bool):
-        return Term(BoolLit(value))
-    if isinstance(value, float):
-        return Term(FloatLit(float(value)))
-    if isinstance(value, Tensor):
-        raise TypeError(f"`{value.name}` is a tensor: index it, {value.name}[i, j]")
-    if hasattr(value, "__index__"):
-        return Term(IntLit(value.__index__()))
-    raise TypeError(f"{value!r} is no expression of a program: numbers, parameters and indexed tensors are")
-
-
-def _operation(op: BinOp, a: object, b: object) -> Value:
-    left, right = _lift(a), _lift(b)
-    return Term(Operation(op, left.node, right.node), _merge(left.symbols, right.symbols))
-
-
-def _merge(*groups: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-    """Each symbol once, in order of first appearance."""
-    seen: dict[int, Symbol] = {}
-    for group in groups:
-        for symbol in group:
-            seen.setdefault(id(symbol), symbol)
-    return tuple(seen.values())
-
-
-def _word(name: str) -> str:
-    if not (name.isascii() and name.isidentifier()):
-        raise wrong(f"{name!r} is no name", "names are letters, digits and `_`, and do not begin with a digit")
-    return name
 
 
 def _arguments(function: Callable[..., ValueLike], what: str, count: int) -> tuple[str, ...]:

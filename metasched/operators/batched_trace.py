@@ -21,8 +21,7 @@ from metasched.lang import parse_index_map
 from metasched.lang.instructions import Instruction, Ref, Value
 from metasched.operators.batches import Batch
 from metasched.schedule.handlers import Policy, Record, Replay
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 
 # Steps that say the same of the whole: they name blocks, tensors and loops, none of which is the batch's.

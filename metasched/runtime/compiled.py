@@ -17,6 +17,7 @@ import numpy as np
 from metasched.compiler.cpu.emit import emit, runtime
 from metasched.compiler.cpu.emit.python_entry import ENTRY as PYTHON_ENTRY
 from metasched.compiler.cpu.emit.python_entry import KNOWN, Argument, python_entry
+from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.compiler.lir import Kernel as LoopProgram
 from metasched.compiler.lower import lower
 from metasched.compiler.lower.layouts import memory_shape
@@ -25,7 +26,6 @@ from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer, Func
 from metasched.runtime import threads
-from metasched.support.first_use import import_numba
 from metasched.target import Target
 
 if TYPE_CHECKING:  # it imports Numba
@@ -96,7 +96,7 @@ def compile_func(func: Func, target: Target) -> KernelCode:
 
 def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
     """Emit and compile a low-level loop program."""
-    import_numba()
+    import_code_generator()
     from metasched.compiler.cpu.codegen import compile_text
 
     module = emit(kernel, target)
@@ -138,7 +138,7 @@ class CompiledKernel:
     """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
 
     def __init__(self, binary: KernelCode) -> None:
-        import_numba()
+        import_code_generator()
         from metasched.compiler.cpu.codegen import LoadedCode
 
         self.binary = binary
@@ -182,7 +182,7 @@ class CompiledKernel:
     @property
     def asm(self) -> str:
         """The assembly."""
-        import_numba()
+        import_code_generator()
         from metasched.compiler.cpu.codegen import assembly
 
         return assembly(self.binary.code)

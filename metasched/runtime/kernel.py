@@ -1,48 +1,19 @@
-"""The kernel that a user holds: checked calls from Python, forms for Numba, and how it came about."""
+"""The kernel that a user holds: a callable kernel that can be packed and pickled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from metasched.compiler.cpu.emit.runtime import Status
-from metasched.errors import KernelError, counted
-from metasched.ir.highlight import in_html
-from metasched.ir.notebook import folded, table
-from metasched.runtime import arguments
-from metasched.runtime.compiled import CompiledKernel, aligned_empty, build, data_pointer, raise_status
-from metasched.runtime.foreign import Library, as_numpy
-from metasched.support.first_use import import_numba
-from metasched.target import Target
-
-if TYPE_CHECKING:
-    from metasched.runtime.packed import PackedKernel, Packer
-
-Array = np.ndarray[Any, Any]
+from metasched.runtime.callable_kernel import CallableKernel, Origin
+from metasched.runtime.compiled import CompiledKernel
+from metasched.runtime.first_use import register_with_numba
+from metasched.runtime.packed import PackedKernel, Packer
+from metasched.runtime.recipe import Recipe
 
 
-class Origin(Enum):
-    """Where a kernel's schedule comes from."""
-
-    TRACE = "trace"  # given by the caller
-    MEASURED = "measured"  # the best measured by a search
-    GUESS = "guess"  # chosen without measuring
-
-    def __str__(self) -> str:
-        return self.value
-
-    @property
-    def said(self) -> str:
-        """For a person."""
-        return {Origin.TRACE: "of a given trace", Origin.MEASURED: "tuned", Origin.GUESS: "a guess"}[self]
-
-
-class Kernel:
+class Kernel(CallableKernel):
     """A compiled program: `kernel(A, B)` returns new arrays, `kernel(A, B, out=D)` writes one that is given.
 
     Arguments are C-contiguous NumPy arrays of the compiled shapes and dtypes, or such arrays of other libraries in the
@@ -64,138 +35,8 @@ class Kernel:
         report: Any = None,
         origin: Origin = Origin.TRACE,
     ) -> None:
-        import_numba()  # which tells Numba what a Kernel is, before it meets one
-        self._compiled = compiled
-        self.program = program
-        self.trace = trace
-        self.report = report
-        self.origin = origin
-        self._inputs = tuple(p for p in compiled.parameters if not p.is_output)
-        self._outputs = tuple(p for p in compiled.parameters if p.is_output)
-        self._results = tuple((p.shape or (), p.dtype.numpy) for p in self._outputs)
-        self._single = len(self._outputs) == 1
-        # Arrays in and out: the kernel's own entry can check these.
-        # What others are indexed by is looked at from Python.
-        self._plain = all(p.shape is not None and p.below is None for p in self._inputs)
-        self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
-        self._sizes = tuple(
-            0 if p.shape is None else p.dtype.bytes * int(np.prod(p.shape, dtype=np.int64)) for p in compiled.parameters
-        )
-
-    @property
-    def name(self) -> str:
-        return self._compiled.binary.name
-
-    @property
-    def compiled(self) -> CompiledKernel:
-        """The kernel without checks."""
-        return self._compiled
-
-    @property
-    def target(self) -> Target:
-        return self._compiled.target
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Memory for intermediates that one call uses, all threads together."""
-        return self._compiled.workspace_bytes
-
-    @property
-    def llvm(self) -> str:
-        """The LLVM module after optimisation."""
-        return self._compiled.llvm
-
-    @property
-    def asm(self) -> str:
-        """The assembly of the machine code."""
-        return self._compiled.asm
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """What the machine could not do as the schedule would have it, a sentence each; empty if all is well.
-
-        Accumulators that were too many for the vector registers or whose tile is not unrolled, and innermost loops that
-        spill vectors. Looking for the latter takes about as long as making the machine code, the first time.
-        """
-        from metasched.compiler.cpu.spills import spill_warnings
-
-        binary = self._compiled.binary
-        return (*binary.warnings, *spill_warnings(binary.code))
-
-    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
-        """Run the kernel on arrays in their order, or by name; raises KernelError for what it cannot take."""
-        if named:
-            inputs = arguments.in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
-        if self._plain and len(inputs) == len(self._inputs):
-            results = (self._allocate() if out is None else out,) if self._single else self._several(out)
-            if self._compiled.binary.parallel:
-                self._compiled.prepare()
-            status = self._compiled.python_function(*inputs, *results)
-            if status == Status.OK:
-                return results[0] if self._single else results
-            if status != Status.NOT_PLAIN:
-                raise_status(status, self.workspace_bytes)
-        return self._checked(inputs, out)
-
-    def _allocate(self) -> Array:
-        return aligned_empty(*self._results[0])
-
-    def _several(self, out: Any) -> tuple[Any, ...]:
-        """New arrays for several outputs, or those of an `out` argument."""
-        if out is None:
-            return tuple([aligned_empty(shape, dtype) for shape, dtype in self._results])
-        return tuple(self._given(out))
-
-    def _checked(self, inputs: tuple[Any, ...], out: Any) -> Any:
-        """The call with every argument looked at from Python, which can say what is wrong with it."""
-        if len(inputs) != len(self._inputs):
-            arguments.check_count(self.name, self._inputs, len(inputs))
-        # Held on to until the end: the memory may be another library's.
-        taken = [as_numpy(p.name, value) for p, value in zip(self._inputs, inputs, strict=True)]
-        values: list[Any] = []
-        for p, dtype, value in zip(self._inputs, self._dtypes, taken, strict=False):
-            values.append(arguments.scalar(p, value) if p.shape is None else arguments.pointer(p, dtype, value))
-        if out is None:
-            arrays = [aligned_empty(p.shape or (), p.dtype.numpy) for p in self._outputs]
-            values.extend([data_pointer(array) for array in arrays])
-            library = Library.of(v for p, v in zip(self._inputs, inputs, strict=True) if p.shape is not None)
-            results = arrays if library is None else [library.array(array) for array in arrays]
-        else:
-            results = self._given(out)
-            arrays = [as_numpy(p.name, array) for p, array in zip(self._outputs, results, strict=True)]
-            for p, array in zip(self._outputs, arrays, strict=True):
-                values.append(arguments.pointer(p, p.dtype.numpy, array))
-                arguments.check_output(p, array)
-            arguments.check_overlap(self._compiled.parameters, values, self._sizes)
-        self._compiled.prepare()
-        status = self._compiled.function(*values, None)
-        if status:
-            raise_status(status, self.workspace_bytes)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _given(self, out: Any) -> list[Array]:
-        """The output arrays of an `out` argument."""
-        if len(self._outputs) == 1 and not isinstance(out, tuple):
-            return [out]
-        if not isinstance(out, tuple) or len(out) != len(self._outputs):
-            names = ", ".join(map(str, self._outputs))
-            what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
-            raise KernelError(f"`out` is {what}; `{self.name}` has the outputs ({names}). Pass a tuple of them")
-        return list(out)
-
-    @cached_property
-    def numba(self) -> Callable[..., Any]:
-        """A function for `@njit` code that allocates its results."""
-        from metasched.runtime.numba_form import allocating_form
-
-        return allocating_form(self._compiled)
-
-    @cached_property
-    def numba_into(self) -> Callable[..., None]:
-        """A function for `@njit` code that takes its outputs after its inputs."""
-        from metasched.runtime.numba_form import into_form
-
-        return into_form(self._compiled)
+        register_with_numba()
+        super().__init__(compiled, program=program, trace=trace, report=report, origin=origin)
 
     def pack(self, *weights: Any, **named: Any) -> PackedKernel:
         """This kernel with its weights fixed: `kernel.pack(W)(X)` is bitwise `kernel(X, W)`.
@@ -211,58 +52,17 @@ class Kernel:
 
     @cached_property
     def _packer(self) -> Packer:
-        from metasched.runtime.packed import Packer
-
         return Packer(self)
-
-    def export(self, path: str | Path) -> Path:
-        """Write the kernel as one Python file that needs NumPy and nothing else: the machine code, and a loader.
-
-        The file defines a function of the kernel's name, which takes what this kernel takes, by name too, and gives
-        bitwise what it gives; other arguments are a TypeError or a ValueError. It is for Linux on x86-64 and CPUs with
-        this target's instruction sets; a parallel loop starts its threads anew each time.
-
-        Raises KernelError on another kind of machine, and for a path that does not end in `.py`.
-        """
-        from metasched.runtime.export import export
-
-        return export(self._compiled.binary, path)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """It travels as program, trace and target, and is compiled where it is read."""
-        from metasched.runtime.recipe import Recipe, compiled_again
-
         return compiled_again, (Recipe.of(self),)
 
-    def __copy__(self) -> Kernel:
-        return self  # nothing of it changes
 
-    def __deepcopy__(self, _memo: object) -> Kernel:
-        return self
-
-    def __repr__(self) -> str:
-        given = ", ".join(map(str, self._inputs))
-        made = ", ".join(map(str, self._outputs))
-        if len(self._outputs) != 1:
-            made = f"({made})"
-        return f"<kernel {self.name}({given}) -> {made}, {self._machine}, {self.origin.said}>"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            *((p.name, str(p).partition(": ")[2]) for p in self._inputs),
-            *((f"-> {p.name}", str(p).partition(": ")[2]) for p in self._outputs),
-            ("schedule", self.origin.said),
-            ("target", self._machine),
-            ("workspace", f"{self.workspace_bytes} bytes"),
-            *((("report", str(self.report)),) if self.report else ()),
-        ]
-        return table(
-            f"kernel {self.name}", rows, "" if self.trace is None else folded("trace", in_html(str(self.trace)))
-        )
-
-    @property
-    def _machine(self) -> str:
-        return f"{self.target.name}, {counted(self.target.threads, 'thread')}"
+def compiled_again(recipe: Recipe) -> Kernel:
+    """What a pickled kernel is read by: the kernel of a recipe. Raises KernelError where the machine cannot run it."""
+    compiled = recipe.compiled()
+    return Kernel(compiled, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin)
 
 
-__all__ = ["CompiledKernel", "Kernel", "Origin", "build"]
+__all__ = ["Kernel", "Origin", "compiled_again"]

@@ -16,13 +16,13 @@ from numba.core.types.misc import VarArg
 from numba.extending import NativeValue, overload_method, register_model, typeof_impl, unbox
 from numba.extending import models as numba_models
 
-from metasched.runtime.kernel import Kernel
+from metasched.runtime.callable_kernel import CallableKernel
 
 
 class KernelType(types.Opaque):
     """The type of one kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: CallableKernel) -> None:
         self.kernel = kernel
         super().__init__(f"Kernel({kernel.name}, {id(kernel):#x})")
 
@@ -30,13 +30,13 @@ class KernelType(types.Opaque):
 register_model(KernelType)(numba_models.OpaqueModel)
 
 
-@typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
-def _typeof(kernel: Kernel, _context: Any) -> KernelType:
+@typeof_impl.register(CallableKernel)  # type: ignore[untyped-decorator]
+def _typeof(kernel: CallableKernel, _context: Any) -> KernelType:
     return KernelType(kernel)
 
 
 @lower_constant(KernelType)  # type: ignore[untyped-decorator]
-def _constant(context: Any, _builder: Any, _type: KernelType, _value: Kernel) -> Any:
+def _constant(context: Any, _builder: Any, _type: KernelType, _value: CallableKernel) -> Any:
     return context.get_dummy_value()
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from metasched.errors import KernelError
 from metasched.ir.nodes import Func
 from metasched.runtime import arguments
-from metasched.runtime.compiled import aligned_empty, build
+from metasched.runtime.callable_kernel import CallableKernel
+from metasched.runtime.compiled import CompiledKernel, aligned_empty, build
+from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.foreign import as_numpy
-from metasched.runtime.kernel import Kernel
 from metasched.runtime.packing import divide
 from metasched.runtime.recipe import Recipe
 from metasched.support.single_flight import SingleFlight
@@ -28,13 +29,19 @@ Array = np.ndarray[Any, Any]
 class _Parts:
     """The compiled parts of a divided kernel: `held` are the weights that `main` takes as they are."""
 
-    prologue: Kernel
-    main: Kernel
+    prologue: CallableKernel
+    main: CallableKernel
     held: tuple[str, ...]
 
 
-class _Main(Kernel):
+class _Main(CallableKernel):
     """The part of a divided kernel that takes packed weights: its program and trace are those of the whole."""
+
+    def __init__(self, compiled: CompiledKernel, recipe: Recipe) -> None:
+        register_with_numba()
+        super().__init__(
+            compiled, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin
+        )
 
     def __reduce__(self) -> Any:
         raise KernelError(f"`{self.name}` is the main part of a packed kernel. Pickle the packed kernel instead")
@@ -51,7 +58,7 @@ class _Source:
 class Packer:
     """Packs a kernel's weights. Compiles once for each choice of which weights are given."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: CallableKernel) -> None:
         self._kernel = kernel
         self._flights: SingleFlight[_Parts] = SingleFlight()
         self._compiled: dict[tuple[str, ...], _Parts] = {}
@@ -105,11 +112,11 @@ class Packer:
         kernel = self._kernel
         func: Func = kernel.trace.apply_to(kernel.program).func
         division = divide(func, weights)
-        prologue = Kernel(build(division.prologue, kernel.target))
+        prologue = CallableKernel(build(division.prologue, kernel.target))
         main = build(division.main, kernel.target)
         self._compiled[weights] = _Parts(
             prologue,
-            _Main(main, program=kernel.program, trace=kernel.trace, report=kernel.report, origin=kernel.origin),
+            _Main(main, Recipe.of(kernel)),
             division.held,
         )
         return self._compiled[weights]
@@ -120,7 +127,7 @@ def _compiled_again(source: _Source, arrays: Sequence[Array], pack_seconds: floa
     recipe = source.recipe
     recipe.require_target()
     main = build(divide(recipe.trace.apply_to(recipe.program).func, source.weights).main, recipe.target)
-    kernel = _Main(main, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin)
+    kernel = _Main(main, recipe)
     return PackedKernel(kernel, [_aligned(array) for array in arrays], pack_seconds, source)
 
 
@@ -143,7 +150,7 @@ class PackedKernel:
     Nothing of it changes afterwards: several threads may call it at once.
     """
 
-    def __init__(self, main: Kernel, arrays: Sequence[Array], pack_seconds: float, source: _Source) -> None:
+    def __init__(self, main: CallableKernel, arrays: Sequence[Array], pack_seconds: float, source: _Source) -> None:
         self._main = main
         self._source = source
         self._arrays = tuple(arrays)
@@ -165,7 +172,7 @@ class PackedKernel:
         return self._main.name
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> CallableKernel:
         """What is called: the packed arrays are its last inputs."""
         return self._main
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from metasched.errors import KernelError
 from metasched.ir.program import Program
-from metasched.runtime.compiled import build
-from metasched.runtime.kernel import Kernel, Origin
+from metasched.runtime.callable_kernel import CallableKernel, Origin
+from metasched.runtime.compiled import CompiledKernel, build
 from metasched.schedule.trace import Trace
 from metasched.target import Target
 
@@ -25,7 +25,7 @@ class Recipe:
     origin: Origin
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Recipe:
+    def of(cls, kernel: CallableKernel) -> Recipe:
         """Raises KernelError for a kernel that was made without a trace."""
         if kernel.program is None or kernel.trace is None:
             raise KernelError(f"`{kernel.name}` was made without a trace, and cannot be pickled. Use `ms.compile`")
@@ -44,16 +44,10 @@ class Recipe:
                 f"{_listed(lacking)} of it. Compile it here: `ms.compile(program)`, or with the kernel's `trace`"
             )
 
-    def kernel(self) -> Kernel:
-        """The kernel, compiled. Raises KernelError where the machine cannot run it."""
+    def compiled(self) -> CompiledKernel:
+        """The compiled program. Raises KernelError where the machine cannot run it."""
         self.require_target()
-        compiled = build(self.trace.apply_to(self.program).func, self.target)
-        return Kernel(compiled, program=self.program, trace=self.trace, report=self.report, origin=self.origin)
-
-
-def compiled_again(recipe: Recipe) -> Kernel:
-    """What a pickled kernel is read by."""
-    return recipe.kernel()
+        return build(self.trace.apply_to(self.program).func, self.target)
 
 
 def _listed(features: Iterable[str]) -> str:

@@ -17,8 +17,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from metasched.compiler.cpu.emit import runtime
+from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.errors import KernelError, ResourceError
-from metasched.support.first_use import import_numba
 from metasched.target import Target
 
 if TYPE_CHECKING:  # it imports Numba
@@ -67,7 +67,7 @@ class ThreadState:
         return ctypes.addressof(self._slots)
 
     def _load_launcher(self) -> None:
-        import_numba()
+        import_code_generator()
         from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 
         code = LoadedCode(compile_text(runtime.LAUNCHER, Target.detect(threads=1)))

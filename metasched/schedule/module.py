@@ -11,8 +11,7 @@ from metasched.ir.program import Program
 from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
 from metasched.schedule.handlers import Free, Policy, Record, Repair, Replay
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 
 P = ParamSpec("P")

@@ -1,4 +1,4 @@
-"""Trace: a straight line of instructions and the decisions its random variables took."""
+"""A schedule and its trace: a straight line of instructions and the decisions that its random variables took."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from metasched.lang import print_instruction, print_trace
 from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.schedule.handlers import Handler, Policy, Record, Replay
+from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import registry
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
 from metasched.schedule.trace_diff import TraceDiff, diff_traces
 from metasched.schedule.trace_python import trace_as_python
@@ -29,6 +29,25 @@ from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
 
 _CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
+
+
+class Schedule(Interpreter):
+    """A program under transformation.
+
+    Every primitive and sampler of `metasched.schedule.primitives` is a method. Samplers ask `handler`, by default
+    a draw from the prior with `seed`.
+
+        sch = Schedule(program, seed=0)
+        i, j, k = sch.get_loops(sch.get_block("dense"))
+        i0, i1 = sch.split(i, sch.sample_tile(i, parts=2))
+
+    Methods raise ScheduleError when a step would not be legal; the schedule is then as it was before.
+    """
+
+    @property
+    def trace(self) -> Trace:
+        """How it came to be so."""
+        return Trace(TraceData(self.program.name, self.program.params, self.instructions), self.program)
 
 
 @dataclass(frozen=True)
@@ -152,7 +171,7 @@ class Trace:
         schedule.repairs = replay.repairs
         return schedule
 
-    def run_on(self, schedule: Schedule) -> None:
+    def run_on(self, schedule: Interpreter) -> None:
         """Run the instructions on a schedule, whose handler decides. Raises ScheduleError, naming the line."""
         for number, instruction in enumerate(self.instructions, start=2):
             try:

@@ -12,10 +12,10 @@ from metasched.ir.source_printer import print_params
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData
 from metasched.schedule.handlers import Free, Record, Site, out_of_support
+from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.kinds import Kind
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.resolve import Env, resolved_arguments
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.versions import current_form
 
 
@@ -164,7 +164,7 @@ class _Dynamic:
             hint = "replay it with Policy.REPAIR to carry it over to another shape"
             found.append(TraceProblem(1, head, f"trace: the program is {self.program.key}", hint))
         handler = _Mending()
-        schedule = Schedule(self.program, handler=handler)
+        schedule = Interpreter(self.program, handler=handler)
         for number, instruction in enumerate(self.trace.instructions, start=2):
             if number in self.wrong or not self.missing.isdisjoint(labels_in((*instruction.args, *instruction.kwargs))):
                 self._leave_out(number, instruction)

@@ -16,8 +16,8 @@ from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceEx
 from metasched.ir.source_printer import print_source
 from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceData, Value
 from metasched.schedule.handlers import FREE, Free, Handler, Site
+from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import Declaration
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.trace_python_reader import LineReader
 from metasched.schedule.versions import current_form
 
@@ -42,7 +42,7 @@ def trace_as_python(trace: TraceData, program: Program | None) -> str:
 
     Raises ScheduleError for an instruction that does not apply to the program, or that Python cannot say.
     """
-    writer = _Writer(Schedule(program, handler=_LeaveOpen()) if program is not None else None)
+    writer = _Writer(Interpreter(program, handler=_LeaveOpen()) if program is not None else None)
     lines: list[str] = []
     for number, instruction in enumerate(trace.instructions, start=2):
         try:
@@ -60,7 +60,7 @@ def trace_as_python(trace: TraceData, program: Program | None) -> str:
 class _Writer:
     """`schedule` is where the lines written so far led; None when the program is not known."""
 
-    schedule: Schedule | None
+    schedule: Interpreter | None
     variables: dict[str, str] = field(default_factory=dict)
     reader: LineReader = field(default_factory=lambda: LineReader("sch"))
 
@@ -106,7 +106,7 @@ class _Writer:
             trial.choose(choice_name(current), list(current.args), **more)
         else:
             trial.execute(told)
-        made = trial.trace.instructions[-1]
+        made = trial.instructions[-1]
         return (made.outputs, made.address) == (current.outputs, current.address)
 
     def _asked(self, declaration: Declaration, current: Instruction) -> dict[str, str]:

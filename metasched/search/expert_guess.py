@@ -17,10 +17,9 @@ from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
 from metasched.runtime.amx_permission import tiles_are_given
 from metasched.schedule.handlers import Policy
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.target import Target
 
 # What an expert may allow and nobody asked for here: results would not be those that IEEE arithmetic has.

@@ -15,7 +15,7 @@ from metasched.errors import ScheduleError
 from metasched.lang.instructions import Decision
 from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.handlers import FREE, Free, MissingDecision, Site
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
 from metasched.space.rule_errors import blaming, place_of

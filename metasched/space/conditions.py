@@ -9,8 +9,7 @@ from typing import TypeAlias, Union
 
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.program import Program
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.space.generate import FromModule, Generator, SpaceSource
 from metasched.space.registry import RuleSpec, resolve
 from metasched.space.rule import Rule

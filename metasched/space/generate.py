@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.space.rule import Outcome as Outcome
 from metasched.space.rule import Rule, inside
 

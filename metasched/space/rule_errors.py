@@ -16,7 +16,7 @@ from typing import Any
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.printer import print_func
 from metasched.ir.query import names
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 
 _PACKAGE = Path(__file__).parents[1]
 _RULES = _PACKAGE / "rules"  # installed, the shipped rules lie inside the package, and are rules like any other

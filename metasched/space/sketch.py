@@ -26,9 +26,8 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.context import Constraint
 from metasched.schedule.distributions.base import NumericDistribution, Rows
 from metasched.schedule.handlers import Free
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.sites import SiteRecord
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 
 # Share of rows in which a second variable is mutated as well.
 SECOND_MUTATION = 0.3

@@ -15,8 +15,7 @@ from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
 from metasched.schedule.handlers import FREE, PURE_HINT, Conditioned, Forced, Free, Handler, Policy, Record, Site
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.space.generate import Generator, Outcome, SpaceSource, explain
 from metasched.space.sketch import Sketch
 from metasched.space.traced import FromTrace, agrees, merged

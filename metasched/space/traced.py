@@ -9,8 +9,7 @@ from functools import cached_property
 from metasched.errors import ScheduleError
 from metasched.lang import print_instruction
 from metasched.lang.instructions import HOLE, Instruction, Ref
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.space.generate import Outcome
 
 

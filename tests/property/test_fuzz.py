@@ -18,8 +18,7 @@ from metasched.errors import LanguageError, ScheduleError
 from metasched.lang.instructions import TraceData
 from metasched.measure.records import CheckError
 from metasched.schedule.primitive import registry
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from tests.property.fuzz.fuzz_actions import ACTIONS, LOOKING, Spot
 from tests.property.fuzz.fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, Oracle, read_text, text_of
 from tests.property.fuzz.fuzz_meaning import is_plain

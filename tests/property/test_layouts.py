@@ -12,7 +12,7 @@ from metasched.ir.program import Program
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
 from metasched.schedule.handlers import Record, Symbolic
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.space.sketch import Sketch
 from metasched.target import Target
 from tests.support.native import native_agrees

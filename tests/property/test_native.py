@@ -9,7 +9,8 @@ from hypothesis import given
 from metasched.ir.nodes import Func
 from metasched.reference.interpreter import interpret
 from metasched.reference.state import new_state, outputs
-from metasched.runtime.kernel import Kernel, build
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
 from metasched.target import Target
 from tests.property import test_lowering as lowering
 from tests.support.nests import random_inputs

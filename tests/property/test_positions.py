@@ -14,7 +14,7 @@ from metasched.lang.load import parse_program
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.schedule.values import LoopRV
 from metasched.target import Target
 

@@ -7,7 +7,8 @@ import numpy as np
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.reference.execution import reference
-from metasched.runtime.kernel import Kernel, build
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
 from metasched.target import Target
 
 

@@ -8,7 +8,8 @@ import metasched as ms
 from metasched.ir.affine import as_int
 from metasched.ir.validate import validate
 from metasched.reference.execution import reference
-from metasched.runtime.kernel import Kernel, build
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
 from metasched.space.generate import Generator, Outcome
 from metasched.space.registry import installed_rules
 from metasched.target import Target

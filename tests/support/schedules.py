@@ -13,8 +13,7 @@ from metasched.ir import query
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.schedule.handlers import Handler
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import LoopRV
 from tests.support.programs import DENSE_RELU
 from tests.support.structural import same

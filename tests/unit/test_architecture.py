@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -255,3 +255,72 @@ def test_unit_tests_mirror_the_package() -> None:
         str(folder) for folder in folders if not any((ROOT / top / folder).is_dir() for top in ("metasched", ""))
     }
     assert not strange, "a folder of tests is named after the package that it is about"
+
+
+def our_modules() -> dict[str, Path]:
+    """Every module that installs or is run, by the name it is imported by."""
+    installed = {"rules": "metasched.rules", "grammar": "metasched.grammar"}
+    named = {path: module_name(path) for path in sources("metasched", "rules", "grammar", "benchmarks")}
+    return {
+        ".".join([installed.get(name.split(".")[0], name.split(".")[0]), *name.split(".")[1:]]): path
+        for path, name in named.items()
+    }
+
+
+def named_modules(module: str, path: Path, known: Mapping[str, Path]) -> set[str]:
+    """The modules of ours that one imports, at the top, inside a function or for type checkers, or names by a string.
+
+    A package that is named by a string is a registry's: its files import the registry, and are found by it.
+    """
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            parts = {f"{source}.{alias.name}" for alias in node.names} & known.keys()
+            found |= parts | ({source} if len(parts) < len(node.names) else set())
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            name = node.value.partition(":")[0]
+            if name in known and known[name].name != "__init__.py":
+                found.add(name)
+    return found & known.keys() - {module}
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The sets of modules that need one another (strongly connected components; Tarjan 1972), less single modules."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = lowest[module] = len(index)
+        stack.append(module)
+        for other in sorted(graph[module]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == index[module]:
+            start = stack.index(module)
+            found.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for module in graph:
+        if module not in index:
+            visit(module)
+    return [component for component in found if len(component) > 1]
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a", "f"}, "f": {"e"}}
+    assert circles(graph) == [["b", "c"], ["e", "f"]]
+
+
+def test_no_module_needs_itself_through_others() -> None:
+    known = our_modules()
+    found = circles({module: named_modules(module, path, known) for module, path in known.items()})
+    assert not found, f"modules that import one another; move what both need into a third, below: {found}"

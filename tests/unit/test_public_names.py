@@ -98,7 +98,7 @@ def test_programs_spaces_and_traces_need_no_compiler() -> None:
 import metasched as ms
 program = ms.operator("matmul_nn", M=64, N=64, K=64)
 schedule = ms.Schedule(program)
-print(program, schedule.trace, ms.operators.expert("matmul_nn.blocked").trace.apply_to(program, ms.Policy.REPAIR).func)
+print(program, schedule.trace, ms.operators.expert("matmul_nn.blocked").trace.apply_to(program, ms.Policy.REPAIR))
 """
     assert not imported_by(code) & {*COMPILERS, "sqlite3", "psutil"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from metasched.lang.module_tree import ModuleDef, print_module
 from metasched.schedule.module import scope_name
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.space.rule_errors import Place
 from metasched.space.text.run import ModuleFile, run_module
 from metasched.space.text.values import known, plain

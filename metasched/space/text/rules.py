@@ -14,7 +14,7 @@ from metasched.lang import read_source
 from metasched.lang.module_tree import ModuleDef
 from metasched.lang.modules import read_modules
 from metasched.lang.report import Report, did_you_mean, listing
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Rule, RuleError, Skip
 from metasched.space.rule_errors import Place

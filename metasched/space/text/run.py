@@ -48,7 +48,7 @@ from metasched.schedule.block_queries import facts
 from metasched.schedule.kinds import INLINE, ROOT, Kind
 from metasched.schedule.module import scope_name
 from metasched.schedule.primitive import Declaration
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.space.rule import Skip
 from metasched.space.rule_errors import RuleNote

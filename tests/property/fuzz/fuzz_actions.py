@@ -16,7 +16,7 @@ import numpy as np
 from metasched.errors import ScheduleError
 from metasched.ir.affine import as_int
 from metasched.schedule.analysis import BlockInfo
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV, LoopRV
 
 T = TypeVar("T")

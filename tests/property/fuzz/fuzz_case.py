@@ -19,8 +19,7 @@ from metasched.measure.inputs import Given
 from metasched.measure.records import CheckError
 from metasched.runtime.compiled import build
 from metasched.schedule.handlers import Policy, Record, Replay, Symbolic
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.space.generate import Generator
 from metasched.space.registry import resolve
 from metasched.space.rule import Rule

@@ -8,7 +8,7 @@ import pytest
 from metasched.cli.command import Console
 from metasched.cli.main import main
 from metasched.cli.rules import description, parameter_meanings, summary
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.registry import installed_rules
 from metasched.space.rule import rule

@@ -12,7 +12,7 @@ from metasched.ir.nodes import Buffer, Const, Func
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.cross import AVX2, WIDE, assembly, plain
 

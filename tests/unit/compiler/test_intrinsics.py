@@ -17,8 +17,8 @@ from metasched.ir.nodes import Annotation, Func
 from metasched.lang import parse_program
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.tensor import intrinsics
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.cross import AVX2, WIDE, plain
 

@@ -18,7 +18,7 @@ from metasched.lang import parse_program
 from metasched.operators import load
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.lir_interpreter import run_lir
 

@@ -21,8 +21,8 @@ from metasched.lang import parse_program
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build, compile_func
 from metasched.runtime.export import loader
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.tensor import intrinsics
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.cross import AMX, for_sapphire_rapids
 from tests.support.emulation import run

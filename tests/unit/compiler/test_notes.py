@@ -12,9 +12,9 @@ from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.reference.execution import reference
-from metasched.runtime.compiled import compile_func
-from metasched.runtime.kernel import Kernel, build
-from metasched.schedule.schedule import Schedule
+from metasched.runtime.compiled import build, compile_func
+from metasched.runtime.kernel import Kernel
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 
 HOST = Target.detect(threads=2)

@@ -13,8 +13,9 @@ from metasched.compiler.cpu.spills import _inner_loops
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
-from metasched.runtime.kernel import Kernel, build
-from metasched.schedule.schedule import Schedule
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.cross import AVX2, WIDE, assembly, machine, plain
 

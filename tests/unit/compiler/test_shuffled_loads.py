@@ -11,8 +11,9 @@ from metasched.compiler.cpu.emit import emit
 from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_runs
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
-from metasched.runtime.kernel import Kernel, build
-from metasched.schedule.schedule import Schedule
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.lir_runner import Guarded
 

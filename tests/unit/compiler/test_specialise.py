@@ -12,7 +12,7 @@ from metasched.compiler.lower import lower
 from metasched.ir.nodes import Load
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 
 MATMUL = """

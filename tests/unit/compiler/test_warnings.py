@@ -13,8 +13,9 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Load
 from metasched.lang import parse_program
-from metasched.runtime.kernel import Kernel, build
-from metasched.schedule.schedule import Schedule
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 
 # 32 registers of 512 bits, and 16 of 256, whatever runs this.

@@ -8,7 +8,7 @@ from metasched.cost.features import NAMES, FeatureProgram
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
 from metasched.schedule.handlers import Record, Symbolic
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 
 from .conftest import Machine
 

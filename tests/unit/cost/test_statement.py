@@ -27,7 +27,7 @@ from metasched.ir.nodes import (
     lift,
 )
 from metasched.lang import parse_program
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 
 from .conftest import COLUMNS, Machine, dense_relu
 

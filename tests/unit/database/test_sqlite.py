@@ -26,7 +26,7 @@ from metasched.database import (
     open_database,
 )
 from metasched.database import sqlite as backend
-from metasched.database.base import Backends
+from metasched.database.backends import Backends
 from metasched.errors import NoRecord
 
 TASK = TaskKey("ab" * 32, "cpu skylake-avx512 threads=2", 2, "metasched 0 numba 0 llvmlite 0")

@@ -118,7 +118,7 @@ def scheduled() -> Func:
 
 def test_a_scheduled_program() -> None:
     assert (
-        str(scheduled())
+        print_func(scheduled())
         == """\
 func dense_relu(A: f32[127, 512], alpha: f32, const B: f32[512, 512]) -> D: f32[127, 512]:
     temp C: f32[127, 512] local

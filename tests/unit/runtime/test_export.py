@@ -18,7 +18,7 @@ from metasched.errors import KernelError
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 
 pytestmark = pytest.mark.skipif(

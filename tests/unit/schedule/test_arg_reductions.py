@@ -8,7 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir.printer import print_func
 from metasched.ir.validate import validate
 from metasched.lang.load import parse_program
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 
 
 def best() -> Schedule:

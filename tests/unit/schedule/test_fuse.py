@@ -4,7 +4,7 @@ import pytest
 
 from metasched.ir import query
 from metasched.ir.affine import as_int
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from tests.support.programs import DENSE_RELU, ROWS
 from tests.support.schedules import checked, fails, lines, loops_of, schedule
 from tests.support.structural import body

@@ -21,7 +21,7 @@ from metasched.schedule.primitives.reindex import reindex
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from metasched.schedule.primitives.rfactor import rfactor
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.native import native_agrees
 from tests.support.schedules import checked, loops_of, schedule

@@ -7,7 +7,7 @@ from metasched.lang.instructions import HOLE
 from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.handlers import FREE, Forced, Policy, Record, Repair, Replay, Site, Symbolic
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from tests.support.schedules import fails, loops_of, schedule
 
 LANES = Site("lanes", "sample_categorical", Categorical((4, 8), (0.5, 0.5)))

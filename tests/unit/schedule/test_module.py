@@ -7,8 +7,7 @@ import pytest
 from metasched.lang.instructions import HOLE
 from metasched.schedule.handlers import Policy, Repair
 from metasched.schedule.module import module, rerun
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, program

@@ -20,7 +20,7 @@ from metasched.schedule.primitives.parallel import parallel
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.store_at import store_at
 from metasched.schedule.primitives.transform_layout import transform_layout
-from metasched.schedule.schedule import Schedule
+from metasched.schedule.trace import Schedule
 from metasched.target import Target
 from tests.support.native import native_agrees
 from tests.support.schedules import checked, fails, loops_of, schedule

@@ -10,8 +10,8 @@ from metasched.schedule.context import Context
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.tensorize import tensorize
-from metasched.schedule.schedule import Schedule
 from metasched.schedule.tensor import in_vector_form, intrinsic_of, intrinsics
+from metasched.schedule.trace import Schedule
 from tests.support.schedules import checked, fails, loops_of, schedule
 from tests.support.structural import at_values, body, refused, same, split, start, vector
 

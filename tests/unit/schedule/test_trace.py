@@ -6,8 +6,7 @@ import pytest
 from metasched.errors import LanguageError, ScheduleError
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.handlers import Policy, Repair
-from metasched.schedule.schedule import Schedule
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
 from tests.support.schedules import checked, fails, lines, loops_of, program, schedule
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from metasched.database.base import open_database
+from metasched.database.backends import open_database
 from metasched.lang import parse_program
 from metasched.measure.records import Candidate as Measured
 from metasched.measure.records import Measurement

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.database.base import Database, open_database
+from metasched.database.backends import open_database
+from metasched.database.base import Database
 from metasched.database.best import best_of
 from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Role, VisitKind

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from metasched.compiler.cpu.emit.native import Native
 from metasched.compiler.cpu.emit.types import Value, constant, suffix, type_text
 from metasched.dtypes import DType
 
 Number = float | int
+# What adds the definition of a math function by its name, for an element type and a width, and returns its symbol.
+FunctionDefiner = Callable[[str, DType, int, Native, dict[str, str]], str]
 _INTEGERS = {DType.F32: DType.I32, DType.F64: DType.I64}
 _MANTISSA = {DType.F32: 23, DType.F64: 52}
 _BIAS = {DType.F32: 127, DType.F64: 1023}
@@ -92,11 +94,14 @@ class Lanes:
 class Formula:
     """The body of one math function, for one float type and one number of lanes (0 for a scalar)."""
 
-    def __init__(self, dtype: DType, width: int, native: Native, declarations: dict[str, str]) -> None:
+    def __init__(
+        self, dtype: DType, width: int, native: Native, declarations: dict[str, str], define: FunctionDefiner
+    ) -> None:
         self.dtype = dtype
         self.width = width
         self.native = native
         self.declarations = declarations
+        self._define = define
         self.lines: list[str] = []
         self._known: dict[str, str] = {}
 
@@ -201,9 +206,7 @@ class Formula:
 
     def call(self, name: str, *operands: Lanes) -> Lanes:
         """Another math function of this package."""
-        from metasched.compiler.cpu.math.registry import define
-
-        symbol = define(name, self.dtype, self.width, self.native, self.declarations)
+        symbol = self._define(name, self.dtype, self.width, self.native, self.declarations)
         values = ", ".join(x.value.typed for x in operands)
         return self.instruction(f"call {type_text(self.dtype, self.width)} {symbol}({values})", self.dtype)
 
@@ -224,7 +227,7 @@ class Formula:
         """The same body for steps in double precision."""
         if self.is_double:
             return self
-        wide = Formula(DType.F64, self.width, self.native, self.declarations)
+        wide = Formula(DType.F64, self.width, self.native, self.declarations, self._define)
         wide.lines, wide._known = self.lines, self._known
         return wide
 

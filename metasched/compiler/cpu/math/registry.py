@@ -75,7 +75,7 @@ def define(name: str, dtype: DType, width: int, native: Native, declarations: di
         return symbol
     type_ = type_text(dtype, width)
     names = [f"%x{n}" for n in range(function.arity)]
-    formula = Formula(dtype, width, native, declarations)
+    formula = Formula(dtype, width, native, declarations, define)
     result = function.formula(formula, *(Lanes(formula, Value(x, dtype, width)) for x in names))
     body = "\n".join(formula.lines)
     parameters = ", ".join(f"{type_} {x}" for x in names)

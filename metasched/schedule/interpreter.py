@@ -1,4 +1,4 @@
-"""Schedule: a program being transformed, and the trace of how.
+"""A program being transformed by instructions, each of which is recorded.
 
 Recording and replaying are one interpreter: a method call makes an `Instruction`, and executing an instruction is
 the same whether it was just made or read from a file. Who decides the random variables is the handler's business.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from metasched.errors import ScheduleError, counted
 from metasched.ir import query
@@ -19,7 +19,7 @@ from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
-from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
@@ -36,23 +36,13 @@ from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
 
-if TYPE_CHECKING:
-    from metasched.schedule.trace import Trace
-
 T = TypeVar("T")
 
 
-class Schedule(PrimitiveMethods):
-    """A program under transformation.
+class Interpreter(PrimitiveMethods):
+    """What a schedule is but for its trace: it runs instructions and records them; `handler` decides random variables.
 
-    Every primitive and sampler of `metasched.schedule.primitives` is a method. Samplers ask `handler`, by default
-    a draw from the prior with `seed`.
-
-        sch = Schedule(program, seed=0)
-        i, j, k = sch.get_loops(sch.get_block("dense"))
-        i0, i1 = sch.split(i, sch.sample_tile(i, parts=2))
-
-    Methods raise ScheduleError when a step would not be legal; the schedule is then as it was before.
+    Methods raise ScheduleError when a step would not be legal; it is then as it was before.
     """
 
     def __init__(self, program: Program, seed: int = 0, handler: Handler | None = None) -> None:
@@ -75,11 +65,9 @@ class Schedule(PrimitiveMethods):
         return self._ctx.func
 
     @property
-    def trace(self) -> Trace:
-        """How it came to be so."""
-        from metasched.schedule.trace import Trace
-
-        return Trace(TraceData(self.program.name, self.program.params, tuple(self._instructions)), self.program)
+    def instructions(self) -> tuple[Instruction, ...]:
+        """What was done, in order."""
+        return tuple(self._instructions)
 
     @property
     def context(self) -> Context:
@@ -149,7 +137,7 @@ class Schedule(PrimitiveMethods):
         if tentative.missing is not None:
             raise tentative.missing
 
-    def _undo(self, before: Schedule) -> None:
+    def _undo(self, before: Self) -> None:
         """Be as `before`, but for the lines of `choose` since."""
         chosen = [i for i in self._instructions[len(before._instructions) :] if i.op == "choose"]
         sites = {s.site.address: s for s in self._sites}
@@ -163,9 +151,9 @@ class Schedule(PrimitiveMethods):
             self._instructions.append(instruction)
             self._ctx.taken.update(instruction.outputs)
 
-    def fork(self, handler: Handler) -> Schedule:
+    def fork(self, handler: Handler) -> Self:
         """A copy as it is now, whose random variables `handler` decides: what happens to it leaves this one alone."""
-        other = Schedule(self.program, handler=handler)
+        other: Self = type(self)(self.program, handler=handler)
         other._ctx = self._ctx.scratch()
         other._env = Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
         other._instructions, other._sites = list(self._instructions), list(self._sites)
@@ -173,11 +161,11 @@ class Schedule(PrimitiveMethods):
         other._facts = {name: dict(facts) for name, facts in self._facts.items()}
         return other
 
-    def trial(self) -> Schedule:
+    def trial(self) -> Self:
         """A copy to try steps on, with tile sizes left open: whether a step is legal for some sizes."""
         return self.fork(Unasked())
 
-    def refusal(self, steps: Callable[[Schedule], object]) -> str | None:
+    def refusal(self, steps: Callable[[Self], object]) -> str | None:
         """Why `steps` would not be legal now; None when they would be, for some tile sizes at least.
 
         They run on a copy, and this schedule stays as it is: `sch.refusal(lambda s: s.compute_inline(block))` asks what

@@ -1,0 +1,7 @@
+"""The code generator, imported when something is first compiled."""
+
+from __future__ import annotations
+
+from metasched.support.first_use import FirstUse, import_numba
+
+import_code_generator = FirstUse("metasched.compiler.cpu.codegen", after=import_numba)

@@ -1,0 +1,227 @@
+"""What programs built in Python are made of: values, to which Python's operators apply, and tensors to read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from metasched.dtypes import DType
+from metasched.errors import Diagnostic, LanguageError
+from metasched.ir.nodes import BinOp, UnOp
+from metasched.ir.source import BoolLit, FloatLit, IntLit, Name, Operation, Prefix, Read, SourceExpr, Stage, negate
+from metasched.ir.source_printer import print_source
+
+FILE = "<python>"
+
+
+class Value:
+    """An expression of the language. Python's operators build larger ones; `& | ~` are `and`, `or` and `not`."""
+
+    __slots__ = ("node", "symbols")
+
+    def __init__(self, node: SourceExpr, symbols: tuple[Symbol, ...] = ()) -> None:
+        self.node = node
+        self.symbols = symbols
+
+    def __repr__(self) -> str:
+        return print_source(self.node)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"the truth of `{self!r}` is not known while the program is being built; "
+            "write where(cond, a, b) instead of `if`, & | ~ instead of `and or not`, and do not chain comparisons"
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return _operation(BinOp.EQ, self, other)
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return _operation(BinOp.NE, self, other)
+
+    def __lt__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.LT, self, other)
+
+    def __le__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.LE, self, other)
+
+    def __gt__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.GT, self, other)
+
+    def __ge__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.GE, self, other)
+
+    def __add__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.ADD, self, other)
+
+    def __radd__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.ADD, other, self)
+
+    def __sub__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.SUB, self, other)
+
+    def __rsub__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.SUB, other, self)
+
+    def __mul__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.MUL, self, other)
+
+    def __rmul__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.MUL, other, self)
+
+    def __truediv__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.DIV, self, other)
+
+    def __rtruediv__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.DIV, other, self)
+
+    def __floordiv__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.FLOORDIV, other, self)
+
+    def __mod__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.MOD, self, other)
+
+    def __rmod__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.MOD, other, self)
+
+    def __and__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.AND, self, other)
+
+    def __or__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.OR, self, other)
+
+    def __invert__(self) -> Value:
+        return Term(Prefix(UnOp.NOT, self.node), self.symbols)
+
+    def __neg__(self) -> Value:
+        return Term(negate(self.node), self.symbols)
+
+
+class Term(Value):
+    """What operators and functions make.
+
+    A class beside the named values, not above them: Python would turn `i >= N` into `N <= i` for an `N` of a subclass.
+    """
+
+    __slots__ = ()
+
+
+class Parameter(Value):
+    """A size with a default: `N=512`."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: int) -> None:
+        super().__init__(Name(checked_name(name)), (self,))
+        self.name = name
+        self.default = default
+
+
+class Size(Value):
+    """A size computed from others: `let OH = ...`."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: Value) -> None:
+        super().__init__(Name(checked_name(name)), (self,))
+        self.name = name
+        self.value = value
+
+
+class ScalarArgument(Value):
+    """A scalar argument: `alpha: f32`."""
+
+    __slots__ = ("dtype", "name")
+
+    def __init__(self, name: str, dtype: DType) -> None:
+        super().__init__(Name(checked_name(name)), (self,))
+        self.name = name
+        self.dtype = dtype
+
+
+class Tensor:
+    """An input, or what a stage computes. `tensor[i, j]` reads an element."""
+
+    def __init__(self, name: str, shape: tuple[Value, ...], dtype: DType | None, *, const: bool = False) -> None:
+        self.name = checked_name(name)
+        self.shape = shape
+        self.dtype = dtype
+        self.const = const
+
+    def __getitem__(self, indices: ValueLike | tuple[ValueLike, ...]) -> Value:
+        lifted = tuple(lift(i) for i in (indices if isinstance(indices, tuple) else (indices,)))
+        return Term(Read(self.name, tuple(v.node for v in lifted)), merge((self,), *(v.symbols for v in lifted)))
+
+    def __iter__(self) -> Iterable[Value]:
+        raise TypeError(f"`{self.name}` cannot be iterated over: index it, {self.name}[i, j]")
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype or '?'}[{', '.join(map(repr, self.shape))}]"
+
+
+class Computed(Tensor):
+    """What a stage computes; `typed` says that its dtype follows from what it reads."""
+
+    def __init__(self, stage: Stage, shape: tuple[Value, ...], value: Value, dtype: DType | None, typed: bool) -> None:
+        super().__init__(stage.buffer, shape, dtype)
+        self.stage = stage
+        self.value = value
+        self.typed = typed
+
+
+class Positions(Tensor):
+    """The positions that an arg-reduction finds besides its values."""
+
+    def __init__(self, name: str, values: Computed, dtype: DType) -> None:
+        super().__init__(name, values.shape, dtype)
+        self.values = values
+
+
+Symbol: TypeAlias = Parameter | Size | ScalarArgument | Tensor
+ValueLike: TypeAlias = Value | int | float
+
+
+def wrong(message: str, hint: str = "") -> LanguageError:
+    """An error of a program that has no text yet."""
+    return LanguageError((Diagnostic(1, 1, message, hint),), "", FILE)
+
+
+def lift(value: object) -> Value:
+    """A number as a value. Raises TypeError for what stands for no number."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, bool):
+        return Term(BoolLit(value))
+    if isinstance(value, float):
+        return Term(FloatLit(float(value)))
+    if isinstance(value, Tensor):
+        raise TypeError(f"`{value.name}` is a tensor: index it, {value.name}[i, j]")
+    if hasattr(value, "__index__"):
+        return Term(IntLit(value.__index__()))
+    raise TypeError(f"{value!r} is no expression of a program: numbers, parameters and indexed tensors are")
+
+
+def _operation(op: BinOp, a: object, b: object) -> Value:
+    left, right = lift(a), lift(b)
+    return Term(Operation(op, left.node, right.node), merge(left.symbols, right.symbols))
+
+
+def merge(*groups: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """Each symbol once, in order of first appearance."""
+    seen: dict[int, Symbol] = {}
+    for group in groups:
+        for symbol in group:
+            seen.setdefault(id(symbol), symbol)
+    return tuple(seen.values())
+
+
+def checked_name(name: str) -> str:
+    """`name`, which is one of the language. Raises LanguageError for any other."""
+    if not (name.isascii() and name.isidentifier()):
+        raise wrong(f"{name!r} is no name", "names are letters, digits and `_`, and do not begin with a digit")
+    return name

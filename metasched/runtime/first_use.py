@@ -1,0 +1,8 @@
+"""What Numba is told of kernels, imported before there is the first of them."""
+
+from __future__ import annotations
+
+from metasched.compiler.cpu.first_use import import_code_generator
+from metasched.support.first_use import FirstUse
+
+register_with_numba = FirstUse("metasched.runtime.numba_typing", after=import_code_generator)
