@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeGuard
 
-from metasched.ir.nodes import Cast, Expr, Load, ScalarVar
+from metasched.ir.nodes import Cast, Expr, Load, ScalarVar, Var
 
 
 @lru_cache(maxsize=1 << 16)
@@ -13,3 +14,8 @@ def depends_on_data(e: Expr) -> bool:
     if isinstance(e, Load | ScalarVar) or (isinstance(e, Cast) and e.value.dtype.is_float):
         return True
     return any(depends_on_data(child) for child in e.children() if isinstance(child, Expr))
+
+
+def is_index_variable(e: Expr) -> TypeGuard[Var]:
+    """Whether `e` is a bare loop or iteration variable, and not a scalar argument, which no loop changes."""
+    return isinstance(e, Var) and not isinstance(e, ScalarVar)

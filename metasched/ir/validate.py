@@ -241,6 +241,9 @@ def _store(func: Func, block: Block, store: Store) -> Iterator[str]:
 
 def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
     reduces = [it.name for it in block.iters if it.kind is IterKind.REDUCE]
+    for it in block.iters:
+        if any(s.name == it.name for s in func.scalars):
+            yield f"its iteration variable `{it.name}` has the name of a scalar argument"
     if block.reducer is None and reduces:
         yield f"`{reduces[0]}` is a reduction variable, and there is no reduction"
     if block.reducer is None and block.init is not None:

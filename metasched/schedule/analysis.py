@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
+from metasched.ir.data import is_index_variable
 from metasched.ir.functions import DIVISION_COST, FUNCTIONS
 from metasched.ir.nodes import (
     Binary,
@@ -188,7 +189,7 @@ def _is_elementwise(block: Block) -> bool:
     if block.reducer is not None or block.index is not None:
         return False
     for load in query.loads(block.store.value):
-        seen = [i.name for i in load.indices if isinstance(i, Var)]
-        if any(free_vars(i) for i in load.indices if not isinstance(i, Var)) or len(set(seen)) != len(seen):
+        seen = [i.name for i in load.indices if is_index_variable(i)]
+        if any(free_vars(i) for i in load.indices if not is_index_variable(i)) or len(set(seen)) != len(seen):
             return False
     return True

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from metasched.errors import LanguageError, ScheduleError
+from metasched.lang import parse_program
 from metasched.lang.instructions import TraceData
 from metasched.measure.records import CheckError
 from metasched.schedule.primitive import registry
@@ -45,6 +46,17 @@ def test_every_primitive_has_an_entry() -> None:
     assert {*ACTIONS, *LOOKING} == set(registry()), (
         "give a new primitive an entry in tests/property/fuzz/fuzz_actions.py"
     )
+
+
+@pytest.mark.parametrize("name", [*ACTIONS, *LOOKING])
+def test_an_entry_has_nothing_to_choose_from_in_a_program_without_dimensions(name: str) -> None:
+    program = parse_program("program p(X: i64[], s: i64) -> Y: i64[]:\n    T[] = X[] + s\n    Y[] = T[] * 2\n")
+    actions = ACTIONS[name] if name in ACTIONS else (LOOKING[name],)
+    for seed in range(12):
+        rng = np.random.default_rng([SEED, seed])
+        with suppress(ScheduleError):
+            spot = Spot(Schedule(program, seed), rng)
+            spot.pick(actions)(spot)
 
 
 def test_every_entry_is_legal_at_times() -> None:

@@ -54,7 +54,7 @@ def cache_read(ctx: Context, block: BlockName, buffer: Text, scope: Text = "glob
     redirected = with_loads(reader, buffer, lambda indices: Load(target.name, indices, source.dtype))
     func = set_block(ctx.func, reader, redirected)
     ctx.func = replace_buffers(func, add=target)
-    copy = copy_block(name, Load(buffer, (), source.dtype), target.name, index_names(first.indices), source.shape)
+    copy = copy_block(name, Load(buffer, (), source.dtype), target.name, index_names(ctx, first.indices), source.shape)
     position = child_with(ctx.func.body, block)
     assert position is not None
     ctx.func = insert(ctx.func, None, position, nest(ctx, copy, {}))

@@ -60,7 +60,7 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
     func = replace(ctx.func, body=query.map_blocks(ctx.func.body, redirect))
     ctx.func = replace_buffers(func, add=cache)
     source = Load(cache.name, (), buffer.dtype)
-    copy = copy_block(name, source, buffer.name, index_names(writer.store.indices), buffer.shape)
+    copy = copy_block(name, source, buffer.name, index_names(ctx, writer.store.indices), buffer.shape)
     position = child_with(ctx.func.body, block)
     assert position is not None
     ctx.func = insert(ctx.func, None, position + 1, nest(ctx, copy, {}))

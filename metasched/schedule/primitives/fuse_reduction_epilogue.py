@@ -7,7 +7,8 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, simplify, substitute
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Store, Unary, UnOp, Var
+from metasched.ir.data import is_index_variable
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Store, Unary, UnOp
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
@@ -155,7 +156,7 @@ def _values(ctx: Context, block: Block, last: Block) -> dict[str, Expr]:
     extents = {it.name: it.extent for it in last.iters}
     shape = ctx.func.buffer(block.store.buffer).shape
     for theirs, mine, size in zip(read.indices, block.store.indices, shape, strict=True):
-        if isinstance(theirs, Var) and theirs.name not in values:
+        if is_index_variable(theirs) and theirs.name not in values:
             ctx.require(Binary(BinOp.EQ, extents[theirs.name], size), _reads_a_part(block, last))
             values[theirs.name] = mine
         elif theirs != ZERO or mine != ZERO:

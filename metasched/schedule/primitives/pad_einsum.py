@@ -9,7 +9,7 @@ from functools import cached_property
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, as_int, free_vars, simplify
-from metasched.ir.data import depends_on_data
+from metasched.ir.data import depends_on_data, is_index_variable
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -181,7 +181,7 @@ class _Padded:
         seen: set[str] = set()
         for index in load.indices:
             mixed = free_vars(index) & self.extents.keys()
-            if (mixed and not isinstance(index, Var)) or mixed & seen:
+            if (mixed and not is_index_variable(index)) or mixed & seen:
                 raise ScheduleError(
                     OP,
                     f"block `{self.block.name}` reads `{load.buffer}` at `{min(mixed)}` and more than that",
@@ -219,12 +219,12 @@ class _Padded:
 
     def _copy(self, load: Load) -> tuple[Block, Buffer]:
         """A padded copy of a buffer; its bindings are placeholders, for `nest`."""
-        ctx, names = self.ctx, index_names(load.indices)
+        ctx, names = self.ctx, index_names(self.ctx, load.indices)
         whole = ctx.func.buffer(load.buffer)
         domain = {it.name: it.extent for it in self.block.iters}
         shape, inside = list(whole.shape), []
         for d, index in enumerate(load.indices):
-            if isinstance(index, Var) and index.name in self.extents:
+            if is_index_variable(index) and index.name in self.extents:
                 shape[d] = self.extents[index.name]
                 inside.append(Binary(BinOp.LT, Var(names[d]), domain[index.name]))
         target = Buffer(ctx.fresh(f"{load.buffer}_pad"), tuple(shape), whole.dtype)
@@ -254,7 +254,7 @@ class _Padded:
         ctx, old = self.ctx, self.ctx.func.buffer(self.block.store.buffer)
         name = ctx.fresh(f"{self.block.name}.{old.name}.unpad")
         source = Load(result.name, (), old.dtype)
-        copy = copy_block(name, source, old.name, index_names(self.block.store.indices), old.shape)
+        copy = copy_block(name, source, old.name, index_names(self.ctx, self.block.store.indices), old.shape)
         insert_around(ctx, self.block.name, after=nest(ctx, copy, {}))
         return name
 

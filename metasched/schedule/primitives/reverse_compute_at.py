@@ -5,6 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, prove
+from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, IterVar, LoopKind, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
@@ -154,7 +155,7 @@ def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop:
             continue
         indices = {load[dimension] for load in reads}
         index = next(iter(indices))
-        if len(indices) > 1 or not isinstance(index, Var) or index.name in out:
+        if len(indices) > 1 or not is_index_variable(index) or index.name in out:
             raise ScheduleError(
                 OP,
                 f"`{consumer.name}` reads elements of `{source.store.buffer}` that other iterations of loop "

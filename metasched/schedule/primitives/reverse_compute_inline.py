@@ -7,6 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, simplify, substitute
+from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Block, Const, Expr, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
@@ -127,9 +128,10 @@ def _reads_of(block: Block, buffer: str) -> list[Load]:
 
 def _bare(ctx: Context, load: Load) -> bool:
     """Whether a read is at distinct iteration variables, and at 0 where there is nothing else."""
-    names = [e.name for e in load.indices if isinstance(e, Var)]
+    names = [e.name for e in load.indices if is_index_variable(e)]
     shape = ctx.func.buffer(load.buffer).shape
-    unit = all(isinstance(e, Var) or (e, simplify(n)) == (ZERO, ONE) for e, n in zip(load.indices, shape, strict=True))
+    places = zip(load.indices, shape, strict=True)
+    unit = all(is_index_variable(e) or (e, simplify(extent)) == (ZERO, ONE) for e, extent in places)
     return unit and len(set(names)) == len(names)
 
 
@@ -145,7 +147,7 @@ def _iter_values(consumer: Block, producer: Block) -> dict[str, Expr]:
         )
     values: dict[str, Expr] = {}
     for mine, theirs in zip(*reads, producer.store.indices, strict=True):
-        if isinstance(mine, Var):
+        if is_index_variable(mine):
             values[mine.name] = theirs if isinstance(theirs, Var) else Const(0)
     return values
 

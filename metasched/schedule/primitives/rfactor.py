@@ -13,7 +13,7 @@ from metasched.ir.notes import Note
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName, Number
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.nest import simplify_sides
+from metasched.schedule.rewrite.nest import iter_names, simplify_sides
 from metasched.schedule.rewrite.parts import (
     child_with,
     common_loops,
@@ -163,15 +163,9 @@ class _Factored:
         self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if shared.isdisjoint(free_vars(b))]
         self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if not shared.isdisjoint(free_vars(b))]
         taken -= {it.name for it in self.apart}
-        parts = [x for x in above if any(x.var in free_vars(self._binding(it)) for it in self.apart)]
-        self.iter_of: dict[str, str] = {}
-        for x in parts:
-            name = x.var
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            self.iter_of[x.var] = name
-        self.parts = parts
+        self.parts = [x for x in above if any(x.var in free_vars(self._binding(it)) for it in self.apart)]
+        loops = [x.var for x in self.parts]
+        self.iter_of = dict(zip(loops, iter_names(ctx, loops, taken), strict=True))
 
     def _pairs(self, kind: IterKind) -> list[tuple[IterVar, Expr]]:
         return [(it, b) for it, b in zip(self.block.iters, self.block.bindings, strict=True) if it.kind is kind]

@@ -18,7 +18,7 @@ from metasched.schedule.index_maps import read_index_map
 from metasched.schedule.kinds import BlockName, IndexMapText, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.loops import own_nest
-from metasched.schedule.rewrite.nest import iter_value, nest, simplify_sides
+from metasched.schedule.rewrite.nest import iter_names, iter_value, nest, simplify_sides
 from metasched.schedule.rewrite.parts import (
     is_output,
     loops_of,
@@ -108,7 +108,7 @@ class _Mapped:
             extents = image_shape(self.index_map, shape)
         except NotAffine as error:
             raise self._refuse(f"leaves the domain of `{self.old.name}`: {error}", "start every index at 0") from None
-        names = _names([substitute(e, self._own) for e in self.index_map.outputs])
+        names = _names(self.ctx, [substitute(e, self._own) for e in self.index_map.outputs])
         return tuple(
             IterVar(name, extent, self._kind(e)) for name, extent, e in zip(names, extents, self.outputs, strict=True)
         )
@@ -242,16 +242,14 @@ def _name(index: Expr) -> str:
     return index.name
 
 
-def _names(outputs: list[Expr]) -> list[str]:
+def _names(ctx: Context, outputs: list[Expr]) -> list[str]:
     """Names for the new variables: their own where they stay, those they are made of where not."""
     wanted = ["_".join(_used(e)) or "unit" for e in outputs]
     names: list[str] = []
     for e, name in zip(outputs, wanted, strict=True):
         if wanted.count(name) > 1 and not isinstance(e, Var):
             name = f"{name}_{len([n for n in names if n.startswith(f'{name}_')])}"
-        while name in names:
-            name += "_"
-        names.append(name)
+        names += iter_names(ctx, [name], names)
     return names
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from metasched.ir.affine import ZERO, nonnegative, simplify, substitute
+from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -107,12 +108,18 @@ def copy_block(name: str, source: Load, target: str, names: Sequence[str], shape
     return Block(name, iters, index, (), Store(target, index, replace(source, indices=index)))
 
 
-def index_names(indices: Sequence[Expr]) -> list[str]:
+def index_names(ctx: Context, indices: Sequence[Expr]) -> list[str]:
     """Names for the dimensions of a buffer, after the variables that index it where these are bare and distinct."""
+    return iter_names(ctx, [e.name if is_index_variable(e) else f"ax{d}" for d, e in enumerate(indices)])
+
+
+def iter_names(ctx: Context, wanted: Iterable[str], used: Iterable[str] = ()) -> list[str]:
+    """Names for new iteration variables, as wanted where they are distinct, not in `used` and no scalar argument's."""
+    taken = {*used, *(s.name for s in ctx.func.scalars)}
     names: list[str] = []
-    for d, e in enumerate(indices):
-        name = e.name if isinstance(e, Var) else f"ax{d}"
-        while name in names:
+    for name in wanted:
+        while name in taken:
             name += "_"
+        taken.add(name)
         names.append(name)
     return names

@@ -39,6 +39,8 @@ class Spot:
 
     def number(self, low: int, high: int) -> int:
         """Both ends included."""
+        if low > high:
+            raise ScheduleError("fuzz", "there is nothing to choose from")
         return int(self.rng.integers(low, high + 1))
 
     @cached_property

@@ -37,6 +37,7 @@ FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 # What may run per case: the reference is an interpreter.
 MOST_INSTANCES = 3000
 _LETTERS = "ijklmn"
+SCALAR = "s"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ class _Maker:
         values = " ".join(line.partition(" = ")[2] for line in self.lines)
         read = {name for name in self.buffers if re.search(rf"\b{name}\[", values)}
         outputs = [name for name in made if name not in read or self.chance(0.15)]
-        given = ", ".join(self._declared(name, const=self.chance(0.2)) for name in self.inputs if name in read)
+        arguments = [self._declared(name, const=self.chance(0.2)) for name in self.inputs if name in read]
+        arguments += [f"{SCALAR}: i64"] if re.search(rf"\b{SCALAR}\b", values) else []
+        given = ", ".join(arguments)
         results = ", ".join(self._declared(name) for name in outputs)
         rest = f"({given}) -> {results if len(outputs) == 1 else f'({results})'}:\n{body}"
         # A size that nothing uses is an error.
@@ -333,6 +336,7 @@ class _Maker:
             options += [(f"2*{name} + {other.name}", None)] * 4
         if n > e.value:
             options.append((f"{name} // {-(-n // e.value)}", None))
+        options.append((SCALAR, f"{SCALAR} >= 0 and {SCALAR} < {e.text}"))
         shift = int(self.rng.integers(0, 3))
         options.append((f"{name} - {shift}", f"{name} >= {shift} and {name} - {shift} < {e.text}"))
         return pick(self.rng, options)

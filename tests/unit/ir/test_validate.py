@@ -192,6 +192,11 @@ BROKEN: list[tuple[str, Callable[[], Func], str]] = [
     ("too few bindings", change("neg", bindings=()), "block `neg`: 1 iteration variables have 0 bindings"),
     ("unbound loop", change("neg", bindings=(i,)), "block `neg`: binding of `i`: `i` is no loop around the block"),
     (
+        "iteration variable of an argument's name",
+        func(scalars=(Scalar("i", DType.I64),), order=("A", "i")),
+        "block `sum`: its iteration variable `i` has the name of a scalar argument",
+    ),
+    (
         "product of loops",
         change("sum", bindings=(i, k_0 * k_1)),
         "binding of `k`: k_0*k_1 is not quasi-affine in the loops",
