@@ -1,7 +1,7 @@
-"""Small parallel regions beside busy processes, with OpenMP's threads spinning and asleep while they wait.
+"""Small parallel regions beside busy processes: on several threads against one, and against Numba's own threads.
 
-Each side is a process of its own (`python -m benchmarks.neighbours THREADS SECONDS` prints its time), as OpenMP reads
-the policy when it starts; the sides take turns. A time is a mean: most calls meet no neighbour, and few take very long.
+Each side is a process of its own (`python -m benchmarks.neighbours SIDE THREADS SECONDS` prints its time); the sides
+take turns. A time is a mean: most calls meet no neighbour, and few take very long.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from enum import Enum
+from typing import Any
 
 from benchmarks.registry import Options, Result
-from metasched.runtime.neighbours import SETTINGS
 
 REGIONS = 6
+_SHAPE = (512, 1024)
 _SECONDS = 2.0
 _ROUNDS = 3
-_PASSIVE, _DEFAULT = "passive", ""
 _BUSY = "while True: pass"
 _PROGRAM = """
 program rows[N=512, M=1024](X: f32[N, M]) -> Y: f32[N, M]:
@@ -28,42 +29,65 @@ program rows[N=512, M=1024](X: f32[N, M]) -> Y: f32[N, M]:
 """
 
 
+class Side(Enum):
+    """What runs the regions; the value says so."""
+
+    OURS = "this package"
+    ALONE = "this package on one thread"
+    NUMBA = "Numba's prange"
+
+
 def run(options: Options) -> Iterator[Result]:
     rounds = 1 if options.quick else _ROUNDS
     processors = len(os.sched_getaffinity(0))
     for neighbours in (0, processors, 2 * processors):
-        samples: dict[str, list[float]] = {_PASSIVE: [], _DEFAULT: []}
+        samples: dict[Side, list[float]] = {side: [] for side in Side}
         with ExitStack() as stack:
             for _ in range(neighbours):
                 process = subprocess.Popen([sys.executable, "-c", _BUSY])
                 stack.callback(process.wait)
                 stack.callback(process.kill)
             for _ in range(rounds):
-                for policy, found in samples.items():
-                    found.append(_side(options, policy))
-        ours, peer = (statistics.median(samples[policy]) for policy in (_PASSIVE, _DEFAULT))
-        yield {
-            "case": f"{REGIONS} regions of {options.threads} threads beside {neighbours} busy processes",
-            "ours_ms": ours,
-            "peer": "threads that spin, without OMP_WAIT_POLICY",
-            "peer_ms": peer,
-            "ratio": peer / ours,
-        }
+                for side, found in samples.items():
+                    found.append(_measured(options, side))
+        ours, *peers = (statistics.median(found) for found in samples.values())
+        for peer, milliseconds in zip((Side.ALONE, Side.NUMBA), peers, strict=True):
+            yield {
+                "case": f"{REGIONS} regions of {options.threads} threads beside {neighbours} busy processes",
+                "ours_ms": ours,
+                "peer": peer.value,
+                "peer_ms": milliseconds,
+                "ratio": milliseconds / ours,
+            }
 
 
-def _side(options: Options, policy: str) -> float:
+def _measured(options: Options, side: Side) -> float:
     seconds = 0.3 if options.quick else _SECONDS
-    command = [sys.executable, "-m", "benchmarks.neighbours", str(options.threads), str(seconds)]
-    env = {name: value for name, value in os.environ.items() if name not in SETTINGS}
-    env |= {"NUMBA_THREADING_LAYER": "omp"} | ({"OMP_WAIT_POLICY": policy} if policy else {})
+    command = [sys.executable, "-m", "benchmarks.neighbours", side.name, str(options.threads), str(seconds)]
+    env = os.environ | {"NUMBA_NUM_THREADS": str(options.threads)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
-def side(threads: int, seconds: float) -> float:
+def timed(side: Side, threads: int, seconds: float) -> float:
     """Milliseconds of six regions, one after another: the mean over about so many seconds."""
     import numpy as np
 
+    function = _of_numba() if side is Side.NUMBA else _of_ours(1 if side is Side.ALONE else threads)
+    x = np.ones(_SHAPE, np.float32)
+    y = np.empty_like(x)
+    function(x, y)
+    times = []
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        start = time.perf_counter()
+        for _ in range(REGIONS):
+            function(x, y)
+        times.append(time.perf_counter() - start)
+    return statistics.mean(times) * 1e3
+
+
+def _of_ours(threads: int) -> Callable[[Any, Any], object]:
     import metasched as ms
 
     program = ms.parse_program(_PROGRAM)
@@ -72,17 +96,21 @@ def side(threads: int, seconds: float) -> float:
     schedule.parallel(rows)
     schedule.vectorize(columns, lanes=16)
     kernel = ms.compile(program, trace=schedule.trace, target=ms.Target.detect(threads=threads))
-    x = np.ones((512, 1024), np.float32)
-    y = kernel(x)
-    times = []
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        start = time.perf_counter()
-        for _ in range(REGIONS):
-            kernel(x, out=y)
-        times.append(time.perf_counter() - start)
-    return statistics.mean(times) * 1e3
+    return lambda x, y: kernel(x, out=y)
+
+
+def _of_numba() -> Callable[[Any, Any], object]:
+    import numba
+    import numpy as np
+
+    @numba.njit(parallel=True, fastmath=True)  # type: ignore[untyped-decorator]
+    def rows(x: Any, y: Any) -> None:
+        for i in numba.prange(x.shape[0]):
+            for j in range(x.shape[1]):
+                y[i, j] = np.exp(np.sin(x[i, j])) + np.log(x[i, j] * x[i, j] + np.float32(1))
+
+    return rows  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":
-    print(side(int(sys.argv[1]), float(sys.argv[2])))
+    print(timed(Side[sys.argv[1]], int(sys.argv[2]), float(sys.argv[3])))

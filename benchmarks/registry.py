@@ -53,7 +53,7 @@ _ALL = (
     Benchmark(
         "search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"
     ),
-    Benchmark("neighbours", "small parallel regions beside busy processes: OpenMP's threads asleep against spinning"),
+    Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against Numba's"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}

@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.api import space as space
     from metasched.api import tune as tune
     from metasched.errors import BuildError as BuildError
-    from metasched.errors import BusyMachineWarning as BusyMachineWarning
     from metasched.errors import CacheWarning as CacheWarning
     from metasched.errors import KernelError as KernelError
     from metasched.errors import LanguageError as LanguageError
@@ -108,7 +107,6 @@ _NAMES = {
     "metasched.target": ("Target",),
     "metasched.errors": (
         "BuildError",
-        "BusyMachineWarning",
         "CacheWarning",
         "KernelError",
         "LanguageError",

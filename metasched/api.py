@@ -18,7 +18,6 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
-from metasched.runtime.neighbours import warn_of_neighbours
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Schedule, Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
@@ -142,7 +141,6 @@ def tune(
     view = view_of(progress)
 
     def open_runner() -> LocalRunner:
-        warn_of_neighbours(where.threads)
         view.begin(program.key)
         runner = LocalRunner(RunnerSettings(threads=where.threads), inputs)
         runner.prepare(program)

@@ -133,10 +133,6 @@ class NoRecord(MetaschedError):
     """The database holds no measurement that applies."""
 
 
-class BusyMachineWarning(UserWarning):
-    """Other processes keep parallel loops from the processors that they need; the message says what to do."""
-
-
 class CacheWarning(UserWarning):
     """`ms.kernel` cannot use its database of tuned kernels, and guesses; the message says why and what to do."""
 

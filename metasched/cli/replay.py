@@ -14,7 +14,6 @@ from metasched.ir.work import Work
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
-from metasched.runtime.neighbours import warn_of_neighbours
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.search.progress_text import duration
 from metasched.target import Target
@@ -62,8 +61,6 @@ def run(args: Namespace, console: Console) -> int:
     policy = policy_of(args)
     given = trace_in(args.trace) if args.trace else None
     kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
-    if args.time:
-        warn_of_neighbours(kernel.target.threads)
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = Outcome(
         task=program.key,

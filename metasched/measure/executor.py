@@ -19,10 +19,7 @@ class Executor:
     """Runs candidates, on at most `threads` threads."""
 
     def __init__(self, threads: int) -> None:
-        from numba.np.ufunc.parallel import set_num_threads
-
-        state.ready()
-        set_num_threads(threads)
+        state.start(threads)
 
     def run(self, request: Message) -> Message:
         """Visit the candidate of a RUN request: the first time (`first`) it is checked twice, then timed.

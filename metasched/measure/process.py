@@ -360,7 +360,7 @@ def _environment(threads: int) -> dict[str, str]:
     """The parent's environment, such that the worker imports what the parent imports."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    # Candidates run on Numba's threads; a BLAS pool would only stand in their way.
+    # Candidates run on threads of their own; a BLAS pool would only stand in their way.
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         environment[name] = "1"
     environment["NUMBA_NUM_THREADS"] = str(max(threads, len(os.sched_getaffinity(0))))

@@ -190,7 +190,7 @@ class CallableKernel:
 
         The file defines a function of the kernel's name, which takes what this kernel takes, by name too, and gives
         bitwise what it gives; other arguments are a TypeError or a ValueError. It is for Linux on x86-64 and CPUs with
-        this target's instruction sets; a parallel loop starts its threads anew each time.
+        this target's instruction sets. Its parallel loops run on the process's pool of threads, as those of kernels do.
 
         Raises KernelError on another kind of machine, and for a path that does not end in `.py`.
         """

@@ -188,9 +188,9 @@ class CompiledKernel:
         return assembly(self.binary.code)
 
     def prepare(self) -> None:
-        """Start the threads that a parallel kernel needs; raises KernelError in a fork that cannot have them."""
-        if self.binary.parallel and not threads.state.is_ready:
-            threads.state.ready()
+        """Have a parallel kernel use as many threads as Numba has."""
+        if self.binary.parallel:
+            threads.state.follow_numba()
 
     def __call__(self, *arguments: Any, workspace: np.ndarray[Any, Any] | None = None) -> None:
         """Run on arrays and scalars in calling order, outputs included. Nothing is checked.
@@ -229,8 +229,6 @@ def _release(code: LoadedCode, slot: ctypes.c_void_p) -> None:
 
 def raise_status(status: int, workspace_bytes: int) -> None:
     """Raise the KernelError of a status that is not OK."""
-    if status == runtime.Status.FORKED:
-        raise KernelError(threads.FORKED)
     if status == runtime.Status.NO_TILES:
         raise KernelError(NO_TILES)
     if status == runtime.Status.NO_MEMORY:

@@ -62,7 +62,7 @@ def _invoker(kernel: CompiledKernel) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def invoke(_context: Any, arguments: Any) -> Any:
         _check_types(kernel.binary.name, parameters, tuple(arguments))
-        kernel.prepare()
+        threads.state.launch_numba()
         return types.int32(arguments), codegen
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -192,9 +192,8 @@ def _checker(kernel: CompiledKernel) -> Callable[[int], None]:
         f"{', '.join(map(str, kernel.parameters))}"
     )
     overlap = f"`{name}`: an output overlaps another argument. Pass separate memory"
-    forked = threads.FORKED
     failed = f"`{name}`: no memory for a workspace of {kernel.workspace_bytes} bytes"
-    forked_status, tiles_status = int(runtime.Status.FORKED), int(runtime.Status.NO_TILES)
+    tiles_status = int(runtime.Status.NO_TILES)
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
     def check(status: int) -> None:
@@ -204,8 +203,6 @@ def _checker(kernel: CompiledKernel) -> Callable[[int], None]:
             raise KernelError(shapes)
         if status == _OVERLAP:
             raise KernelError(overlap)
-        if status == forked_status:
-            raise KernelError(forked)
         if status == tiles_status:
             raise KernelError(NO_TILES)
         raise KernelError(failed)

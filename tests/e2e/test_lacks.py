@@ -170,12 +170,9 @@ def test_closed_standard_files(tmp_path: Path) -> None:
 
 
 def test_a_threading_layer_that_is_not_there(tmp_path: Path) -> None:
+    """Kernels do without one."""
     done = metasched(tmp_path, NUMBA_THREADING_LAYER="tbb")
-    if done.returncode == 0:
-        pytest.skip("this machine has TBB")
-    assert done.returncode == 2, done.stderr
-    assert "Numba cannot load a threading layer (NUMBA_THREADING_LAYER is `tbb`)" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 0, done.stderr
     assert left(tmp_path) == []
 
 

@@ -124,7 +124,7 @@ def run(func: Func, target: Target, *arrays: np.ndarray[Any, Any]) -> TileModel:
     """Compile for `target` and run on this machine, on one thread; outputs are the last arrays."""
     model = TileModel()
     # A table of its own: the process's would remember that tile registers were given.
-    table = (ctypes.c_int64 * runtime.FIRST_WORKER)()
+    table = (ctypes.c_int64 * runtime.SLOTS)()
     text = emit(lower(func, target), target).text
     text = re.sub(r"declare .*@llvm\.x86\.avx512bf16\.dpbf16ps\.512\(.*\)", _DOT_BF16, text)
     text = text.replace("@llvm.x86.avx512bf16.dpbf16ps.512", "@emulated.dpbf16ps").replace("bfloat", "i16")

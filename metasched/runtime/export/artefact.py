@@ -15,9 +15,9 @@ import numpy as np
 
 from metasched.compiler.cpu.codegen import compile_text
 from metasched.compiler.cpu.emit import runtime
+from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.errors import KernelError
 from metasched.runtime.compiled import KernelCode
-from metasched.runtime.export.launcher import LAUNCHER
 
 # Instruction sets that code may rely on, by LLVM's name and by the kernel's in /proc/cpuinfo.
 _FEATURES = {
@@ -39,6 +39,8 @@ _FEATURES = {
     "amx-bf16": "amx_bf16",
 }
 _MACHINE = "x86_64"
+_FUTURE = "from __future__ import annotations\n"
+_POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
 
 
 def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, Any]] = ()) -> Path:
@@ -47,7 +49,8 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
     `held` are its last inputs, where these are to be in the file.
 
     The file defines a function of the kernel's name, `PARAMETERS`, and the loader. It runs on Linux on x86-64, on CPUs
-    with the instruction sets of the kernel's target. A parallel loop starts its threads each time.
+    with the instruction sets of the kernel's target. Its parallel loops
+    run on the pool of threads that the process has, or on one that it brings.
 
     Raises KernelError on another kind of machine, and for a path that is no `.py` file.
     """
@@ -64,31 +67,36 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
 
 def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     target = code.code.target
-    loader = resources.files(__package__).joinpath("loader.py").read_text()
     features = sorted(_FEATURES[f] for f in target.features if f in _FEATURES)
     parameters = "".join(
         f"    ({p.name!r}, {p.dtype.numpy.name!r}, {p.shape!r}, {p.is_output}),\n" for p in code.parameters
     )
-    launcher = compile_text(LAUNCHER, target)
+    pool = _text(compile_text(runtime.PROCESS_MODULE, target).data) if code.parallel else '""'
     table = (
-        runtime.FIRST_WORKER,
         runtime.STATE,
-        (runtime.LAUNCH, runtime.LAUNCH_FUNCTION),
-        (runtime.ALLOWED, runtime.ALLOWED_FUNCTION),
+        runtime.SLOTS,
+        ((runtime.LAUNCH, LAUNCH_FUNCTION), (runtime.ALLOWED, runtime.ALLOWED_FUNCTION)),
     )
-    objects = "".join(f"    {_text(data)},\n" for data in (code.code.data, launcher.data))
     arrays = "".join(f"    {_text(array.tobytes())},\n" for array in held)
     return (
-        f"{loader}\n\n"
+        f"{_loader()}\n\n"
         f"# name, dtype, shape (None for a scalar), whether it is an output\n"
         f"PARAMETERS = (\n{parameters})\n"
         f"FEATURES = {tuple(features)!r}\n"
-        f"_OBJECTS = (\n{objects})\n"
+        f"_CODE = {_text(code.code.data)}\n"
+        f"_POOL = PoolText({pool}, {runtime.PROCESS_FUNCTIONS!r}, {RESET_FUNCTION!r})\n"
         f"_TABLE = {table!r}\n"
         f"_HELD = (\n{arrays})\n"
         f"{code.name} = Kernel(\n"
-        f"    {code.name!r}, PARAMETERS, _OBJECTS, {code.entry!r}, _TABLE, {_MACHINE!r}, FEATURES, _HELD\n)\n"
+        f"    {code.name!r}, PARAMETERS, _CODE, {code.entry!r}, _POOL, _TABLE, {_MACHINE!r}, FEATURES, _HELD\n)\n"
     )
+
+
+def _loader() -> str:
+    """The loader's source, with what it imports of this package in its place."""
+    runtime_files = resources.files("metasched.runtime")
+    pool = runtime_files.joinpath("shared_pool.py").read_text().partition(_FUTURE)[2]
+    return runtime_files.joinpath("export", "loader.py").read_text().replace(_POOL_IMPORT, pool)
 
 
 def _text(data: bytes) -> str:

@@ -17,9 +17,11 @@ import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from metasched.runtime.shared_pool import PoolCode, shared_pool
 
 _PAGE = mmap.PAGESIZE
 _ALLOCATED = 0x2
@@ -28,7 +30,7 @@ _NO_BITS = 8
 _RELOCATIONS = 4
 _SYMBOLS = 2
 _ABSOLUTE_64 = 1
-_NO_TILES = 4
+_NO_TILES = 3
 _ANY = ctypes.c_void_p
 _SCALARS = {
     "float32": ctypes.c_float,
@@ -141,13 +143,28 @@ def _dtype(name: str) -> np.dtype[Any]:
     return half
 
 
+def _data(text: str) -> bytes:
+    return zlib.decompress(base64.b85decode(text))
+
+
+class PoolText(NamedTuple):
+    """A pool of threads, for a process that has none; no code where no loop is parallel."""
+
+    code: str
+    functions: tuple[str, ...]
+    reset: str
+
+    def load(self) -> PoolCode:
+        image = Image(_data(self.code))
+        return PoolCode(image, {name: image.symbols[name] for name in self.functions}, self.reset)
+
+
 Parameter = tuple[str, "np.dtype[Any]", "tuple[int, ...] | None", bool]
 
 
 def _array(parameter: Parameter, text: str) -> np.ndarray[Any, Any]:
     _, dtype, shape, _ = parameter
-    data = zlib.decompress(base64.b85decode(text))
-    return np.frombuffer(data, np.uint8).copy().view(dtype).reshape(shape or ())
+    return np.frombuffer(_data(text), np.uint8).copy().view(dtype).reshape(shape or ())
 
 
 class Kernel:
@@ -160,9 +177,10 @@ class Kernel:
         self,
         name: str,
         parameters: Sequence[tuple[str, str, tuple[int, ...] | None, bool]],
-        objects: Sequence[str],
+        code: str,
         entry: str,
-        table: tuple[int, str, tuple[int, str], tuple[int, str]],
+        pool: PoolText,
+        table: tuple[str, int, Sequence[tuple[int, str]]],
         machine: str,
         features: Sequence[str],
         held: Sequence[str] = (),
@@ -170,19 +188,19 @@ class Kernel:
         _require(machine, features)
         self.name = name
         self.parameters = [(n, _dtype(d), shape, is_output) for n, d, shape, is_output in parameters]
-        self._images = [Image(zlib.decompress(base64.b85decode(text))) for text in objects]
-        symbols: dict[str, int] = {}
-        for image in self._images:
-            symbols.update(image.symbols)
-        slots, state, launch, allowed = table
+        self._image = Image(_data(code))
+        state, slots, functions = table
         self._state = (ctypes.c_int64 * slots)()
-        self._state[launch[0]], self._state[allowed[0]] = symbols[launch[1]], symbols[allowed[1]]
-        _ANY.from_address(symbols[state]).value = ctypes.addressof(self._state)
+        if pool.code:
+            found = shared_pool(pool.load)
+            for slot, function in functions:
+                self._state[slot] = found[function]
+        _ANY.from_address(self._image.symbols[state]).value = ctypes.addressof(self._state)
         inputs = [p for p in self.parameters if not p[3]]
         self._given, fixed = inputs[: len(inputs) - len(held)], inputs[len(inputs) - len(held) :]
         self._held = [_array(p, text) for p, text in zip(fixed, held, strict=True)]
         kinds: list[Any] = [_ANY if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _ANY)(symbols[entry])
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _ANY)(self._image.symbols[entry])
 
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         made = [p for p in self.parameters if p[3]]

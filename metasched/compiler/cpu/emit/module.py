@@ -39,7 +39,7 @@ class EmittedModule:
 
 @dataclass(frozen=True)
 class Layout:
-    """Byte offsets of the workspace's arrays: shared ones from its start, then a slice for each thread."""
+    """Byte offsets of the workspace's arrays: shared ones from its start, then a slice for each chunk of a region."""
 
     offsets: dict[str, int]
     shared: int
@@ -189,7 +189,7 @@ class _ModuleEmitter:
         def start() -> None:
             state = text.fresh(f"load ptr, ptr @{runtime.STATE}")
             allowed = self._runtime_function(text, state, runtime.ALLOWED)
-            threads = text.fresh(f"call i64 {allowed}(i64 {self._threads})")
+            threads = text.fresh(f"call i64 {allowed}(ptr {state}, i64 {self._threads})")
             fewer = text.fresh(f"icmp slt i64 {extent.text}, {threads}")
             chunks = text.fresh(f"select i1 {fewer}, i64 {extent.text}, i64 {threads}")
             values = [f"ptr {_pointer(a)}" for a in self._memory]
@@ -204,7 +204,7 @@ class _ModuleEmitter:
             if self._fences:
                 self._fence(text)
             launch = self._runtime_function(text, state, runtime.LAUNCH)
-            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {chunks})")
+            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 1, i64 {chunks})")
             if needs_tiles(self._kernel.body):
                 # This thread has run a chunk of its own, and given them up.
                 text.line(configure(self._declarations))
@@ -231,7 +231,7 @@ class _ModuleEmitter:
         self._define(f"region.{number}", parameters, scope, loop.body)
 
     def _task(self, number: int, captured: list[str]) -> None:
-        """What the threading layer calls: unpacks the context and runs its chunks of the loop."""
+        """The region's body for the pool: unpacks the context and runs a chunk of the loop."""
         lines = []
 
         def unpack(slot: int, type_: str, name: str) -> None:
@@ -279,10 +279,10 @@ class _ModuleEmitter:
             [f"ptr {_pointer(a)}" for a in outside]
             + [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
         )
-        check = runtime.FORK_CHECK if self._regions else ""
+        check = ""
         if self._tiles:
             self._declarations.update(runtime.TILES_DECLARATIONS)
-            check += runtime.TILES_CHECK
+            check = runtime.TILES_CHECK
         if self._layout.total:
             self._declarations.update(runtime.WORKSPACE_DECLARATIONS)
             rest = runtime.WORKSPACE.format(arguments=arguments, size=self._layout.total)
@@ -298,19 +298,8 @@ _ESTIMATES = '"reciprocal-estimates"="!sqrt,!vec-sqrt"'
 _IN_REGISTERS = (ArrayKind.REGISTER, ArrayKind.TILE)
 
 _TASK = """\
-define internal void @task.{number}(ptr %args, ptr %dimensions, ptr %steps, ptr %context) nounwind {{
-entry:
+define internal void @task.{number}(ptr %context, i64 %phase, i64 %chunk) nounwind {{
 {unpacked}
-  %start.at = load ptr, ptr %args
-  %start = ptrtoint ptr %start.at to i64
-  %count = load i64, ptr %dimensions
-  %stop = add i64 %start, %count
-  br label %test
-test:
-  %chunk = phi i64 [ %start, %entry ], [ %following, %run ]
-  %more = icmp ult i64 %chunk, %stop
-  br i1 %more, label %run, label %done
-run:
   %following = add i64 %chunk, 1
   %below = mul i64 %chunk, %extent
   %lo = udiv i64 %below, %chunks
@@ -320,8 +309,6 @@ run:
   %slice = getelementptr i8, ptr %workspace, i64 %slice.at
 {slices}
   call void @region.{number}({operands}, i64 %lo, i64 %hi)
-  br label %test
-done:
   ret void
 }}
 """

@@ -1,33 +1,37 @@
-"""What does not depend on the kernel: launching a parallel loop, and workspaces.
+"""What does not depend on the kernel: starting a parallel region, and workspaces.
 
-The launcher is a module of its own, compiled once per process; kernels find it in the process's state.
+Code that runs a region on several threads:
 
-A parallel loop is divided into chunks, one a thread. A layer calls the task back with a run of chunks: their number
-is `dimensions[0]`, and the first is the address in `args[0]`, which starts at null and steps by one byte a chunk.
+1. asks how many it may take: `i64 allowed(ptr table, i64 most)`, at least 1 and at most `most`, which is no more than
+   the target's threads; the chunks of a region are as many, or fewer;
+2. stores what the chunks need in a context of its own, on its stack;
+3. calls `void launch(ptr body, ptr context, i64 phases, i64 chunks)`, which returns when all is done.
 
-Where the layer cannot take the call the chunks run one after another on the calling thread: inside another parallel
-region, or when the layer takes one caller at a time (workqueue aborts the process otherwise) and has one.
+A body is `void body(ptr context, i64 phase, i64 chunk)`. It is called once for every phase and chunk, by whatever
+thread, and all chunks of a phase have ended, and what they stored is seen, before one of the next phase starts. A phase
+that has less to do leaves chunks empty. A chunk is what the slices of a workspace belong to, so two chunks never run on
+one slice. A body of one phase is a single parallel loop. See `thread_pool` for how.
+
+Both functions are found in the process's table, whose address is in every module's `STATE`. They may be called
+anywhere: inside a region, and where another thread uses the pool, `launch` runs all chunks on the calling thread.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-# Slots of eight bytes in the process's state.
-(
-    LAUNCH,
-    ALLOWED,
-    PARALLEL_FOR,
-    THREAD_COUNT,
-    IN_PARALLEL,
-    THREAD_IDENT,
-    EXCLUSIVE,
-    BUSY,
-    FORKED,
-    TILES,
-    WORKERS,
-    FIRST_WORKER,
-) = range(12)
+from metasched.compiler.cpu.emit.thread_pool import (
+    LAUNCH_FUNCTION,
+    MAX_CHUNKS,
+    RESET_FUNCTION,
+    START_FUNCTION,
+    THREAD_POOL,
+)
+
+# Slots of eight bytes in the process's table. LIMIT is the number of threads to use where nobody says otherwise, 0 for
+# any. THREAD_COUNT is a function that gives the calling thread's number instead, IN_PARALLEL one that says whether it
+# is in a parallel region of another library; both may be null.
+LAUNCH, ALLOWED, LIMIT, THREAD_COUNT, IN_PARALLEL, TILES, SLOTS = range(7)
 
 STATE = "metasched_state"
 SLOT = "metasched_slot"
@@ -38,9 +42,8 @@ class Status(IntEnum):
 
     OK = 0
     NO_MEMORY = 1
-    FORKED = 2
-    NOT_PLAIN = 3  # the arguments need another look
-    NO_TILES = 4
+    NOT_PLAIN = 2  # the arguments need another look
+    NO_TILES = 3
 
 
 GLOBALS = f"""\
@@ -48,118 +51,53 @@ GLOBALS = f"""\
 @{SLOT} = global ptr null
 """
 
-LAUNCH_FUNCTION = "metasched_launch"
 ALLOWED_FUNCTION = "metasched_allowed"
 
 METADATA = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
 
-
-def _slot(n: int) -> str:
-    return f"getelementptr i64, ptr %state, i64 {n}"
-
-
-LAUNCHER = f"""\
-@{STATE} = global ptr null
-
-define void @{LAUNCH_FUNCTION}(ptr %task, ptr %context, i64 %chunks) nounwind {{
+_ALLOWED = f"""\
+define i64 @{ALLOWED_FUNCTION}(ptr %table, i64 %most) nounwind {{
 entry:
-  %args = alloca ptr
-  %dimensions = alloca [2 x i64]
-  %steps = alloca [2 x i64]
-  store ptr null, ptr %args
-  store i64 %chunks, ptr %dimensions
-  %dimension.1 = getelementptr i64, ptr %dimensions, i64 1
-  store i64 1, ptr %dimension.1
-  store i64 1, ptr %steps
-  %step.1 = getelementptr i64, ptr %steps, i64 1
-  store i64 1, ptr %step.1
-  %state = load ptr, ptr @{STATE}
-  %single = icmp sle i64 %chunks, 1
-  br i1 %single, label %serial, label %nested
-nested:
-  %in_parallel.at = {_slot(IN_PARALLEL)}
-  %in_parallel = load ptr, ptr %in_parallel.at
-  %untold = icmp eq ptr %in_parallel, null
-  br i1 %untold, label %exclusive, label %ask
+  %inside.at = getelementptr i64, ptr %table, i64 {IN_PARALLEL}
+  %inside = load atomic ptr, ptr %inside.at acquire, align 8
+  %untold = icmp eq ptr %inside, null
+  br i1 %untold, label %count, label %ask
 ask:
-  %inside = call i32 %in_parallel()
-  %is_inside = icmp ne i32 %inside, 0
-  br i1 %is_inside, label %serial, label %exclusive
-exclusive:
-  %exclusive.at = {_slot(EXCLUSIVE)}
-  %exclusive.flag = load i64, ptr %exclusive.at
-  %is_exclusive = icmp ne i64 %exclusive.flag, 0
-  br i1 %is_exclusive, label %identify, label %parallel
-identify:
-  %ident.at = {_slot(THREAD_IDENT)}
-  %ident = load ptr, ptr %ident.at
-  %self = call i64 %ident()
-  %workers.at = {_slot(WORKERS)}
-  %workers = load i64, ptr %workers.at
-  %unknown = icmp eq i64 %workers, 0
-  br i1 %unknown, label %serial, label %search
-search:
-  %n = phi i64 [ 0, %identify ], [ %n.next, %differs ]
-  %slot = add i64 %n, {FIRST_WORKER}
-  %worker.at = getelementptr i64, ptr %state, i64 %slot
-  %worker = load i64, ptr %worker.at
-  %is_worker = icmp eq i64 %worker, %self
-  br i1 %is_worker, label %serial, label %differs
-differs:
-  %n.next = add i64 %n, 1
-  %more = icmp ult i64 %n.next, %workers
-  br i1 %more, label %search, label %acquire
-acquire:
-  %busy.at = {_slot(BUSY)}
-  %exchange = cmpxchg ptr %busy.at, i64 0, i64 1 acquire monotonic
-  %acquired = extractvalue {{ i64, i1 }} %exchange, 1
-  br i1 %acquired, label %parallel, label %serial
-parallel:
-  %parallel_for.at = {_slot(PARALLEL_FOR)}
-  %parallel_for = load ptr, ptr %parallel_for.at
-  call void %parallel_for(ptr %task, ptr %args, ptr %dimensions, ptr %steps, ptr %context, i64 1, i64 1, i64 %chunks)
-  br i1 %is_exclusive, label %release, label %done
-release:
-  %busy.at.2 = {_slot(BUSY)}
-  store atomic i64 0, ptr %busy.at.2 release, align 8
-  br label %done
-serial:
-  call void %task(ptr %args, ptr %dimensions, ptr %steps, ptr %context)
-  br label %done
-done:
-  ret void
-}}
-
-define i64 @{ALLOWED_FUNCTION}(i64 %most) nounwind {{
-entry:
-  %state = load ptr, ptr @{STATE}
-  %count.at = {_slot(THREAD_COUNT)}
-  %count = load ptr, ptr %count.at
-  %unstarted = icmp eq ptr %count, null
-  br i1 %unstarted, label %one, label %ask
+  %in_parallel = call i32 %inside()
+  %nested = icmp ne i32 %in_parallel, 0
+  br i1 %nested, label %one, label %count
 one:
   ret i64 1
-ask:
-  %allowed = call i32 %count()
-  %wide = sext i32 %allowed to i64
-  %fewer = icmp slt i64 %wide, %most
-  %least = select i1 %fewer, i64 %wide, i64 %most
-  %some = icmp sgt i64 %least, 1
-  %threads = select i1 %some, i64 %least, i64 1
+count:
+  %count.at = getelementptr i64, ptr %table, i64 {THREAD_COUNT}
+  %count.function = load atomic ptr, ptr %count.at acquire, align 8
+  %uncounted = icmp eq ptr %count.function, null
+  br i1 %uncounted, label %limit, label %call
+limit:
+  %limit.at = getelementptr i64, ptr %table, i64 {LIMIT}
+  %limit.set = load atomic i64, ptr %limit.at monotonic, align 8
+  %unlimited = icmp eq i64 %limit.set, 0
+  %limit.here = select i1 %unlimited, i64 {MAX_CHUNKS}, i64 %limit.set
+  br label %choose
+call:
+  %counted = call i32 %count.function()
+  %wide = sext i32 %counted to i64
+  br label %choose
+choose:
+  %given = phi i64 [ %limit.here, %limit ], [ %wide, %call ]
+  %fewer = icmp slt i64 %given, %most
+  %least = select i1 %fewer, i64 %given, i64 %most
+  %many = icmp sgt i64 %least, {MAX_CHUNKS}
+  %fitting = select i1 %many, i64 {MAX_CHUNKS}, i64 %least
+  %some = icmp sgt i64 %fitting, 1
+  %threads = select i1 %some, i64 %fitting, i64 1
   ret i64 %threads
 }}
 """
 
-FORK_CHECK = f"""\
-  %state = load ptr, ptr @{STATE}
-  %forked.at = {_slot(FORKED)}
-  %forked.flag = load i64, ptr %forked.at
-  %forked = icmp ne i64 %forked.flag, 0
-  br i1 %forked, label %refuse, label %start
-refuse:
-  ret i32 {int(Status.FORKED)}
-start:
-"""
+# The module that a process has once: what the functions of the table are.
+PROCESS_MODULE = THREAD_POOL + _ALLOWED
+PROCESS_FUNCTIONS = (LAUNCH_FUNCTION, ALLOWED_FUNCTION, START_FUNCTION, RESET_FUNCTION)
 
 # Linux gives a process AMX's tile registers when it asks for them, once: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA).
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18
