@@ -29,9 +29,10 @@ from metasched.search.space_protocol import SearchSpace
 from metasched.search.strategies import StrategyName, opener
 from metasched.search.tune import Guesses, Job, Tools, everything
 from metasched.search.tune import tune as run_tuning
-from metasched.space.conditions import Conditioned, Given, Module, SpaceLike, space_of
+from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
+from metasched.space.source import Conditioned, Given, Module, SpaceSource
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.target import Target
 
@@ -133,7 +134,7 @@ def tune(
     searched = _space_like(rules, space)
     found = functools.cache(lambda: space_of(program, searched, max_sketches=MAX_ARMS, seed=seed))
     name = _strategy(strategy)
-    job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(searched, found))
+    job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(source_of(searched)))
     if searched is not None:
         # A mistake in what is searched shows whether or not anything is left to measure: its first sketch is made.
         next(iter(found()), None)
@@ -167,34 +168,25 @@ def tune(
 def _guesses(program: Program, target: Target, searched: SpaceLike, seed: int, arms: SearchSpace) -> Guesses:
     """What one would get without measuring, of the space searched, and of a call of `compile` that names none."""
 
-    def make_arms(rules: RuleSpec, other_seed: int) -> SearchSpace:
-        if rules is searched and other_seed == seed:
+    def default(rules: RuleSpec, other_seed: int) -> SearchSpace:
+        if searched is None and other_seed == seed:
             return arms
         return SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=other_seed), target)
 
-    def guessed(rules: RuleSpec) -> str | None:
-        try:
-            return str(best_guess(program, target, rules, make_arms=make_arms).trace)
-        except NoRecord:  # `compile` finds none, either
-            return None
-
-    default = guessed(None)
-    if searched is None:
-        return Guesses(default, default)
-    if isinstance(searched, str | list | tuple):
-        return Guesses(guessed(searched), default)
-    return Guesses(favourite(arms), default)
+    try:
+        unasked: str | None = str(best_guess(program, target, make_arms=default).trace)
+    except NoRecord:  # `compile` finds none, either
+        unasked = None
+    if source_of(searched).by_default:
+        return Guesses(unasked, unasked)
+    if seed != 0:  # a guess does not depend on the seed of the search
+        arms = SpaceArms(space_of(program, searched, max_sketches=MAX_ARMS, seed=0), target)
+    return Guesses(favourite(arms), unasked)
 
 
-def _belongs(searched: SpaceLike, found: Callable[[], Space]) -> Callable[[str], bool]:
-    """Which recorded traces count: all, unless decisions are given.
-
-    The space is made at once then, so that a mistake in them shows before workers start.
-    """
-    if not isinstance(searched, Conditioned | Space | Trace):
-        return everything
-    space = found()
-    return (lambda text: space.holds(Trace.parse(text))) if space.given else everything
+def _belongs(source: SpaceSource) -> Callable[[str], bool]:
+    """Which recorded traces count: all, unless decisions are given."""
+    return (lambda text: source.holds(Trace.parse(text))) if source.given else everything
 
 
 _MADE_BY = {

@@ -20,10 +20,11 @@ from metasched.search.progress import ProgressCallback
 from metasched.search.report import TuningReport
 from metasched.search.strategies import StrategyName, opener
 from metasched.search.tune import Job, Tools
-from metasched.space.generate import Generator
-from metasched.space.registry import DEFAULT_PRESET, resolve, rules_of_file
+from metasched.space.registry import DEFAULT_PRESET, resolve
 from metasched.space.rule import Rule
+from metasched.space.rule_files import rules_of_file
 from metasched.space.sketch import Sketch
+from metasched.space.source import FromRules
 from metasched.space.space import Space
 from metasched.target import Target
 
@@ -159,7 +160,7 @@ def spaces(program: Program, placement: Placement, seed: int, max_sketches: int 
     """The spaces as a search would see them."""
 
     def made(rules: tuple[Rule, ...]) -> Space:
-        return Space(program, Generator(rules), max_sketches=max_sketches, seed=seed)
+        return Space(program, FromRules(rules), max_sketches=max_sketches, seed=seed)
 
     return Spaces(made(placement.without), made(placement.rules), placement)
 

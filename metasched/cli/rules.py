@@ -15,8 +15,12 @@ from metasched.cli.arguments import UsageError, add_json
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.cli.rule_trial import find_rule
-from metasched.space.registry import GROUP, installed, loaded, origin
+from metasched.space.registry import GROUP, RULES, rules_of
 from metasched.space.rule import Combined, Rule, RuleError
+from metasched.support.registry import origin
+
+# A rule, or the rules that a preset comes to.
+Found = Rule | tuple[Rule, ...]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,7 +41,7 @@ def run(args: Namespace, console: Console) -> int:
         return rules_try.run(args, console)
     if args.action == "show":
         return _show(args, console)
-    points = [point for _, point in sorted(installed().items())]
+    points = list(RULES.points().values())
     if args.json:
         for point in points:
             console.print_json(_json(point))
@@ -51,10 +55,10 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _show(args: Namespace, console: Console) -> int:
-    points = installed()
+    points = RULES.points()
     if args.name in points:
         point = points[args.name]
-        target, where = loaded(point), f"{origin(point)}, {point.value}"
+        target, where = _found(point.name), f"{origin(point)}, {point.value}"
         data = _json(point)
     elif "." in args.name:
         target, where = find_rule(args.name)
@@ -69,29 +73,31 @@ def _show(args: Namespace, console: Console) -> int:
     return 0
 
 
+def _found(name: str) -> Found:
+    """The rule of an installed name, or the rules of a preset. Raises RuleError."""
+    value = RULES.get(name)
+    return value if isinstance(value, Rule) else rules_of(name, value)
+
+
 def _summary_of(point: EntryPoint) -> str:
     """As `summary`; what cannot be loaded does not keep the others from being listed."""
     try:
-        return summary(loaded(point))
+        return summary(_found(point.name))
     except RuleError as error:
         return f"! {str(error).splitlines()[0]}"
 
 
-def summary(target: object) -> str:
+def summary(target: Found) -> str:
     """A rule's first sentence, or the rules of a preset in order."""
     if isinstance(target, Rule):
         return target.doc.split("\n\n", maxsplit=1)[0].replace("\n", " ")
-    if isinstance(target, tuple | list):
-        return "preset: " + ", ".join(item.name for item in target if isinstance(item, Rule))
-    return "not a rule"
+    return "preset: " + ", ".join(item.name for item in target)
 
 
-def description(target: object) -> str:
+def description(target: Found) -> str:
     """A rule's documentation, parameters and source; a preset's rules, a line each."""
-    if isinstance(target, tuple | list):
-        return table([[item.name, summary(item)] for item in target if isinstance(item, Rule)])
     if not isinstance(target, Rule):
-        return "not a rule"
+        return table([[item.name, summary(item)] for item in target])
     parts = [target.doc]
     if target.parameters:
         meanings = parameter_meanings(target)
@@ -103,7 +109,7 @@ def description(target: object) -> str:
     return "\n\n".join(parts)
 
 
-def details(target: object) -> dict[str, object]:
+def details(target: Found) -> dict[str, object]:
     """What `show --json` has beside the summary."""
     if not isinstance(target, Rule):
         return {}

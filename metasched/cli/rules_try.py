@@ -18,7 +18,7 @@ from metasched.lang import print_decision
 from metasched.measure.paired_timing import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.progress_text import duration, failures
-from metasched.space.generate import explain
+from metasched.space.explanation import explain
 from metasched.space.rule import Outcome, Rule, inside
 from metasched.space.rule_errors import described, is_of_a_rule
 from metasched.target import Target

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from metasched.ir.source import Apply, SourceExpr, SourceNode, TextLit
 from metasched.ir.source_printer import print_source
+from metasched.lang.decisions import print_decision
 from metasched.lang.instructions import Decision
-from metasched.lang.traces import print_decision
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lark import Token, Tree
 
 from metasched.ir.source import SourceExpr
+from metasched.lang.decisions import read_decision
 from metasched.lang.expressions import SyntaxTree, ValueReader, at_token, at_tree, optional, subtree, subtrees, token
 from metasched.lang.layout import Start
 from metasched.lang.module_tree import (
@@ -23,7 +24,6 @@ from metasched.lang.module_tree import (
 )
 from metasched.lang.report import Report
 from metasched.lang.syntax import parse
-from metasched.lang.traces import read_decision
 
 
 def read_modules(text: str, filename: str) -> tuple[tuple[ModuleDef, ...], Report]:

@@ -12,7 +12,6 @@ name in a decision a `ref` too, an infinite number `{"float": "inf"}`; everythin
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +19,8 @@ from metasched.dtypes import INDEX, DType
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
-from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.lang.decisions import from_json, to_json
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 
 FORMAT = 1
 _HEAD = "metasched_trace"
@@ -60,25 +60,19 @@ def _instruction(i: Instruction) -> dict[str, Any]:
     if i.address is not None:
         out["address"] = i.address
     if i.decision is not None:
-        out["decision"] = _value(i.decision)
+        out["decision"] = to_json(i.decision)
     return out
 
 
-def _value(value: Value | Decision) -> Any:
+def _value(value: Value) -> Any:
     match value:
-        case Ref(name=name):
-            return {"ref": name}
-        case Hole():
-            return {"hole": True}
         case Expr():
             return {"expr": _expr(value)}
         case tuple():
             return [_value(item) for item in value]
-        case float() if math.isnan(value):
-            raise TypeError("a trace cannot hold NaN: nothing compares equal to it")
-        case float() if math.isinf(value):
-            return {"float": "inf" if value > 0 else "-inf"}
-    return value
+        case None:
+            return None
+    return to_json(value)
 
 
 def _expr(e: Expr) -> Any:
@@ -266,29 +260,30 @@ def _values(raw: Any) -> tuple[Value, ...]:
     return tuple(_one(item) for item in raw)
 
 
-def _one(raw: Any) -> Any:
-    """An argument, or a part of a decision."""
-    if isinstance(raw, list):
-        return tuple(_one(item) for item in raw)
-    if not isinstance(raw, dict):
-        return raw
+def _one(raw: Any) -> Value:
+    """An argument."""
     match raw:
-        case {"ref": name} if len(raw) == 1:
-            return Ref(_name(name))
+        case None:
+            return None
+        case list():
+            return tuple(_one(item) for item in raw)
         case {"expr": e} if len(raw) == 1:
             return _read_expr(e)
-        case {"hole": True} if len(raw) == 1:
-            return HOLE
-        case {"float": ("inf" | "-inf") as text} if len(raw) == 1:
-            return float(text)
-    raise _Wrong(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float")
+        case {"ref": name} if len(raw) == 1:
+            return Ref(_name(name))
+    try:
+        return from_json(raw)  # type: ignore[return-value]
+    except ValueError:
+        raise _Wrong(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float") from None
 
 
 def _decision(raw: Any) -> Decision:
-    value = _one(raw)
-    if value is None or isinstance(value, Expr):
-        raise _Wrong(f"{raw!r} is no decision; leave the key out to leave it open")
-    return value  # type: ignore[no-any-return]
+    if raw is None:
+        raise _Wrong("None is no decision; leave the key out to leave it open")
+    try:
+        return from_json(raw)
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
 
 
 def _read_expr(raw: Any) -> Expr:

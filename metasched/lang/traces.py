@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from typing import TypeGuard
 
@@ -29,6 +28,7 @@ from metasched.ir.source import (
     negate,
 )
 from metasched.ir.source_printer import print_params, print_source
+from metasched.lang.decisions import print_decision, read_decision
 from metasched.lang.expressions import (
     SyntaxTree,
     ValueReader,
@@ -39,7 +39,7 @@ from metasched.lang.expressions import (
     subtrees,
     token,
 )
-from metasched.lang.instructions import HOLE, Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
 from metasched.lang.report import Report, did_you_mean
@@ -93,27 +93,16 @@ def print_instruction(instruction: Instruction) -> str:
     return text
 
 
-def print_decision(decision: Decision) -> str:
-    """What a random variable took, as text."""
-    return print_value(decision)
-
-
 def print_value(value: Value | Decision) -> str:
     """An argument or a decision as text."""
     match value:
-        case Ref(name=name):
-            return name
-        case Hole():
-            return "_"
         case Expr():
             return print_source(_source(value))
-        case str():
-            return json.dumps(value)
         case tuple():
             return "[" + ", ".join(print_value(item) for item in value) + "]"
-        case float() if math.isnan(value):
-            raise TypeError("a trace cannot hold NaN: nothing compares equal to it")
-    return repr(value)
+        case None:
+            return "None"
+    return print_decision(value)
 
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -221,23 +210,6 @@ class _TraceReader:
         hint = "integer variables combine with + - * // %, min(a, b), max(a, b) and ceildiv(a, b)"
         self._report.error(e.at, f"`{print_source(e)}` has no meaning in a trace", hint)
         return Const(0, INDEX)
-
-
-def read_decision(e: SourceExpr, report: Report) -> Decision:
-    """What a random variable takes, as it stands after `:=`."""
-    match e:
-        case TextLit(value=value) | IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
-            return value
-        case ListLit(items=items):
-            return tuple(read_decision(item, report) for item in items)
-        case Name(name=name):
-            return HOLE if name == "_" else Ref(name)
-        case NoneLit():
-            report.error(e.at, "`None` is no decision", "leave out `:= None`, and the variable is open")
-        case _:
-            message = f"a decision is a plain value, and `{print_source(e)}` is arithmetic"
-            report.error(e.start, message, "write the number it stands for")
-    return HOLE
 
 
 # --- printing arithmetic ---------------------------------------------------------------------------------

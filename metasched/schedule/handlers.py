@@ -10,13 +10,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError, counted
 from metasched.lang import print_decision
-from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.lang.decisions import from_python
+from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.distributions.base import Distribution
 
 
@@ -93,13 +94,9 @@ def out_of_support(site: Site, decision: Decision, hint: str) -> ScheduleError:
     )
 
 
-def decision_of(dist: Distribution, value: Any) -> Decision:
+def decision_of(dist: Distribution, value: object) -> Decision:
     """A decision as Python says it: None inside a list is `_`, and a location is the name of a loop."""
-    if isinstance(value, list | tuple):
-        return tuple(HOLE if item is None else item for item in value)
-    if isinstance(value, str) and dist.structural and any(isinstance(o, Ref) for o in dist.options()):
-        return Ref(value)
-    return value  # type: ignore[no-any-return]
+    return from_python(value, places=dist.structural and any(isinstance(o, Ref) for o in dist.options()))
 
 
 def stream(seed: int, address: str) -> np.random.Generator:

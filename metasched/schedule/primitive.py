@@ -50,6 +50,7 @@ Upgrade = Callable[[Instruction], Instruction]
 class Declaration:
     """What there is to know of a primitive. `pure` ones only look; `random` ones return a distribution.
 
+    `places` are variables that take places of blocks: the name of a loop, `root` or `inline`.
     `upgrades` has, by an older version, how its instructions are said in the version after it.
     """
 
@@ -63,6 +64,7 @@ class Declaration:
     doc: str
     run: Callable[..., Any]
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict, compare=False)
+    places: bool = False
 
     @property
     def signature(self) -> str:
@@ -87,18 +89,23 @@ def primitive(
     When its meaning changes, `version` goes up, and `upgrades={1: f}` turns an instruction of version 1 into one of
     version 2, so that old traces go on to apply.
     """
-    return _declare(fn, _Mark(version, pure, False, upgrades or {}))
+    return _declare(fn, _Mark(version, pure, False, upgrades or {}, False))
 
 
 @overload
 def sampler(fn: F) -> F: ...
 @overload
-def sampler(*, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None) -> Callable[[F], F]: ...
 def sampler(
-    fn: F | None = None, *, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None
+    *, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None, places: bool = False
+) -> Callable[[F], F]: ...
+def sampler(
+    fn: F | None = None, *, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None, places: bool = False
 ) -> F | Callable[[F], F]:
-    """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from."""
-    return _declare(fn, _Mark(version, True, True, upgrades or {}))
+    """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from.
+
+    With `places` its decisions are places of blocks, which a trace holds as handles and Python says as texts.
+    """
+    return _declare(fn, _Mark(version, True, True, upgrades or {}, places))
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class _Mark:
     pure: bool
     random: bool
     upgrades: Mapping[int, Upgrade]
+    places: bool
 
 
 def _declare(fn: F | None, mark: _Mark) -> F | Callable[[F], F]:
@@ -133,7 +141,17 @@ def declaration_of(fn: Callable[..., Any]) -> Declaration:
         raise TypeError(f"primitive {fn.__name__}: version {mark.version} has no upgrade of version {unknown[0]}")
     result, many = (Kind.NONE, False) if mark.random else _kind(fn.__name__, "return", hints["return"])
     return Declaration(
-        fn.__name__, mark.version, params, result, many, mark.pure, mark.random, doc, fn, dict(mark.upgrades)
+        fn.__name__,
+        mark.version,
+        params,
+        result,
+        many,
+        mark.pure,
+        mark.random,
+        doc,
+        fn,
+        dict(mark.upgrades),
+        mark.places,
     )
 
 

@@ -17,7 +17,8 @@ from metasched.ir.program import Program
 from metasched.ir.source_printer import print_params
 from metasched.lang import parse_trace as parse_trace_data
 from metasched.lang import print_instruction, print_trace
-from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value
+from metasched.lang.decisions import from_python
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.schedule.handlers import Handler, Policy, Record, Replay
 from metasched.schedule.interpreter import Interpreter
@@ -294,12 +295,11 @@ def _own_name(instruction: Instruction) -> str:
 
 
 def _decided(instruction: Instruction, value: Any) -> Decision | None:
-    """A decision of a line as Python says it, as the trace does."""
-    if isinstance(value, list | tuple):
-        return tuple(HOLE if item is None else item for item in value)
-    if isinstance(value, str) and instruction.op == "sample_compute_location":
-        return Ref(value)
-    return value  # type: ignore[no-any-return]
+    """A decision of a line as Python says it, as the trace does; None leaves it open."""
+    if value is None:
+        return None
+    declaration = registry().get(instruction.op)
+    return from_python(value, places=declaration is not None and declaration.places)
 
 
 def _quoted(addresses: Iterable[str], between: str) -> str:

@@ -14,7 +14,8 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 from metasched.ir.program import Program
 from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceExpr
 from metasched.ir.source_printer import print_source
-from metasched.lang.instructions import Decision, Hole, Instruction, Ref, TraceData, Value
+from metasched.lang.decisions import to_python
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.schedule.handlers import FREE, Free, Handler, Site
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import Declaration
@@ -116,7 +117,7 @@ class _Writer:
         if current.outputs:
             asked["labels"] = "[" + ", ".join(json.dumps(label) for label in current.outputs) + "]"
         if current.decision is not None:
-            asked["decision"] = _decision(current.decision)
+            asked["decision"] = _literal(to_python(current.decision))
         return asked
 
     def _call(self, declaration: Declaration, current: Instruction, asked: dict[str, str]) -> str:
@@ -141,11 +142,9 @@ class _Writer:
                 return self.variables.get(name, json.dumps(name))
             case Expr():
                 return print_source(self._expression(value))
-            case str():
-                return json.dumps(value)
             case tuple():
                 return "[" + ", ".join(self._value(item) for item in value) + "]"
-        return _plain(value)
+        return _literal(value)
 
     def _expression(self, e: Expr) -> SourceExpr:
         match e:
@@ -194,20 +193,13 @@ def _assign(declaration: Declaration, targets: Sequence[str]) -> str:
     return f"({targets[0]},) = " if single else ", ".join(targets) + " = "
 
 
-def _decision(decision: Decision) -> str:
-    match decision:
-        case Hole():
-            return "None"
-        case Ref(name=name):
-            return json.dumps(name)
+def _literal(value: object) -> str:
+    """A plain value, or a sequence of these, as Python writes it."""
+    match value:
         case str():
-            return json.dumps(decision)
+            return json.dumps(value)
         case tuple():
-            return "[" + ", ".join(_decision(item) for item in decision) + "]"
-    return _plain(decision)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
+            return "[" + ", ".join(_literal(item) for item in value) + "]"
+        case float() if not math.isfinite(value):
+            return f'float("{value}")'
     return repr(value)

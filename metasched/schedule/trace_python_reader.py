@@ -11,7 +11,8 @@ from metasched.dtypes import INDEX
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 from metasched.ir.source import Setting
-from metasched.lang.instructions import HOLE, Decision, Instruction, Ref, TraceData, Value
+from metasched.lang.decisions import from_python
+from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.schedule.kinds import Kind
 from metasched.schedule.primitive import Declaration, registry
 from metasched.schedule.versions import normal_form
@@ -215,11 +216,8 @@ class LineReader:
             case ast.Constant(value=None):
                 return None
             case ast.List() | ast.Tuple():
-                return tuple(HOLE if part is None else part for part in (self._plain(item) for item in node.elts))
-        value = self._plain(node)
-        if isinstance(value, str) and declaration.name == "sample_compute_location":
-            return Ref(value)
-        return value
+                return from_python([self._plain(item) for item in node.elts], places=declaration.places)
+        return from_python(self._plain(node), places=declaration.places)
 
     def _plain(self, node: ast.expr) -> str | bool | int | float | None:
         value = self._value(node, None)

@@ -9,9 +9,8 @@ from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.space.conditions import SpaceLike, described, space_of
+from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.space import Space
-from metasched.space.traced import plain_decision
 from metasched.support.fingerprint import fingerprint
 from metasched.target import Target
 
@@ -60,8 +59,7 @@ class Task:
         self.allow = _allowed(allow)
         self.described_by = space
         self.seed = seed
-        self._source, given = described(space)
-        self._given = {address: plain_decision(decision) for address, decision in given.items()}
+        self.source = source_of(space)
         self._max_sketches = min(max_sketches, space.max_sketches) if isinstance(space, Space) else max_sketches
 
     def __repr__(self) -> str:
@@ -87,7 +85,7 @@ class Task:
         by address; how many sketches there may be; and what is allowed. The program and the target do not, nor does
         the seed by which sketches beyond the most are sampled: records have these beside it.
         """
-        return fingerprint((_FORMAT, self._source, self._given, self._max_sketches, self.allow))
+        return fingerprint((_FORMAT, self.source, self._max_sketches, self.allow))
 
     def holds(self, trace: str) -> bool:
         """Whether a trace, as text, contradicts nothing that is given. Raises LanguageError where it does not parse."""

@@ -134,6 +134,9 @@ class _Choice(Combined):
     def with_parts(self, parts: tuple[Rule, ...]) -> _Choice:
         return replace(self, rules=parts)
 
+    def ingredients(self) -> tuple[object, ...]:
+        return (*super().ingredients(), self.name, self.may_leave)
+
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
         refusals = {part.name: _refusal(part, schedule, block) for part in self.rules}
         for outcomes in refusals.values():
@@ -166,6 +169,9 @@ class _When(Combined):
 
     def with_parts(self, parts: tuple[Rule, ...]) -> _When:
         return replace(self, rule=parts[0])
+
+    def ingredients(self) -> tuple[object, ...]:
+        return (*super().ingredients(), self.predicate)
 
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
         with blaming(f"the condition of rule {self.rule.name}", self.predicate, schedule, schedule.name_of(block)):

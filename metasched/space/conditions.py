@@ -1,36 +1,44 @@
-"""Conditioning: a space in which some decisions are given."""
+"""Anything that describes a space, as a source or for a program; and spaces in which decisions are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.program import Program
-from metasched.schedule.trace import Schedule, Trace
-from metasched.space.generate import FromModule, Generator, SpaceSource
+from metasched.schedule.trace import Trace
 from metasched.space.registry import RuleSpec, resolve
 from metasched.space.rule import Rule
+from metasched.space.source import Conditioned, FromModule, FromRules, Given, Module, SpaceSource
 from metasched.space.space import Space
-from metasched.space.traced import FromTrace, merged
+from metasched.space.traced import FromTrace
 
-# A decision as Python says it: `[None, 8]`, 16, "outer", "root", or the name of a loop.
-Given: TypeAlias = Mapping[str, object]
-
-Module = Callable[[Schedule], object]
+SpaceLike: TypeAlias = SpaceSource | Module | RuleSpec | Rule | Space | Trace
 
 
-@dataclass(frozen=True)
-class Conditioned:
-    """Anything that describes a space, with decisions given by address. `condition` makes it."""
+def source_of(described: SpaceLike) -> SpaceSource:
+    """What makes the space that anything describes: None is the default rules.
 
-    of: SpaceLike
-    given: Given
-
-
-SpaceLike: TypeAlias = Union["Conditioned", Module, RuleSpec, Rule, Space, Trace]
+    Raises RuleError for a rule that is not there, MetaschedError for what describes no space.
+    """
+    match described:
+        case None:
+            return FromRules(resolve(None), unasked=True)
+        case SpaceSource():
+            return described
+        case Space():
+            return described.source
+        case Trace():
+            return FromTrace(described)
+        case Rule():
+            return FromRules((described,))
+        case str() | list() | tuple():
+            return FromRules(resolve(described))
+    if not callable(described):
+        raise MetaschedError(f"{described!r} describes no space; give rules, a module, a trace or a space")
+    return FromModule(described)
 
 
 def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
@@ -46,49 +54,18 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
             )
     if isinstance(space, Space):
         return given_checked(space.conditioned(decisions))
-    merged(_given(space), decisions)
-    return Conditioned(space, dict(decisions))
+    return Conditioned(source_of(space), dict(decisions))
 
 
-def _given(space: SpaceLike) -> Given:
-    """What is decided already, and known without a program."""
-    if isinstance(space, Conditioned):
-        return merged(_given(space.of), space.given)
-    return space.decisions if isinstance(space, Trace) else {}
-
-
-def space_of(program: Program, space: SpaceLike, *, max_sketches: int, seed: int) -> Space:
+def space_of(program: Program, described: SpaceLike, *, max_sketches: int, seed: int) -> Space:
     """The space that anything which describes one makes of a program.
 
-    Raises RuleError for a rule that is not there, ScheduleError for a condition that no variable meets.
+    Raises RuleError for a rule that is not there, ScheduleError for a condition that no variable meets, MetaschedError
+    for the space of another program.
     """
-    if isinstance(space, Space):
-        if space.program != program:
-            raise MetaschedError(f"the space is one of {space.program.key}, and the program is {program.key}")
-        return space.resized(min(max_sketches, space.max_sketches))
-    source, given = described(space)
-    return given_checked(Space(program, source, max_sketches=max_sketches, seed=seed, given=given))
-
-
-def described(space: SpaceLike) -> tuple[SpaceSource, Given]:
-    """What makes the sketches, and what is given, of anything that describes a space; no program is looked at.
-
-    Raises RuleError for a rule that is not there, ScheduleError where one variable is decided twice.
-    """
-    if isinstance(space, Conditioned):
-        source, given = described(space.of)
-        return source, merged(given, space.given)
-    if isinstance(space, Trace):
-        return FromTrace(space), space.decisions
-    if isinstance(space, Rule):
-        return Generator((space,)), {}
-    if space is None or isinstance(space, str | list | tuple):
-        return Generator(resolve(space)), {}
-    if isinstance(space, Space):
-        return space.source, space.given
-    if not callable(space):
-        raise MetaschedError(f"{space!r} describes no space; give rules, a module, a trace or a space")
-    return FromModule(space), {}
+    if isinstance(described, Space):
+        return described.of(program).resized(min(max_sketches, described.max_sketches))
+    return given_checked(Space(program, source_of(described), max_sketches=max_sketches, seed=seed))
 
 
 def given_checked(space: Space) -> Space:

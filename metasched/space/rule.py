@@ -67,6 +67,10 @@ class Combined(ABC):
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
         """Apply to one block; `tell` hears what each part did."""
 
+    def ingredients(self) -> tuple[object, ...]:
+        """What it does depends on, for a fingerprint: what it is, and its parts."""
+        return (type(self).__name__, self.parts)
+
 
 @dataclass(frozen=True)
 class Blocks:

@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metasched.errors import NondeterministicModule, ScheduleError, counted
+from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError, counted
 from metasched.ir.highlight import show
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FREE, PURE_HINT, Conditioned, Forced, Free, Handler, Policy, Record, Site
+from metasched.schedule.handlers import FREE, PURE_HINT, Forced, Free, Handler, Policy, Record, Site
+from metasched.schedule.handlers import Conditioned as ConditionedHandler
 from metasched.schedule.trace import Schedule, Trace
-from metasched.space.generate import Generator, Outcome, SpaceSource, explain
+from metasched.space.explanation import explain
+from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
-from metasched.space.traced import FromTrace, agrees, merged
+from metasched.space.source import Conditioned, Given, SpaceSource
 
 Prefix = dict[str, Decision]
 LOCATION = "sample_compute_location"
@@ -93,8 +95,8 @@ class Space:
     the order of the options, by running the module again under a forced prefix of choices. Beyond `max_sketches`
     they are sampled from the prior instead, `complete` is false, and `explain` names the `choose` that multiplies.
 
-    `given` decides random variables, by address. Of a trace, the places of blocks that it leaves open are enumerated
-    like choices, and those that its later steps do not allow are left out.
+    `source` makes them, and says which decisions are given. Of a trace, the places of blocks that it leaves open are
+    enumerated like choices, and those that its later steps do not allow are left out.
 
     Raises NondeterministicModule when a module takes other steps under the same choices.
     """
@@ -106,13 +108,12 @@ class Space:
         *,
         max_sketches: int = DEFAULT_MAX_SKETCHES,
         seed: int = 0,
-        given: Mapping[str, object] | None = None,
     ) -> None:
         self.program = program
         self.source = source
         self.max_sketches = max_sketches
         self.seed = seed
-        self.given: Mapping[str, object] = dict(given or {})
+        self.given: Given = source.given
         self._addresses: set[str] = set()
         self._illegal: list[ScheduleError] = []
         self._found: list[_Run] = []
@@ -164,14 +165,20 @@ class Space:
 
     def conditioned(self, given: Mapping[str, object]) -> Space:
         """The same space with more decisions given. Raises ScheduleError where another is given already."""
-        both = merged(self.given, given)
-        return Space(self.program, self.source, max_sketches=self.max_sketches, seed=self.seed, given=both)
+        source = Conditioned(self.source, given)
+        return Space(self.program, source, max_sketches=self.max_sketches, seed=self.seed)
+
+    def of(self, program: Program) -> Space:
+        """The same space. Raises MetaschedError unless it is one of this program."""
+        if self.program != program:
+            raise MetaschedError(f"the space is one of {self.program.key}, and the program is {program.key}")
+        return self
 
     def resized(self, max_sketches: int) -> Space:
         """The same space, sampled beyond so many sketches."""
         if max_sketches == self.max_sketches:
             return self
-        return Space(self.program, self.source, max_sketches=max_sketches, seed=self.seed, given=self.given)
+        return Space(self.program, self.source, max_sketches=max_sketches, seed=self.seed)
 
     def unmet(self) -> list[str]:
         """Addresses that are given and that no sketch has; enumerates until all are met."""
@@ -185,9 +192,7 @@ class Space:
 
     def holds(self, trace: Trace) -> bool:
         """Whether a trace contradicts nothing that is given; of a space that is a trace, whether it fills its holes."""
-        if isinstance(self.source, FromTrace) and not self.source.holds(trace):
-            return False
-        return agrees(trace, self.given)
+        return self.source.holds(trace)
 
     def _next(self) -> bool:
         """Enumerate one more sketch."""
@@ -221,14 +226,14 @@ class Space:
 
     def _splits(self, site: Site) -> bool:
         """Whether each option of a structural variable is a sketch, and not a variant of one."""
-        return site.op != LOCATION or isinstance(self.source, FromTrace)
+        return site.op != LOCATION or self.source.fixes_steps
 
     def _legal(self, handler: Forced | _Drawn) -> _Run | None:
         """A run; None where a trace's own steps do not go together with the places tried for its holes."""
         try:
             return self._run(handler)
         except ScheduleError as error:
-            if not isinstance(self.source, FromTrace) or not handler.met:
+            if not self.source.fixes_steps or not handler.met:
                 raise
             self._illegal.append(error)
             return None
@@ -260,7 +265,7 @@ class Space:
         return False
 
     def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
-        schedule = Schedule(self.program, handler=Conditioned(self.given, handler))
+        schedule = Schedule(self.program, handler=ConditionedHandler(self.given, handler))
         outcomes = self.source.run(schedule)
         self._addresses.update(record.site.address for record in schedule.sites)
         return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)
@@ -313,8 +318,7 @@ class Space:
         count = len(self._found)
         of_more = "" if self.complete else ", of more"
         lines = [f"{self.program.key}: {count} sketch{'' if count == 1 else 'es'}{of_more}"]
-        rules = self.source.rules if isinstance(self.source, Generator) else ()
-        lines.append(explain([run.outcomes for run in self._found], rules))
+        lines.append(explain([run.outcomes for run in self._found], self.source.rules))
         lines.extend(self._multiplier())
         lines.extend(self._conditions())
         return "\n".join(line for line in lines if line)
@@ -335,7 +339,7 @@ class Space:
 
     def _conditions(self) -> list[str]:
         lines = [f'"{address}" is given: {decision!r}' for address, decision in self.given.items()]
-        if isinstance(self.source, FromTrace):
+        if self.source.fixes_steps:
             lines = [f"{_counted(len(self.given))} given, and {len(self._addresses - self.given.keys())} open"]
         counts = Counter(error.reason for error in self._illegal)
         return lines + [f"left out {count} times: {reason}" for reason, count in counts.items()]

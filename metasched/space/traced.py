@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from metasched.errors import ScheduleError
+from metasched.errors import ScheduleError, counted
 from metasched.lang import print_instruction
-from metasched.lang.instructions import HOLE, Instruction, Ref
+from metasched.lang.instructions import Instruction
 from metasched.schedule.trace import Schedule, Trace
-from metasched.space.generate import Outcome
+from metasched.space.rule import Outcome
+from metasched.space.source import Given, SpaceSource
 
 
 @dataclass(frozen=True)
-class FromTrace:
-    """The instructions of a trace, as a module.
+class FromTrace(SpaceSource):
+    """The instructions of a trace, as a module. What it decides is given.
 
     A `choose` must be decided: a trace holds the steps of one of its options only. Raises ScheduleError else, with the
     line.
@@ -35,14 +35,24 @@ class FromTrace:
                 error.line = number
                 raise error
 
-    def ingredients(self) -> object:
-        """What the space is made from, for its fingerprint: the trace up to the names of its handles."""
-        return "trace", str(self.trace.canonical())
-
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
         self.trace.require_program(schedule.program)
         self.trace.run_on(schedule)
         return ()
+
+    @property
+    def given(self) -> Given:
+        return self.trace.decisions
+
+    @property
+    def fixes_steps(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"a trace of {counted(len(self.trace), 'instruction')} with {counted(len(self.trace.holes), 'hole')}"
+
+    def ingredients(self) -> tuple[object, ...]:
+        return ("trace", str(self.trace.simplified().canonical()))
 
     @cached_property
     def _holes(self) -> frozenset[str | None]:
@@ -54,40 +64,7 @@ class FromTrace:
 
     def holds(self, trace: Trace) -> bool:
         """Whether another trace is this one with its holes filled."""
+        if not super().holds(trace):
+            return False
         met = {address: None for address in trace.decisions if address in self._holes}
         return trace.with_decisions(met).simplified().canonical().instructions == self._pattern
-
-
-def agrees(trace: Trace, given: Mapping[str, object]) -> bool:
-    """Whether a trace decides nothing otherwise."""
-    taken = trace.decisions
-    common = ((taken[address], decision) for address, decision in given.items() if address in taken)
-    return all(plain_decision(one) == plain_decision(other) for one, other in common)
-
-
-def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
-    """Decisions by address, and more of them. Raises ScheduleError where one is given twice, and otherwise."""
-    for address, decision in more.items():
-        if address in given and plain_decision(given[address]) != plain_decision(decision):
-            raise ScheduleError(
-                "condition",
-                f'"{address}" is decided twice: as {_said(given[address])}, and as {_said(decision)}',
-                hint="change one of the two decisions, or leave it out",
-            )
-    return {**given, **more}
-
-
-def _said(decision: object) -> str:
-    plain = plain_decision(decision)
-    if isinstance(plain, tuple):
-        return "[" + ", ".join("_" if item is None else str(item) for item in plain) + "]"
-    return f'"{plain}"' if isinstance(plain, str) else str(plain)
-
-
-def plain_decision(decision: object) -> object:
-    """A decision in the one form in which equal ones are equal: tuples, names of loops, None for what is open."""
-    if isinstance(decision, Ref):
-        return decision.name
-    if isinstance(decision, list | tuple):
-        return tuple(None if item == HOLE else item for item in decision)
-    return decision

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.space.registry import rules_of_file
+from metasched.space.rule_files import rules_of_file
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")

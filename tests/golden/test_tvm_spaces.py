@@ -18,8 +18,8 @@ from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Block, For, Func, IterKind, Seq, Stmt
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.handlers import FREE, Free, Site
-from metasched.space.generate import Generator
 from metasched.space.registry import resolve
+from metasched.space.source import FromRules
 
 FIXTURE = Path(__file__).parent / "tvm" / "sketches.txt"
 # What comes after the structure: these fuse or annotate loops of it, as TVM's postprocessors do.
@@ -262,9 +262,9 @@ def test_our_space_has_the_sketch(wanted: Theirs) -> None:
     handler = Like(wanted)
     handler.schedule = ms.Schedule(program, handler=handler)
     rules = resolve("cpu")
-    Generator(tuple(r for r in rules if r.name not in LAST)).run(handler.schedule)
+    FromRules(tuple(r for r in rules if r.name not in LAST)).run(handler.schedule)
     assert text(ours(handler.schedule.func)) == text(wanted.tree), str(handler.schedule)
-    Generator(tuple(r for r in rules if r.name in LAST)).run(handler.schedule)
+    FromRules(tuple(r for r in rules if r.name in LAST)).run(handler.schedule)
 
 
 def test_the_fixture_is_whole() -> None:

@@ -10,8 +10,9 @@ from metasched.ir.validate import validate
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
-from metasched.space.generate import Generator, Outcome
 from metasched.space.registry import installed_rules
+from metasched.space.rule import Outcome
+from metasched.space.source import FromRules
 from metasched.target import Target
 
 TARGET = Target.detect(threads=2)
@@ -25,7 +26,7 @@ def apply(text: str, *names: str | ms.Rule, seed: int = 0, **params: int) -> tup
     """A draw from the space of these rules, and what each did."""
     rules = tuple(rule(n) if isinstance(n, str) else n for n in names)
     sch = ms.Schedule(ms.parse_program(text, **params), seed)
-    return sch, list(Generator(rules).run(sch))
+    return sch, list(FromRules(rules).run(sch))
 
 
 def reasons(text: str, name: str | ms.Rule, **params: int) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ from metasched.schedule.primitives.compute_inline import compute_inline
 OP = "sample_compute_location"
 
 
-@sampler
+@sampler(places=True)
 def sample_compute_location(ctx: Context, block: BlockName) -> Choice:
     """Where to compute a block, for compute_at: a loop of its readers, `root` (as it is), or `inline`.
 

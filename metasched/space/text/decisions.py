@@ -7,9 +7,9 @@ from typing import Any
 
 from metasched.errors import counted
 from metasched.ir.source import Apply, Keyword, Starred
+from metasched.lang.decisions import print_decision
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.lang.module_tree import Draw
-from metasched.lang.traces import print_decision
 from metasched.schedule.primitive import registry
 from metasched.space.text.values import plain
 

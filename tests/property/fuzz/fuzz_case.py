@@ -20,10 +20,10 @@ from metasched.measure.records import CheckError
 from metasched.runtime.compiled import build
 from metasched.schedule.handlers import Policy, Record, Replay, Symbolic
 from metasched.schedule.trace import Schedule, Trace
-from metasched.space.generate import Generator
 from metasched.space.registry import resolve
 from metasched.space.rule import Rule
 from metasched.space.sketch import Sketch
+from metasched.space.source import FromRules
 from metasched.target import Target
 from tests.property.fuzz.fuzz_actions import attempt
 from tests.property.fuzz.fuzz_meaning import is_plain, meaning
@@ -314,7 +314,7 @@ def _schedules(program: Program, schedule: Watched, rng: np.random.Generator) ->
         yield from _by_rules(program, rng)
         return
     if rng.random() < 0.2:
-        Generator(_some_rules(rng)).run(schedule)
+        FromRules(_some_rules(rng)).run(schedule)
     for _ in range(int(rng.integers(2, 16))):
         with suppress(ScheduleError):
             attempt(schedule, rng)
@@ -335,7 +335,7 @@ def _some_rules(rng: np.random.Generator) -> tuple[Rule, ...]:
 def _by_rules(program: Program, rng: np.random.Generator) -> Iterator[Schedule]:
     """Rows of a sketch, those that its mask lets through, and they must all replay."""
     schedule = Watched(program, handler=Symbolic(Record(int(rng.integers(1 << 16)))))
-    Generator(_some_rules(rng)).run(schedule)
+    FromRules(_some_rules(rng)).run(schedule)
     sketch = Sketch.of(schedule)
     rows = sketch.sample(rng, 3)
     rows = np.concatenate([rows, sketch.repair(sketch.mutate(rng, rows))])

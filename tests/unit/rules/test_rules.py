@@ -13,8 +13,8 @@ import metasched as ms
 from metasched.ir import query
 from metasched.ir.nodes import LoopKind
 from metasched.ir.printer import print_func
-from metasched.space.generate import Generator
 from metasched.space.registry import resolve
+from metasched.space.source import FromRules
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
 from tests.support.rulework import apply, correct, reasons, rule
 from tests.support.schedules import vars_of
@@ -208,7 +208,7 @@ def test_locations_say_why_not() -> None:
     assert reasons(SPLIT, "compute_location") == {"sums": None, "twice": "it writes an output"}
     sch = ms.Schedule(ms.parse_program(SPLIT))
     sch.split(sch.get_loops(sch.get_block("sums"))[0], [None, 4])
-    (_, outcome) = Generator((rule("compute_location"),)).run(sch)
+    (_, outcome) = FromRules((rule("compute_location"),)).run(sch)
     assert outcome.reason == "it is scheduled already"
 
 
@@ -227,7 +227,7 @@ def test_the_last_block_of_a_nest_decides_how_it_runs() -> None:
     for name in ("total", "apart"):
         with contextlib.suppress(ms.ScheduleError):
             sch.compute_at(sch.get_block(name), sch.get_loops(out)[0])
-    outcomes = Generator((rule("parallelize")(small=0, tiny=0),)).run(sch)
+    outcomes = FromRules((rule("parallelize")(small=0, tiny=0),)).run(sch)
     assert {o.block: o.reason for o in outcomes}["total"] == "its outermost loop has been decided already"
     assert kinds(sch, "total")[0] is LoopKind.PARALLEL
     correct(sch)

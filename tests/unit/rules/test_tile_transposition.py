@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
-from metasched.space.generate import Generator
 from metasched.space.registry import resolve
+from metasched.space.source import FromRules
 from tests.support.programs import DENSE_RELU
 from tests.support.rulework import apply, correct, reasons, rule
 from tests.support.schedules import vars_of
@@ -44,7 +44,7 @@ def test_it_says_why_not() -> None:
     diagonal = "program d[N=6](A: f32[N, N]) -> C: f32[N]:\n    C[i] = A[i, 0]\n"
     assert reasons(diagonal, NAME) == {"C": "it has one dimension only"}
     sch, _ = apply(PLAIN, NAME)
-    assert [o.reason for o in Generator((rule(NAME),)).run(sch)] == ["it is scheduled already"]
+    assert [o.reason for o in FromRules((rule(NAME),)).run(sch)] == ["it is scheduled already"]
 
 
 def test_the_preset_tiles_threads_and_vectors() -> None:
@@ -52,5 +52,5 @@ def test_the_preset_tiles_threads_and_vectors() -> None:
     assert [line.strip().split()[0] for line in str(sketch).splitlines()[1:3]] == ["parallel", "vectorized(t4)"]
     for seed in range(2):
         sch = ms.Schedule(ms.parse_program(PLAIN), seed=seed)
-        Generator(resolve("cpu")).run(sch)
+        FromRules(resolve("cpu")).run(sch)
         correct(sch)

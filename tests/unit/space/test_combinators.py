@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.space.generate import Generator
 from metasched.space.rule import Outcome
+from metasched.space.source import FromRules
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import program, schedule
 
@@ -392,5 +392,5 @@ def test_the_names_of_parts() -> None:
 
 
 def test_a_list_of_combinations_is_a_space() -> None:
-    outcomes = Generator((ms.sequence(split_rows, tile),)).run(schedule())
+    outcomes = FromRules((ms.sequence(split_rows, tile),)).run(schedule())
     assert [o.block for o in outcomes] == ["relu"] * 3 + ["dense"] * 3

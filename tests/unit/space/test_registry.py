@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.space import registry
+from metasched.space import registry, rule_files
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import program
 
@@ -132,6 +132,84 @@ def test_a_list_holds_rules_and_names_only() -> None:
         registry.resolve([plain])  # type: ignore[list-item]
 
 
+# --- lists and presets
+
+
+def test_a_list_holds_specifications_rules_modules_and_lists() -> None:
+    module = ms.parse_module("module rows(block):\n    i, *_ = get_loops(block)\n    unroll(i)\n")
+    mine = registry.installed_rules()["unroll"].named("mine")
+    assert names(["cpu,-inline,-stream", "-unroll", mine]) == (
+        *(n for n in CPU if n not in {"inline", "stream", "unroll"}),
+        "mine",
+    )
+    assert names([mine, ["cpu", ("stream", [mine])], module]) == ("mine", *CPU, "stream", "mine", "rows")
+    assert names(["cpu", "unroll@dense"]) == CPU
+    assert registry.resolve(["cpu", "unroll@dense"])[-1].blocks.only == ("dense",)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([3], "`3` is no rule"),
+        (["cpu", [None]], "`None` is no rule"),
+        ([{"cpu"}], "`{'cpu'}` is no rule"),
+        ([["-inline"]], "`-inline`: there is no such rule to drop; there are none"),
+        (["unroll", ["-unroll"]], "`-unroll`: there is no such rule to drop; there are none"),
+        (["cpu,,unroll"], "the rule specification 'cpu,,unroll' has an empty part"),
+    ],
+)
+def test_anything_else_in_a_list_is_named(given: list[object], message: str) -> None:
+    with pytest.raises(ms.RuleError, match=re.escape(message)):
+        registry.resolve(given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package with presets, of which some are wrong."""
+    (tmp_path / "vnni_presets.py").write_text(
+        "import metasched as ms\n\n\n"
+        "@ms.rule\n"
+        "def vnni(sch, block):\n"
+        '    """Use VNNI."""\n\n\n'
+        'more = [vnni, "cpu"]\n'
+        'less = "more,-stream"\n'
+        'around = ["less", ["round"]]\n'
+        'round = ("around",)\n'
+        "wrong = [vnni, 3]\n"
+        'lost = ["more", "nothing_like_it"]\n'
+        "number = 3\n"
+    )
+    entry_points_of(
+        tmp_path,
+        "vnni",
+        *(f"{name} = vnni_presets:{name}" for name in ("vnni", "more", "less", "around", "round", "wrong", "lost")),
+        "count = vnni_presets:number",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return str(tmp_path)
+
+
+def test_a_preset_of_a_package_extends_another(presets: str) -> None:
+    assert names("more") == ("vnni", *CPU)
+    assert names("less") == ("vnni", *(n for n in CPU if n != "stream"))
+    assert names("more,-inline") == ("vnni", *(n for n in CPU if n != "inline"))
+    assert names(f"+{presets}/vnni_presets.py:more") == ("vnni", *CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("around", "the preset `around` holds itself: around > round > around"),
+        ("wrong", "`3` is no rule: decorate the function with @metasched.rule (in the preset wrong)"),
+        ("lost", "no rule or preset `nothing_like_it` is installed. Installed are `around`, `blocked_sums`"),
+        ("count", "`count` of vnni 1.0 (vnni_presets:number) is no rule"),
+    ],
+)
+def test_presets_that_are_wrong(presets: str, name: str, message: str) -> None:
+    with pytest.raises(ms.RuleError, match=re.escape(message)):
+        registry.resolve(name)
+
+
 # --- rules for some blocks
 
 
@@ -171,9 +249,9 @@ def test_files_with_an_at_in_their_path(tmp_path: Path) -> None:
 
 def test_a_file_is_read_anew(mine: Path) -> None:
     """Two versions of one size, saved in one second, are two files."""
-    assert registry.rules_of_file(mine)["my_rule"].parameters == {"size": 3}
+    assert rule_files.rules_of_file(mine)["my_rule"].parameters == {"size": 3}
     mine.write_text(mine.read_text().replace("size: int = 3", "size: int = 5"))
-    assert registry.rules_of_file(mine)["my_rule"].parameters == {"size": 5}
+    assert rule_files.rules_of_file(mine)["my_rule"].parameters == {"size": 5}
     assert not (mine.parent / "__pycache__").exists()
 
 
@@ -184,10 +262,10 @@ def test_a_file_may_define_facts(tmp_path: Path) -> None:
         "@dataclass(frozen=True)\nclass Seen:\n    times: int\n\n"
         '@ms.rule\ndef one(sch, block):\n    """Do."""\n    sch.note(block, Seen(1))\n'
     )
-    assert list(registry.rules_of_file(path)) == ["one"]
+    assert list(rule_files.rules_of_file(path)) == ["one"]
     path.write_text("number = 3\n")
     with pytest.raises(ms.RuleError, match=r"has no rules: decorate a function with @metasched\.rule"):
-        registry.rules_of_file(path)
+        rule_files.rules_of_file(path)
 
 
 # --- packages
@@ -218,7 +296,7 @@ def test_two_packages_with_a_rule_of_one_name(tmp_path: Path, monkeypatch: pytes
 
 
 def test_where_nothing_is_installed_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
+    monkeypatch.setattr("metasched.support.registry.entry_points", lambda **_: ())
     message = (
         "no rule or preset `cpu` is installed. Rules, metasched's own among them, are found through the entry points"
     )

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 import metasched as ms
-from metasched.space.generate import Generator, Outcome, explain
+from metasched.space.explanation import explain
+from metasched.space.rule import Outcome
+from metasched.space.source import FromRules
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
 from tests.support.schedules import program, schedule
 
@@ -137,7 +139,7 @@ def test_an_error_in_a_rule_is_not_swallowed() -> None:
 
 
 def visited(text: str, *rules: ms.Rule) -> list[tuple[str, str]]:
-    return [(o.rule, o.block) for o in Generator(rules).run(schedule(text))]
+    return [(o.rule, o.block) for o in FromRules(rules).run(schedule(text))]
 
 
 @ms.rule
@@ -188,7 +190,7 @@ def test_facts_pass_from_rule_to_rule() -> None:
         """Take the note."""
         seen.append(sch.facts(block, int))
 
-    Generator((leave, take)).run(schedule())
+    FromRules((leave, take)).run(schedule())
     assert seen == [42, 42]
 
 
@@ -230,7 +232,7 @@ def test_a_rule_that_met_no_block_is_named() -> None:
 
 
 def test_a_rule_for_some_blocks() -> None:
-    runs = Generator((look.only("dense", "x*"), look.except_for("den*"))).run(schedule())
+    runs = FromRules((look.only("dense", "x*"), look.except_for("den*"))).run(schedule())
     assert [(o.block, o.reason) for o in runs] == [
         ("relu", "it is left out: the rule is only for `dense`, `x*`"),
         ("dense", None),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.space import registry
+from metasched.space import registry, rule_files
 from metasched.space.rule import Rule
 from metasched.space.text.modules import TextModule
 from metasched.space.text.rules import TextRule, load_rules
@@ -111,7 +111,7 @@ def test_specifications(file: Path) -> None:
 
 
 def test_rules_of_a_file(file: Path, tmp_path: Path) -> None:
-    assert list(registry.rules_of_file(file)) == ["rows"]
+    assert list(rule_files.rules_of_file(file)) == ["rows"]
     several = _written(
         tmp_path / "several.ms", TEXT + "\n" + MAIN + "\nmodule also(block):\n    unroll(get_loops(block)[0])\n"
     )

@@ -1,62 +1,11 @@
-"""Running rules over a program: which applied to which block, and why not."""
+"""Which rules applied to which blocks of a program, and why not, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Protocol
 
-from metasched.schedule.trace import Schedule
-from metasched.space.rule import Outcome as Outcome
-from metasched.space.rule import Rule, inside
-
-Module = Callable[[Schedule], object]
-
-
-@dataclass(frozen=True)
-class Generator:
-    """Rules as one module: each in list order visits the blocks that exist when it starts, consumers first."""
-
-    rules: tuple[Rule, ...]
-
-    def ingredients(self) -> object:
-        """What the space is made from, for its fingerprint."""
-        return "rules", self.rules
-
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
-        outcomes: list[Outcome] = []
-        for rule in self.rules:
-            for name in reversed(schedule.block_names()):
-                if name not in schedule.block_names():
-                    continue
-                rule.apply(schedule, schedule.get_block(name), outcomes.append)
-        return tuple(outcomes)
-
-
-@dataclass(frozen=True)
-class FromModule:
-    """A user's module for one program, as a space."""
-
-    module: Module
-
-    def ingredients(self) -> object:
-        """What the space is made from, for its fingerprint."""
-        return "module", self.module
-
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
-        self.module(schedule)
-        return ()
-
-
-class SpaceSource(Protocol):
-    """What runs on a schedule and makes the sketches of a space."""
-
-    def ingredients(self) -> object:
-        """What the space is made from: a value for `metasched.support.fingerprint`."""
-        ...
-
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]: ...
+from metasched.space.rule import Outcome, Rule, inside
 
 
 def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ()) -> str:

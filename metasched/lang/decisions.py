@@ -1,0 +1,127 @@
+"""Decisions of random variables in their forms: in Python, as text, as JSON, and as a trace holds them.
+
+| in a trace | in Python | as text | as JSON |
+|---|---|---|---|
+| `(HOLE, 8)` | `[None, 8]` | `[_, 8]` | `[{"hole": true}, 8]` |
+| `Ref("j_0")` | `"j_0"` | `j_0` | `{"ref": "j_0"}` |
+| `"outer"` | `"outer"` | `"outer"` | `"outer"` |
+
+Python writes the name of a loop as a text; only its random variable tells whether a text is one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, cast
+
+from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, Name, NoneLit, SourceExpr, TextLit
+from metasched.ir.source_printer import print_source
+from metasched.lang.instructions import HOLE, Decision, Hole, Ref
+from metasched.lang.report import Report
+
+
+def from_python(value: object, *, places: bool) -> Decision:
+    """A decision as Python says it, as a trace holds it; what a trace holds already stays.
+
+    `places`: whether the variable takes places of blocks, whose texts are names of loops, `root` or `inline`.
+    """
+    if isinstance(value, list | tuple):
+        return tuple(HOLE if item is None else item for item in value)
+    if places and isinstance(value, str):
+        return Ref(value)
+    return cast("Decision", value)
+
+
+def to_python(decision: object) -> object:
+    """A decision in either form as Python says it; a list is a tuple. Equal decisions give equal values."""
+    if isinstance(decision, Ref):
+        return decision.name
+    if isinstance(decision, Hole):
+        return None
+    if isinstance(decision, list | tuple):
+        return tuple(to_python(item) for item in decision)
+    return decision
+
+
+def said(decision: object) -> str:
+    """A decision in either form as a message shows it: the name of a loop is a text."""
+    plain = to_python(decision)
+    if isinstance(plain, tuple):
+        return "[" + ", ".join("_" if item is None else str(item) for item in plain) + "]"
+    return f'"{plain}"' if isinstance(plain, str) else str(plain)
+
+
+# --- text ------------------------------------------------------------------------------------------------
+
+
+def print_decision(decision: Decision) -> str:
+    """What a random variable took, as text. Raises TypeError for NaN."""
+    match decision:
+        case Ref(name=name):
+            return name
+        case Hole():
+            return "_"
+        case str():
+            return json.dumps(decision)
+        case tuple():
+            return "[" + ", ".join(print_decision(item) for item in decision) + "]"
+        case float():
+            _require_number(decision)
+    return repr(decision)
+
+
+def read_decision(e: SourceExpr, report: Report) -> Decision:
+    """What a random variable takes, as it stands after `:=`."""
+    match e:
+        case TextLit(value=value) | IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
+            return value
+        case ListLit(items=items):
+            return tuple(read_decision(item, report) for item in items)
+        case Name(name=name):
+            return HOLE if name == "_" else Ref(name)
+        case NoneLit():
+            report.error(e.at, "`None` is no decision", "leave out `:= None`, and the variable is open")
+        case _:
+            message = f"a decision is a plain value, and `{print_source(e)}` is arithmetic"
+            report.error(e.start, message, "write the number it stands for")
+    return HOLE
+
+
+# --- JSON ------------------------------------------------------------------------------------------------
+
+
+def to_json(decision: Decision) -> Any:
+    """A decision as `json.dumps` takes it. Raises TypeError for NaN."""
+    match decision:
+        case Ref(name=name):
+            return {"ref": name}
+        case Hole():
+            return {"hole": True}
+        case tuple():
+            return [to_json(item) for item in decision]
+        case float() if not math.isfinite(decision):
+            _require_number(decision)
+            return {"float": "inf" if decision > 0 else "-inf"}
+    return decision
+
+
+def from_json(raw: Any) -> Decision:
+    """The decision that `to_json` wrote. Raises ValueError, whose text says what is wrong."""
+    match raw:
+        case list():
+            return tuple(from_json(item) for item in raw)
+        case str() | bool() | int() | float():
+            return raw
+        case {"ref": str() as name} if len(raw) == 1 and name.isidentifier():
+            return Ref(name)
+        case {"hole": True} if len(raw) == 1:
+            return HOLE
+        case {"float": ("inf" | "-inf") as text} if len(raw) == 1:
+            return float(text)
+    raise ValueError(f"{raw!r} is no decision; objects have one key of ref, hole, float")
+
+
+def _require_number(value: float) -> None:
+    if math.isnan(value):
+        raise TypeError("a trace cannot hold NaN: nothing compares equal to it")

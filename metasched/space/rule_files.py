@@ -1,0 +1,80 @@
+"""Rules in files: Python, or text (`.ms`)."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from metasched.space.rule import Rule, RuleError
+from metasched.space.rule_errors import blaming_file
+from metasched.space.text.rules import SEPARATOR, SUFFIX, load_rule, load_rules
+from metasched.support.registry import listed
+
+
+def is_text(name: str) -> bool:
+    """`tile.ms`, or `tile.ms::NAME`."""
+    return name.partition(SEPARATOR)[0].endswith(SUFFIX)
+
+
+def load_text(name: str) -> Rule:
+    """The rule of `tile.ms`, or `tile.ms::NAME`. Raises RuleError for a file that cannot be read, LanguageError."""
+    try:
+        return load_rule(name)
+    except OSError as error:
+        raise RuleError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+def load_file(path: Path, attribute: str) -> Any:
+    """What a Python file calls by a name. Raises RuleError where there is no such file or name."""
+    if not path.is_file():
+        raise RuleError(f"there is no file {path}")
+    names = _namespace(path)
+    if attribute not in names:
+        rules = [k for k, v in names.items() if isinstance(v, Rule)]
+        raise RuleError(f"{path} has no `{attribute}`; its rules are {listed(rules)}")
+    return names[attribute]
+
+
+def _namespace(path: Path) -> dict[str, Any]:
+    """What a Python file defines. It is read anew each time, past the cache of compiled files: that takes two versions
+    of one size and second for the same.
+
+    Raises RuleError for what is not Python; what the file's own code raises has a note with its line.
+    """
+    if path.suffix != ".py":
+        raise RuleError(f"{path} is not a Python file")
+    linecache.checkcache(str(path))
+    module = ModuleType(f"metasched.file:{path.resolve()}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # where dataclasses look their own names up
+    try:
+        code = compile(path.read_bytes(), str(path), "exec")
+    except SyntaxError as error:
+        text = "".join(traceback.format_exception_only(error)).rstrip()
+        raise RuleError(f"{path} is not Python that runs:\n{text}") from None
+    with blaming_file(str(path)):
+        exec(code, module.__dict__)
+    return module.__dict__
+
+
+def rules_of_file(path: Path) -> dict[str, Rule]:
+    """The rules that a file defines itself, by name; raises RuleError when there are none.
+
+    In Python these are functions with the decorator, in text modules of one block that no other module there calls.
+    """
+    if not path.is_file():
+        raise RuleError(f"there is no file {path}")
+    if path.suffix == SUFFIX:
+        return {rule.name: rule for rule in load_rules(path)}
+    found = {
+        name: value
+        for name, value in _namespace(path).items()
+        if isinstance(value, Rule) and (value.place is None or value.place.file == str(path))
+    }
+    if not found:
+        raise RuleError(f"{path} has no rules: decorate a function with @metasched.rule")
+    return found

@@ -1,0 +1,158 @@
+"""What makes a space: rules, a module, a trace with holes, each perhaps with decisions given.
+
+A source answers for itself: what it does to a schedule, which traces it could have made, and what it is, in words and
+as what a fingerprint is made of.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from metasched.lang.decisions import said
+from metasched.schedule.trace import Schedule, Trace
+from metasched.space.given import agrees, merged
+from metasched.space.rule import Outcome, Rule
+
+Module = Callable[[Schedule], object]
+# Decisions as Python says them, by address: `[None, 8]`, 16, "outer", "root", or the name of a loop.
+Given: TypeAlias = Mapping[str, object]
+
+
+class SpaceSource(ABC):
+    """What runs on a schedule and makes the sketches of a space; the schedule's handler decides."""
+
+    @abstractmethod
+    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+        """Take the steps; what each rule did, where there are rules."""
+
+    @property
+    def given(self) -> Given:
+        """The decisions that are not searched, by address."""
+        return {}
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that are tried on every block."""
+        return ()
+
+    @property
+    def fixes_steps(self) -> bool:
+        """Whether the steps are the same whatever is decided.
+
+        Places of blocks are then enumerated like choices, and left out where the steps do not go together with them.
+        """
+        return False
+
+    @property
+    def by_default(self) -> bool:
+        """Whether nobody said what to search: only then may an expert's trace be the guess."""
+        return False
+
+    @property
+    def base(self) -> SpaceSource:
+        """What it is when nothing is decided beforehand."""
+        return self
+
+    def holds(self, trace: Trace) -> bool:
+        """Whether a trace, made by a source such as this, belongs to the space: it decides nothing otherwise."""
+        return agrees(trace, self.given)
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it is, in a few words for a person."""
+
+    @abstractmethod
+    def ingredients(self) -> tuple[object, ...]:
+        """What the space depends on, for a fingerprint: values and functions. Equal spaces have equal ones."""
+
+
+@dataclass(frozen=True)
+class FromRules(SpaceSource):
+    """Rules as one module: each in list order visits the blocks that exist when it starts, consumers first."""
+
+    tried: tuple[Rule, ...]
+    unasked: bool = False
+
+    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+        outcomes: list[Outcome] = []
+        for rule in self.tried:
+            for name in reversed(schedule.block_names()):
+                if name not in schedule.block_names():
+                    continue
+                rule.apply(schedule, schedule.get_block(name), outcomes.append)
+        return tuple(outcomes)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.tried
+
+    @property
+    def by_default(self) -> bool:
+        return self.unasked
+
+    def describe(self) -> str:
+        return "the rules " + (", ".join(rule.name for rule in self.tried) or "of an empty list")
+
+    def ingredients(self) -> tuple[object, ...]:
+        return ("rules", self.tried)
+
+
+@dataclass(frozen=True)
+class FromModule(SpaceSource):
+    """A user's module for one program, as a space."""
+
+    module: Module
+
+    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+        self.module(schedule)
+        return ()
+
+    def describe(self) -> str:
+        return f"the module {getattr(self.module, '__name__', type(self.module).__name__)}"
+
+    def ingredients(self) -> tuple[object, ...]:
+        return ("module", self.module)
+
+
+@dataclass(frozen=True)
+class Conditioned(SpaceSource):
+    """Another source with some decisions given, by address. Raises ScheduleError where another is given already."""
+
+    of: SpaceSource
+    decisions: Given
+
+    def __post_init__(self) -> None:
+        merged(self.of.given, self.decisions)
+
+    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+        return self.of.run(schedule)
+
+    @property
+    def given(self) -> Given:
+        return merged(self.of.given, self.decisions)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.of.rules
+
+    @property
+    def fixes_steps(self) -> bool:
+        return self.of.fixes_steps
+
+    def holds(self, trace: Trace) -> bool:
+        return self.of.holds(trace) and super().holds(trace)
+
+    def describe(self) -> str:
+        given = ", ".join(f'"{address}" := {said(decision)}' for address, decision in self.decisions.items())
+        return f"{self.of.describe()}, where {given}" if given else self.of.describe()
+
+    @property
+    def base(self) -> SpaceSource:
+        return self.of.base
+
+    def ingredients(self) -> tuple[object, ...]:
+        decided = {address: said(decision) for address, decision in self.given.items()}
+        return ("given", decided, self.base) if decided else self.of.ingredients()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+
+from metasched.lang.decisions import from_json, from_python, print_decision, said, to_json, to_python
+from metasched.lang.instructions import HOLE, Decision, Ref
+
+# As a trace holds it, as Python says it, as text, as a message says it.
+FORMS = [
+    ((HOLE, 8, 1), (None, 8, 1), "[_, 8, 1]", "[_, 8, 1]"),
+    (16, 16, "16", "16"),
+    (0.5, 0.5, "0.5", "0.5"),
+    (True, True, "True", "True"),
+    ('say "outer"', 'say "outer"', '"say \\"outer\\""', '"say "outer""'),
+    (Ref("j_0"), "j_0", "j_0", '"j_0"'),
+    (Ref("root"), "root", "root", '"root"'),
+]
+
+
+@pytest.mark.parametrize(("held", "python", "text", "message"), FORMS)
+def test_the_forms_of_a_decision(held: Decision, python: object, text: str, message: str) -> None:
+    assert to_python(held) == python
+    assert to_python(python) == python
+    assert from_python(python, places=isinstance(held, Ref)) == held
+    assert from_python(held, places=isinstance(held, Ref)) == held
+    assert print_decision(held) == text
+    assert said(held) == said(python) == message
+    read = from_json(json.loads(json.dumps(to_json(held))))
+    assert (read, type(read)) == (held, type(held))
+
+
+def test_a_list_is_a_tuple_and_only_its_none_is_a_hole() -> None:
+    assert from_python([None, 8], places=True) == (HOLE, 8)
+    assert from_python("j", places=False) == "j"
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf])
+def test_infinite_numbers(number: float) -> None:
+    written = json.dumps(to_json(number), allow_nan=False)
+    assert from_json(json.loads(written)) == number
+
+
+def test_nan_is_no_decision() -> None:
+    for write in (to_json, print_decision):
+        with pytest.raises(TypeError, match="a trace cannot hold NaN"):
+            write(math.nan)
+
+
+@pytest.mark.parametrize(
+    "raw", [None, {"ref": 3}, {"ref": "not a name"}, {"hole": False}, {"ref": "x", "y": 1}, [[{}]]]
+)
+def test_what_is_no_decision(raw: object) -> None:
+    with pytest.raises(ValueError, match=re.escape("is no decision; objects have one key of ref, hole, float")):
+        from_json(raw)
