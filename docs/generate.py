@@ -1,4 +1,5 @@
-"""Write docs/primitives.md, docs/operators.md and the types of a schedule's methods from the code: `make docs`."""
+"""Write docs/primitives.md, docs/operators.md, tables of other pages, and the types of what is declared in files of its
+own (a schedule's methods, math functions) from the code: `make docs`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from metasched import operators
+from metasched.dtypes import DType
 from metasched.errors import LanguageError
+from metasched.functions.declaration import ARGUMENTS
+from metasched.functions.registry import functions
 from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
 from metasched.schedule.distributions.categorical import Categorical
@@ -186,7 +190,58 @@ def _returned(declaration: Declaration) -> str:
     return f"list[{one}]" if declaration.many_results else one
 
 
+CALLS = Path(__file__).parents[1] / "metasched" / "lang" / "calls.pyi"
+CALLS_HEAD = '''\
+"""The math functions in programs built in Python (written by `make docs` from their files; a test compares)."""
+
+from metasched.lang.python_values import Value, ValueLike
+
+'''
+
+
+def calls_stub() -> str:
+    """The types of the math functions for programs built in Python."""
+    parts = [CALLS_HEAD, "__all__ = [\n", *(f'    "{name}",\n' for name in functions()), "]\n"]
+    for function in functions().values():
+        arguments = ", ".join(f"{x}: ValueLike" for x in ARGUMENTS[: function.arity])
+        parts.append(f'''\ndef {function.name}({arguments}) -> Value:\n    """{function.doc.splitlines()[0]}"""\n''')
+    return "".join(parts)
+
+
+COMPILER = Path(__file__).parent / "compiler.md"
+LANGUAGE = Path(__file__).parent / "language.md"
+
+
+def compiler_page() -> str:
+    """The page with its table of the functions' errors made anew."""
+    rows = [f"| `{f.name}` | {_ulp(f.ulp[DType.F32])} | {_ulp(f.ulp[DType.F64])} |" for f in functions().values()]
+    table = "\n".join(["| function | float32 | float64 |", "|---|---|---|", *rows])
+    return replaced(COMPILER.read_text(encoding="utf-8"), "functions", f"\n{table}\n\n")
+
+
+def language_page() -> str:
+    """The page with its list of functions made anew."""
+    return replaced(LANGUAGE.read_text(encoding="utf-8"), "functions", f"`{' '.join(functions())}`")
+
+
+def _ulp(error: float) -> str:
+    return f"{error:g}" if error else "exact"
+
+
+def replaced(text: str, name: str, part: str) -> str:
+    """A page with what stands between its marks of a name replaced."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no `{begin}` ... `{end}`")
+    return f"{before}{begin}{part}{end}{after}"
+
+
 if __name__ == "__main__":
+    CALLS.write_text(calls_stub(), encoding="utf-8")
+    COMPILER.write_text(compiler_page(), encoding="utf-8")
+    LANGUAGE.write_text(language_page(), encoding="utf-8")
     METHODS.write_text(methods_stub(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     OPERATORS.write_text(operators_page(), encoding="utf-8")

@@ -6,6 +6,7 @@ by what compiles, LightGBM by what trains. `import metasched` alone takes no tim
 
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.lang import load_program as load_program
     from metasched.lang import parse_program as parse_program
     from metasched.lang.build import *  # noqa: F403
+    from metasched.lang.calls import *  # noqa: F403
     from metasched.reference.execution import reference as reference
     from metasched.runtime.kernel import Kernel as Kernel
     from metasched.runtime.kernel import Origin as Origin
@@ -142,26 +144,11 @@ _NAMES = {
         "where",
         "cast",
         "call",
-        "abs",
-        "ceil",
-        "cos",
-        "erf",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "log",
-        "log1p",
-        "log2",
-        "pow",
-        "rsqrt",
-        "sigmoid",
-        "sin",
-        "sqrt",
-        "tanh",
         "Tensor",
         "Value",
     ),
+    # The math functions, a file each of their names.
+    "metasched.lang.calls": tuple(info.name for info in iter_modules([str(_HERE / "functions" / "library")])),
     "metasched.schedule.analysis": ("BlockInfo",),
     "metasched.schedule.handlers": (
         "Policy",

@@ -1,15 +1,60 @@
-"""Element types of buffers and scalars."""
+"""Element types of buffers and scalars: one table of what there is to know of each.
+
+Adding a type is a member of `DType` and a row of `_ROWS`; what LLVM makes of it is `metasched.compiler.cpu.emit.types`
+(and `half_floats`, for a type of storage). Everything else is derived from the row.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-_HALVES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+class Kind(Enum):
+    """What the bits of a type mean."""
+
+    FLOAT = "float"
+    SIGNED = "signed integer"
+    UNSIGNED = "unsigned integer"
+    BOOL = "bool"
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """`significand` digits in bits, the leading one included; normal numbers from 2**`smallest_exponent` on."""
+
+    significand: int
+    smallest_exponent: int
+
+
+@dataclass(frozen=True)
+class TypeFacts:
+    """What there is to know of an element type.
+
+    Attributes:
+        kind: what its bits mean.
+        bits: its size in memory.
+        numpy: NumPy's type of it.
+        float: its format, of a float.
+        computed_in: the type that its values are computed in, by name, where that is another: it is one of storage.
+        spellings: other words for it that a program may have in mind, for hints.
+
+    """
+
+    kind: Kind
+    bits: int
+    numpy: Any
+    float: FloatFormat | None = None
+    computed_in: str = ""
+    spellings: tuple[str, ...] = ()
 
 
 class DType(Enum):
@@ -33,50 +78,67 @@ class DType(Enum):
     def __str__(self) -> str:
         return self.value
 
-    @property
-    def is_float(self) -> bool:
-        return self.is_half or self.value.startswith("f")
+    @cached_property
+    def facts(self) -> TypeFacts:
+        """Its row of the table."""
+        return _ROWS[self.value]
 
-    @property
+    @cached_property
+    def is_float(self) -> bool:
+        return self.facts.kind is Kind.FLOAT
+
+    @cached_property
     def is_half(self) -> bool:
         """Whether it is a type of storage only."""
-        return self is DType.F16 or self is DType.BF16
+        return bool(self.facts.computed_in)
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
-        return self.value[0] in "iu"
+        return self.facts.kind in (Kind.SIGNED, Kind.UNSIGNED)
 
-    @property
+    @cached_property
+    def is_unsigned(self) -> bool:
+        """Whether it is an integer without a sign."""
+        return self.facts.kind is Kind.UNSIGNED
+
+    @cached_property
     def is_bool(self) -> bool:
-        return self is DType.BOOL
+        return self.facts.kind is Kind.BOOL
 
-    @property
+    @cached_property
     def compute(self) -> DType:
         """What values of this type are computed in: f32 for f16 and bf16, the type itself for the others."""
-        return DType.F32 if self.is_half else self
+        return DType(self.facts.computed_in) if self.is_half else self
 
-    @property
+    @cached_property
     def bits(self) -> int:
-        return 8 if self.is_bool else int(self.value.lstrip("bfiu"))
+        return self.facts.bits
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.bits // 8
 
-    @property
+    @cached_property
     def significand(self) -> int:
         """The digits of a float's significand, in bits: integers up to 2**significand are exact."""
-        return {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[self.value]
+        return float_format(self).significand
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
-        if self.value in _HALVES:
-            half: np.dtype[Any] = np.dtype(_HALVES[self.value])
-            return half
-        name = {"f": "float", "i": "int", "u": "uint"}.get(self.value[0], "")
-        return np.dtype(np.bool_ if self.is_bool else f"{name}{self.bits}")
+        found: np.dtype[Any] = np.dtype(self.facts.numpy)
+        return found
+
+    @cached_property
+    def bit_pattern(self) -> np.dtype[Any]:
+        """NumPy's unsigned integers of the same size: what an array is viewed as where a library lacks the type."""
+        return np.dtype(f"u{self.bytes}")
 
     @property
+    def ctypes(self) -> Any:
+        """How a scalar is passed to compiled code. A bool is a byte there; no scalar is of a type of storage."""
+        return ctypes.c_uint8 if self.is_bool else np.ctypeslib.as_ctypes_type(self.numpy)
+
+    @cached_property
     def unit_roundoff(self) -> float:
         """Half the distance from 1 to the next float."""
         return 2.0**-self.significand
@@ -84,15 +146,79 @@ class DType(Enum):
     @cached_property
     def smallest_normal(self) -> float:
         """The smallest positive float that has all digits."""
-        return 2.0 ** {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022}[self.value]
+        return 2.0 ** float_format(self).smallest_exponent
+
+
+_ROWS: Mapping[str, TypeFacts] = MappingProxyType(
+    {
+        "f16": TypeFacts(Kind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
+        "bf16": TypeFacts(Kind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
+        "f32": TypeFacts(Kind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")),
+        "f64": TypeFacts(Kind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
+        "i8": TypeFacts(Kind.SIGNED, 8, np.int8, spellings=("int8",)),
+        "u8": TypeFacts(Kind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
+        "i16": TypeFacts(Kind.SIGNED, 16, np.int16, spellings=("int16",)),
+        "i32": TypeFacts(Kind.SIGNED, 32, np.int32, spellings=("int32",)),
+        "i64": TypeFacts(Kind.SIGNED, 64, np.int64, spellings=("int64",)),
+        "bool": TypeFacts(Kind.BOOL, 8, np.bool_, spellings=("bool_",)),
+    }
+)
+
+
+def missing_facts() -> tuple[str, ...]:
+    """What the table lacks, or has too much of, a sentence each; there is nothing where it is whole."""
+    wrong = [f"`{name}` has a row and is no member of DType" for name in _ROWS if name not in {d.value for d in DType}]
+    spelled: dict[str, str] = {}
+    for name in (dtype.value for dtype in DType):
+        if name not in _ROWS:
+            wrong.append(f"`{name}` has no row in the table of metasched/dtypes.py")
+            continue
+        row = _ROWS[name]
+        if np.dtype(row.numpy).itemsize * 8 != row.bits:
+            wrong.append(f"`{name}` has {row.bits} bits, and NumPy's type {np.dtype(row.numpy).itemsize * 8}")
+        if (row.float is None) is (row.kind is Kind.FLOAT):
+            wrong.append(f"`{name}` is a {row.kind.value}: floats, and no others, have a format")
+        if row.computed_in and _ROWS[row.computed_in].computed_in:
+            wrong.append(f"`{name}` is computed in `{row.computed_in}`, which is a type of storage itself")
+        wrong += [
+            f"`{word}` is a spelling of `{name}` and of `{spelled[word]}`"
+            for word in row.spellings
+            if spelled.setdefault(word, name) != name
+        ]
+    return tuple(wrong)
 
 
 INDEX = DType.I64
 
 
+def float_format(dtype: DType) -> FloatFormat:
+    """The format of a float type."""
+    found = dtype.facts.float
+    assert found is not None, dtype
+    return found
+
+
+def integer_of_size(bits: int) -> DType:
+    """The signed integer type of a size. Raises KeyError where there is none."""
+    return _SIGNED[bits]
+
+
+_SIGNED = {dtype.bits: dtype for dtype in sorted(DType, key=lambda d: d.bits) if dtype.facts.kind is Kind.SIGNED}
+
+
+def signed_integers() -> tuple[DType, ...]:
+    """The signed integer types, the narrowest first."""
+    return tuple(_SIGNED.values())
+
+
+def spellings() -> Mapping[str, DType]:
+    """Every other word for a type that a program may have in mind."""
+    return {word: dtype for dtype in DType for word in dtype.facts.spellings}
+
+
 def integer_range(dtype: DType) -> tuple[int, int]:
     """The smallest and the largest value of an integer type."""
-    if dtype.value.startswith("u"):
+    if dtype.is_unsigned:
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
@@ -104,5 +230,8 @@ def fits(dtype: DType, lo: float, hi: float) -> bool:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether an array's elements are floats; NumPy does not count bf16 among them."""
-    return dtype.kind == "f" or dtype == DType.BF16.numpy
+    """Whether an array's elements are floats; NumPy does not count those of other packages among them."""
+    return dtype.kind == "f" or dtype in _FLOATS
+
+
+_FLOATS = frozenset(dtype.numpy for dtype in DType if dtype.is_float)

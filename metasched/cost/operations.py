@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from metasched.functions.declaration import DIVISION_COST
+from metasched.functions.registry import functions
 from metasched.ir.affine import prove
-from metasched.ir.functions import DIVISION_COST, FUNCTIONS
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Load, Reducer, Select, Unary
 
 
@@ -45,7 +46,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             continue
         if isinstance(node, Call):
             special += 1
-            cost += FUNCTIONS[node.func].cost
+            cost += functions()[node.func].cost
         elif isinstance(node, Binary) and (node.op.is_comparison or node.op.is_logical):
             choices += 1
         elif isinstance(node, Binary) and node.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV):

@@ -22,7 +22,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Self, TypeVar, dataclass_transform
 
-from metasched.dtypes import INDEX, DType
+from metasched.dtypes import INDEX, DType, integer_range
 
 T = TypeVar("T")
 
@@ -294,7 +294,7 @@ class Unary(Expr):
 
 @node
 class Call(Expr):
-    """A math function (`exp`, `sqrt`, ...); see `metasched.ir.functions` for the names."""
+    """A math function (`exp`, `sqrt`, ...); see `metasched.functions` for the names."""
 
     func: str
     args: tuple[Expr, ...]
@@ -343,7 +343,7 @@ def lift(value: Expr | int | float | bool, like: Expr | None = None) -> Expr:
 
 def no_position(dtype: DType) -> Const:
     """What the position of an arg-reduction starts from: any other comes before it."""
-    return Const(2 ** (dtype.bits - (0 if dtype.value.startswith("u") else 1)) - 1, dtype)
+    return Const(integer_range(dtype)[1], dtype)
 
 
 TRUE = Const(True, DType.BOOL)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.ir.functions import FUNCTIONS
 from metasched.ir.limits import SPLIT, too_large
 from metasched.ir.nodes import Reducer
 from metasched.ir.program import Program
@@ -42,8 +41,6 @@ from metasched.lang.python_values import (
 __all__ = [
     "param", "let", "scalar", "placeholder", "compute", "program",
     "sum", "prod", "max", "min", "compute_arg", "argmax", "argmin", "where", "cast", "call",
-    "abs", "ceil", "cos", "erf", "exp", "exp2", "expm1", "floor", "log", "log1p", "log2", "pow", "rsqrt", "sigmoid",
-    "sin", "sqrt", "tanh",
     "Tensor", "Value",
 ]  # fmt: skip
 
@@ -204,25 +201,6 @@ def call(func: str, *args: ValueLike) -> Value:
     """A function of the language by its name."""
     lifted = [lift(arg) for arg in args]
     return Term(Apply(func, tuple(v.node for v in lifted)), merge(*(v.symbols for v in lifted)))
-
-
-def _function(name: str) -> Callable[..., Value]:
-    assert name in FUNCTIONS
-
-    def apply(*args: ValueLike) -> Value:
-        return call(name, *args)
-
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"`{name}` of {FUNCTIONS[name].arity} argument(s), element by element."
-    return apply
-
-
-exp, exp2, expm1 = _function("exp"), _function("exp2"), _function("expm1")
-log, log2, log1p = _function("log"), _function("log2"), _function("log1p")
-sqrt, rsqrt, pow = _function("sqrt"), _function("rsqrt"), _function("pow")  # noqa: A001
-sin, cos, tanh = _function("sin"), _function("cos"), _function("tanh")
-erf, sigmoid = _function("erf"), _function("sigmoid")
-abs, floor, ceil = _function("abs"), _function("floor"), _function("ceil")  # noqa: A001
 
 
 # --- helpers ---------------------------------------------------------------------------------------------

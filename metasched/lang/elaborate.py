@@ -13,7 +13,7 @@ from keyword import iskeyword
 from numbers import Integral
 
 from metasched.dtypes import INDEX, DType, fits
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 from metasched.ir.limits import MAX_RANK, SPLIT, too_large
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
 from metasched.ir.program import Program
@@ -143,7 +143,7 @@ class _Elaborator:
         named += [*definition.outputs, *definition.lets, *definition.buffers]
         for item in named:
             self._check_word(item.name, item.at)
-            if isinstance(item, Param) and item.is_type and item.name in FUNCTIONS:
+            if isinstance(item, Param) and item.is_type and item.name in functions():
                 message = f"`{item.name}` is a function, and as an element type it would be a cast"
                 self._report.error(item.at, message, "choose another name")
             self._once(seen, item.name, item.at, f"`{item.name}` is defined twice")

@@ -13,7 +13,7 @@ from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
 from metasched.lang.numpy_names import written_as
 from metasched.support.imports import imports
@@ -190,7 +190,7 @@ def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
     if found.kind not in _NO_WORD and found.value == "\t":
         return "indent with spaces"
     if found.value == "." and found.after and found.within == "program":
-        known = ", ".join([*FUNCTIONS, "max", "min"])
+        known = ", ".join([*functions(), "max", "min"])
         plain = f"names have no parts: an element is written `A[i, j]`, and the functions are {known}"
         return written_as(found.after) or plain
     # Programs, modules and traces share expressions, but not what is meant by a mistake in one.

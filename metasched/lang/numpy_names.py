@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from metasched.ir.functions import FUNCTIONS
+from metasched.dtypes import DType, spellings
+from metasched.functions.registry import functions
 
-_CASTS = {
-    **dict.fromkeys(("float32", "float", "single"), "f32"),
-    **dict.fromkeys(("float64", "double"), "f64"),
-    "float16": "f16",
-    "half": "f16",
-    "bfloat16": "bf16",
-    "int8": "i8",
-    "uint8": "u8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "int": "i64",
-    "bool_": "bool",
-    "astype": "f32",
-    "to": "f32",
-}
+# NumPy's integers have 64 bits where C's have 32.
+_CASTS = {"int": DType.I64, "astype": DType.F32, "to": DType.F32, **spellings()}
 _WRITTEN: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("maximum", "fmax", "amax"), "max(x, y)"),
@@ -36,9 +23,6 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
         "mean": "s[i] = sum[k](A[i, k])`, and divide by the size in the next stage: `s[i] / K",
         "relu": "max(x, 0)",
         "where": "x if c else y",
-        "power": "pow(x, y)",
-        "absolute": "abs(x)",
-        "fabs": "abs(x)",
         "square": "x * x",
         "reciprocal": "1 / x",
         "log10": "log(x) / log(10)",
@@ -60,7 +44,9 @@ def written_as(name: str) -> str:
     """A hint about a name of NumPy, Python or PyTorch: how it is written here; '' for one that is not known."""
     if name in _WRITTEN:
         return f"write `{_WRITTEN[name]}`"
-    if name in FUNCTIONS:
-        arguments = ", ".join("xyz"[: FUNCTIONS[name].arity])
-        return f"functions are called by their names alone: write `{name}({arguments})`"
+    if name in functions():
+        return f"functions are called by their names alone: write `{functions()[name].usage}`"
+    known = next((function for function in functions().values() if name in function.numpy_names), None)
+    if known is not None:
+        return f"write `{known.usage}`"
     return ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lark import Token
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, spellings
 from metasched.ir.source import (
     Argument,
     At,
@@ -33,21 +33,8 @@ from metasched.lang.report import Report, did_you_mean
 from metasched.lang.syntax import parse
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
-_ALIASES = {
-    "float": "f32",
-    "half": "f16",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "double": "f64",
-    "int": "i32",
-    "int8": "i8",
-    "uint8": "u8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-}
+# What C calls an integer has 32 bits; the other words for types are theirs.
+_ALIASES = {"int": DType.I32, **spellings()}
 
 
 def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Report]:

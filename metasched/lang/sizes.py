@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from metasched.dtypes import INDEX, fits
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import (
     Apply,
@@ -73,7 +73,7 @@ class Sizes:
                 return True
             case Read() | Reduce():
                 return False
-            case Apply(func=func) if func not in FUNCTIONS and func not in _CHOICES:
+            case Apply(func=func) if func not in functions() and func not in _CHOICES:
                 return False
         return all(self.is_literal(child, hidden) for child in e.children() if isinstance(child, SourceExpr))
 
@@ -132,10 +132,10 @@ class Sizes:
         return self._compute(e, lambda: OPERATORS[op](left, right))
 
     def _apply(self, e: Apply) -> Number | None:
-        function = FUNCTIONS.get(e.func)
+        function = functions().get(e.func)
         evaluate = function.evaluate if function is not None else _CHOICES.get(e.func)
         if evaluate is None:
-            known = [*FUNCTIONS, *_CHOICES]
+            known = [*functions(), *_CHOICES]
             self._report.error(e.at, f"`{e.func}` is not a function of numbers", did_you_mean(e.func, known))
             return None
         arity = function.arity if function is not None else 2

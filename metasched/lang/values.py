@@ -10,9 +10,9 @@ import numpy as np
 
 from metasched.dtypes import INDEX, DType, fits, integer_range
 from metasched.errors import counted
+from metasched.functions.registry import functions
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.data import depends_on_data
-from metasched.ir.functions import FUNCTIONS
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -333,7 +333,7 @@ class Values:
     def _apply(self, e: Apply, want: DType, facts: Facts) -> Expr | None:
         if e.func in self._casts:
             return self._cast(e, self._casts[e.func], facts)
-        function = FUNCTIONS.get(e.func)
+        function = functions().get(e.func)
         if function is None and e.func not in _EXTREMA:
             self._unknown_function(e)
             return None
@@ -360,8 +360,8 @@ class Values:
         elif e.func in self._scope.buffers or e.func in self._scope.later:
             hint = f"`{e.func}` is a tensor: index it with brackets, `{e.func}[...]`"
         else:
-            hint = written_as(e.func) or did_you_mean(e.func, [*FUNCTIONS, *_EXTREMA, *self._casts])
-            hint = hint or "the functions are " + ", ".join([*_EXTREMA, *FUNCTIONS])
+            hint = written_as(e.func) or did_you_mean(e.func, [*functions(), *_EXTREMA, *self._casts])
+            hint = hint or "the functions are " + ", ".join([*_EXTREMA, *functions()])
         self._report.error(e.at, f"`{e.func}` is not a function", hint)
 
     def _cast(self, e: Apply, dtype: DType, facts: Facts) -> Expr | None:

@@ -124,7 +124,7 @@ def _integers(argument: Argument, span: tuple[float, float] | None, rng: np.rand
     if argument.dtype.is_bool or argument.below is not None:
         return _random(argument, span, rng)
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
-    if argument.dtype.value.startswith("u"):
+    if argument.dtype.is_unsigned:
         low = max(low, 0)
     if low > high:  # no integer in the caller's range
         return _random(argument, span, rng)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, float_format
 
 
 @cache
@@ -22,37 +22,42 @@ def conversions() -> Mapping[str, Any]:
     """The conversions by name, compiled at their first use."""
     import numba
 
-    found: dict[str, Callable[..., Any]] = {"to_bf16": _to_bf16, "to_f16": _to_f16}
+    found: dict[str, Callable[..., Any]] = {f"to_{dtype}": _to_half(dtype) for dtype in DType if dtype.is_half}
     found |= {f"to_{dtype}": _to_integer(dtype) for dtype in DType if dtype.is_integer}
     found |= WRAPPING
     return MappingProxyType({name: numba.njit(error_model="numpy")(function) for name, function in found.items()})
 
 
-def _to_bf16(value: Any) -> Any:
-    """The f32 number nearest to `value` that is exact in bf16, ties to even: the upper half of its bits, rounded."""
-    single = np.float32(value)
-    if math.isnan(single):
-        return single
-    bits = single.view(np.uint32)
-    bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.uint32(bits).view(np.float32)
+def _to_half(dtype: DType) -> Callable[[Any], Any]:
+    """The f32 number nearest to a value that is exact in a type of storage, ties to even.
 
+    Its digits are the first of an f32's, which are rounded to them as bits. Below the smallest normal number the step
+    is the same everywhere, and adding a number whose last digit is worth that step rounds to it.
+    """
+    kind = float_format(dtype)
+    dropped = float_format(DType.F32).significand - kind.significand
+    shift, half = np.uint32(dropped), np.uint32(2 ** (dropped - 1) - 1)
+    mask = np.uint32(2**32 - 2**dropped)
+    smallest = np.float32(dtype.smallest_normal)
+    coarse = np.float32(2.0 ** (kind.smallest_exponent + dropped))
+    with np.errstate(over="ignore"):
+        too_large = np.float32(2.0 ** (2 - kind.smallest_exponent))
 
-def _to_f16(value: Any) -> Any:
-    """The f32 number nearest to `value` that is exact in f16, ties to even."""
-    single = np.float32(value)
-    if math.isnan(single):
-        return single
-    if abs(single) < np.float32(2.0**-14):
-        # The step of subnormal numbers is 2**-24, that of an f32 between 0.5 and 1: adding there rounds to it.
-        rounded = np.float32(abs(single) + np.float32(0.5)) - np.float32(0.5)
-        return np.float32(math.copysign(rounded, single))
-    bits = single.view(np.uint32)
-    bits = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
-    rounded = np.uint32(bits).view(np.float32)
-    if abs(rounded) >= np.float32(65536.0):
-        return np.float32(np.inf) if rounded > 0 else np.float32(-np.inf)
-    return rounded
+    def convert(value: Any) -> Any:
+        single = np.float32(value)
+        if math.isnan(single):
+            return single
+        if abs(single) < smallest:
+            rounded = np.float32(abs(single) + coarse) - coarse
+            return np.float32(math.copysign(rounded, single))
+        bits = single.view(np.uint32)
+        bits = (bits + half + ((bits >> shift) & np.uint32(1))) & mask
+        rounded = np.uint32(bits).view(np.float32)
+        if abs(rounded) >= too_large:
+            return np.float32(np.inf) if rounded > 0 else np.float32(-np.inf)
+        return rounded
+
+    return convert
 
 
 def _to_integer(dtype: DType) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ The bound of an expression, `B`, with `|dx| <= eps * B(x)`:
 * `a + b`, `a - b`: `B(a) + B(b)`; `a * b`: `B(a) * B(b)`; `a / b`: `B(a)/|b| + |a| B(b)/b^2`;
 * `max`, `min`: the larger bound; sums over an axis: the sum of the terms' bounds; products of `n` terms: `n` times the
   product of them;
-* `f(x)`: `|f(x)| + |f'(x)| B(x)`, the second being the condition of `f` at `x`;
+* `f(x)`: `|f(x)| + |f'(x)| B(x)`, a term for each argument, where the function's file bounds `|f'|`;
 * `a if c else b`: that of the side taken, plus the bounds of floats compared in `c`: right where both sides meet, as in
   `x if x > 0 else 0`. At a jump (`floor`, `1 if x > y else 0`) rounding may change the side taken, and no bound helps.
 
@@ -26,6 +26,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from metasched.dtypes import DType
+from metasched.functions.declaration import size
+from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.ir.nodes import (
     Binary,
@@ -52,7 +54,6 @@ from metasched.ir.nodes import (
 )
 
 _ZERO = Const(0.0, DType.F64)
-_ONE = Const(1.0, DType.F64)
 
 
 def in_double(func: Func) -> Func:
@@ -162,26 +163,18 @@ def _terms(block: Block) -> Expr:
     return Const(math.prod((float(e.value) for e in extents if isinstance(e, Const)), start=1.0), DType.F64)
 
 
-def _abs(e: Expr) -> Expr:
-    return Call("abs", (e,), DType.F64)
-
-
-def _call(name: str, *args: Expr) -> Expr:
-    return Call(name, args, DType.F64)
-
-
 def bound(e: Expr) -> Expr:
     """`B(e)` of a float64 expression."""
     if isinstance(e, Const):
         return Const(abs(float(e.value)) if math.isfinite(e.value) else 0.0, DType.F64)
     if isinstance(e, Var):
-        return _abs(e)
+        return size(e)
     if isinstance(e, Load):
         return Load(bound_name(e.buffer), e.indices, DType.F64)
     if isinstance(e, Unary):
         return bound(e.a)
     if isinstance(e, Cast):
-        return bound(e.value) if e.value.dtype.is_float else _abs(e)
+        return bound(e.value) if e.value.dtype.is_float else size(e)
     if isinstance(e, Select):
         chosen: Expr = Select(e.cond, bound(e.then), bound(e.otherwise))
         for compared in _floats_compared(e.cond):
@@ -190,7 +183,10 @@ def bound(e: Expr) -> Expr:
     if isinstance(e, Binary):
         return _BINARY[e.op](e.a, e.b)
     assert isinstance(e, Call)
-    return _pow(*e.args) if e.func == "pow" else _abs(e) + _CONDITION[e.func](e.args[0]) * bound(e.args[0])
+    out = size(e)
+    for slope, argument in zip(functions()[e.func].slopes(*e.args), e.args, strict=True):
+        out = out + slope * bound(argument)
+    return out
 
 
 def _floats_compared(cond: Expr) -> list[Expr]:
@@ -210,7 +206,7 @@ def _largest(a: Expr, b: Expr) -> Expr:
 
 
 def _quotient(a: Expr, b: Expr) -> Expr:
-    return bound(a) / _abs(b) + _abs(a) * bound(b) / (b * b)
+    return bound(a) / size(b) + size(a) * bound(b) / (b * b)
 
 
 _BINARY: Mapping[BinOp, Callable[[Expr, Expr], Expr]] = MappingProxyType(
@@ -221,35 +217,5 @@ _BINARY: Mapping[BinOp, Callable[[Expr, Expr], Expr]] = MappingProxyType(
         BinOp.DIV: _quotient,
         BinOp.MIN: _largest,
         BinOp.MAX: _largest,
-    }
-)
-
-
-def _pow(x: Expr, y: Expr) -> Expr:
-    power = _abs(_call("pow", x, y))
-    by_base = _abs(y) * bound(x) / _abs(x)
-    by_exponent = _abs(_call("log", _abs(x))) * bound(y)
-    return power * (_ONE + by_base + by_exponent)
-
-
-# |f'(x)|, or a bound of it.
-_CONDITION: Mapping[str, Callable[[Expr], Expr]] = MappingProxyType(
-    {
-        "abs": lambda _: _ONE,
-        "exp": lambda x: _call("exp", x),
-        "exp2": lambda x: _call("exp2", x),
-        "log": lambda x: _ONE / _abs(x),
-        "log2": lambda x: Const(1.5, DType.F64) / _abs(x),
-        "log1p": lambda x: _ONE / _abs(x + 1.0),
-        "expm1": lambda x: _call("exp", x),
-        "sqrt": lambda x: Select(x > 0.0, Const(0.5, DType.F64) / _call("sqrt", x), _ZERO),
-        "rsqrt": lambda x: _call("rsqrt", x) / _abs(x),
-        "sin": lambda _: _ONE,
-        "cos": lambda _: _ONE,
-        "tanh": lambda _: _ONE,
-        "erf": lambda _: Const(1.13, DType.F64),
-        "sigmoid": lambda _: _ONE,
-        "floor": lambda _: _ONE,
-        "ceil": lambda _: _ONE,
     }
 )

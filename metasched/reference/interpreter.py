@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
+from metasched.functions.registry import functions
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -54,43 +55,6 @@ _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
         BinOp.GE: lambda a, b: a >= b,
         BinOp.EQ: lambda a, b: a == b,
         BinOp.NE: lambda a, b: a != b,
-    }
-)
-
-
-def _pow(x: Value, y: Value) -> float:
-    """C's `pow` (C11, F.10.4.4). NumPy's takes the root for the power 0.5, which differs at -inf and -0."""
-    base, exponent = float(x), float(y)
-    odd = exponent % 2.0 == 1.0
-    try:
-        return math.pow(base, exponent)
-    except OverflowError:
-        return -math.inf if base < 0.0 and odd else math.inf
-    except ValueError:
-        # Python raises where C divides by zero, and where a negative number has no power.
-        return math.nan if base else math.copysign(math.inf, base if odd else 1.0)
-
-
-# On float64; the result is rounded to the call's type.
-_FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
-    {
-        "abs": np.abs,
-        "exp": np.exp,
-        "exp2": np.exp2,
-        "log": np.log,
-        "log2": np.log2,
-        "log1p": np.log1p,
-        "expm1": np.expm1,
-        "sqrt": np.sqrt,
-        "rsqrt": lambda x: 1.0 / np.sqrt(x),
-        "sin": np.sin,
-        "cos": np.cos,
-        "tanh": np.tanh,
-        "erf": lambda x: math.erf(float(x)),
-        "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "pow": _pow,
     }
 )
 
@@ -224,4 +188,4 @@ class _Interpreter:
         args = [self.value(a, env) for a in e.args]
         if e.type.is_float:
             args = [np.float64(a) for a in args]
-        return np.asarray(_FUNCTIONS[e.func](*args)).astype(e.type.numpy)[()]
+        return np.asarray(functions()[e.func].numpy(*args)).astype(e.type.numpy)[()]

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
+from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.ir.affine import ZERO, const, free_vars, prove, simplify, substitute
 from metasched.ir.data import depends_on_data
@@ -50,29 +51,6 @@ from metasched.ir.nodes import (
 )
 from metasched.reference.conversions import conversions
 from metasched.reference.state import ExecutionError, State, concrete_shape, initialisation
-
-# On float64 arguments; the result is rounded to the call's type.
-_FUNCTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "abs": "abs({0})",
-        "exp": "math.exp({0})",
-        "exp2": "math.pow(2.0, {0})",
-        "log": "math.log({0})",
-        "log2": "math.log({0}) / math.log(2.0)",
-        "log1p": "math.log1p({0})",
-        "expm1": "math.expm1({0})",
-        "sqrt": "math.sqrt({0})",
-        "rsqrt": "1.0 / math.sqrt({0})",
-        "sin": "math.sin({0})",
-        "cos": "math.cos({0})",
-        "tanh": "math.tanh({0})",
-        "erf": "math.erf({0})",
-        "sigmoid": "1.0 / (1.0 + math.exp(-{0}))",
-        "floor": "np.floor({0})",
-        "ceil": "np.ceil({0})",
-        "pow": "math.pow({0}, {1})",
-    }
-)
 
 
 def run_numba(func: Func, state: State) -> None:
@@ -369,7 +347,7 @@ class SourceWriter:
         args = [self._expr(a, env) for a in e.args]
         if e.type.is_float:
             args = [self._let(f"np.float64({a})") for a in args]
-        return self._let(_typed(e.type, _FUNCTIONS[e.func].format(*args)))
+        return self._let(_typed(e.type, functions()[e.func].numba.format(*args)))
 
 
 def _has_large_number(e: Expr) -> bool:

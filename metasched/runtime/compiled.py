@@ -36,16 +36,6 @@ NO_TILES = (
     "this system does not give the process AMX's tile registers (arch_prctl with ARCH_REQ_XCOMP_PERM). Linux has them "
     "from 5.16 on, and containers and virtual machines may be without; use a trace without intrinsics on tiles"
 )
-_SCALARS: dict[DType, Any] = {
-    DType.F32: ctypes.c_float,
-    DType.F64: ctypes.c_double,
-    DType.I8: ctypes.c_int8,
-    DType.U8: ctypes.c_uint8,
-    DType.I16: ctypes.c_int16,
-    DType.I32: ctypes.c_int32,
-    DType.I64: ctypes.c_int64,
-    DType.BOOL: ctypes.c_uint8,
-}  # f16 and bf16 are types of storage: no scalar has them
 # The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
 # ten times quicker than `ndarray.ctypes.data`.
 _DATA = object.__basicsize__
@@ -69,7 +59,7 @@ class Parameter:
 
     @property
     def ctype(self) -> Any:
-        return _SCALARS[self.dtype] if self.shape is None else _POINTER
+        return self.dtype.ctypes if self.shape is None else _POINTER
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metasched.functions.declaration import DIVISION_COST
+from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.data import is_index_variable
-from metasched.ir.functions import DIVISION_COST, FUNCTIONS
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -63,7 +64,7 @@ class BlockInfo:
         conditional: its right-hand side has a condition, such as padding.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
-        expensive: it calls a math function that is a chain of many instructions (`metasched.ir.functions`).
+        expensive: it calls a math function that is a chain of many instructions (`metasched.functions`).
         costly: an element takes a division, a root or more.
         elementwise: it reduces nothing, and every read uses each iteration variable at most once, bare.
         trivial: each loop around it is serial and bound to one iteration variable, and each variable to one loop.
@@ -146,9 +147,9 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         conditional=any(isinstance(n, Select) for n in nodes),
         calls=calls,
         divides=divides,
-        expensive=any(FUNCTIONS[name].expensive for name in calls),
+        expensive=any(functions()[name].expensive for name in calls),
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
-        or any(FUNCTIONS[name].cost >= DIVISION_COST for name in calls),
+        or any(functions()[name].cost >= DIVISION_COST for name in calls),
         elementwise=_is_elementwise(block),
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,6 +22,7 @@ LAYERS = (
     "dtypes",
     "target",
     "ir",
+    "functions",
     "lang",
     "schedule",
     "operators",
@@ -236,8 +237,7 @@ def test_an_intrinsic_is_a_pair_of_files() -> None:
 
 
 def test_a_math_function_is_a_file_of_its_name() -> None:
-    helpers = {"__init__", "lanes", "registry"}
-    assert {path.stem for path in sources("metasched/compiler/cpu/math")} - helpers <= set(FUNCTIONS)
+    assert {path.stem for path in sources("metasched/functions/library")} - {"__init__"} == set(functions())
 
 
 def test_the_guide_names_every_package_and_the_order_of_layers() -> None:

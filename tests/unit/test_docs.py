@@ -38,6 +38,13 @@ def test_the_types_of_methods_are_current() -> None:
     assert made.METHODS.read_text(encoding="utf-8") == made.methods_stub(), "run `make docs`"
 
 
+def test_the_tables_of_math_functions_are_made_of_their_files() -> None:
+    made = generator()
+    assert made.CALLS.read_text(encoding="utf-8") == made.calls_stub(), "run `make docs`"
+    assert made.COMPILER.read_text(encoding="utf-8") == made.compiler_page(), "run `make docs`"
+    assert made.LANGUAGE.read_text(encoding="utf-8") == made.language_page(), "run `make docs`"
+
+
 CALLER = """
 import metasched as ms
 sch = ms.Schedule(ms.parse_program("program p(A: f32[8]) -> B: f32[8]: B[i] = A[i]"))

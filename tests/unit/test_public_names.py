@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.lang import build
 
 SOURCE = Path(ms.__file__).read_text(encoding="utf-8")
 COMPILERS = ("numba", "llvmlite", "lightgbm", "scipy")
@@ -34,7 +33,11 @@ def for_checkers() -> dict[str, tuple[str, str]]:
     found = {}
     for node in block.body:
         if isinstance(node, ast.ImportFrom):
-            names = build.__all__ if node.names[0].name == "*" else [alias.name for alias in node.names]
+            names = (
+                importlib.import_module(str(node.module)).__all__
+                if node.names[0].name == "*"
+                else [alias.name for alias in node.names]
+            )
             found.update({name: (str(node.module), name) for name in names})
     return found
 

@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.compiler.lower.nest import Assign, Nest, Path, Positions, assigns, loads, map_assigns
-from metasched.dtypes import INDEX, DType
+from metasched.dtypes import INDEX, DType, signed_integers
 from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, free_vars, prove, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, no_position
-
-_SIGNED = (DType.I8, DType.I16, DType.I32, DType.I64)
 
 
 def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, Expr]) -> Positions:
@@ -131,7 +129,7 @@ def _begins(update: Assign, ranges: Mapping[str, Expr]) -> bool:
 
 def _narrowest(values: DType, positions: DType, last: int) -> DType:
     """The smallest type for accumulators that holds all positions, its lanes no narrower than those of the values."""
-    for dtype in _SIGNED:
+    for dtype in signed_integers():
         if dtype.bits >= min(values.compute.bits, positions.bits) and last < 1 << (dtype.bits - 1):
             return dtype if dtype.bits < positions.bits else positions
     return positions

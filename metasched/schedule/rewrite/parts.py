@@ -140,7 +140,7 @@ def identity(reducer: Reducer, dtype: DType) -> Const:
         return Const(float("-inf") if lowest else float("inf"), dtype)
     if dtype.is_bool:
         return Const(not lowest, dtype)
-    unsigned = dtype.value.startswith("u")
+    unsigned = dtype.is_unsigned
     bits = dtype.bits if unsigned else dtype.bits - 1
     low = 0 if unsigned else -(1 << bits)
     return Const(low if lowest else (1 << bits) - 1, dtype)

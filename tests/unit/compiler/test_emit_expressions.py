@@ -10,7 +10,7 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.errors import BuildError
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Scalar, Select, Unary, UnOp
 from tests.support.lir_runner import F32, c, ld, loop, program, run, v, vector, write
 
@@ -153,9 +153,9 @@ def test_cast(dtype: DType, to: DType, lanes: int) -> None:
 
 @pytest.mark.parametrize("lanes", [0, 8])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", sorted(functions()))
 def test_function(name: str, dtype: DType, lanes: int) -> None:
-    function = FUNCTIONS[name]
+    function = functions()[name]
     x = np.linspace(0.05, 3, N).astype(dtype.numpy)
     args = tuple(ld("a", v("i"), dtype) for _ in range(function.arity))
     got = evaluate(Call(name, args, dtype), lanes, a=x)

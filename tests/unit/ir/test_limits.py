@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.dtypes import DType
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 from metasched.ir.limits import MAX_LEVELS, MAX_NODES, Size, size_of, too_large
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 
@@ -35,4 +35,4 @@ def test_depth() -> None:
 
 def test_expensive_functions_are_those_that_take_more_than_a_division() -> None:
     cheap = {"abs", "floor", "ceil", "sqrt", "rsqrt"}
-    assert {name for name, f in FUNCTIONS.items() if not f.expensive} == cheap
+    assert {name for name, f in functions().items() if not f.expensive} == cheap

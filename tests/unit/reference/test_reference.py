@@ -9,7 +9,7 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.errors import KernelError
-from metasched.ir.functions import FUNCTIONS
+from metasched.functions.registry import functions
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -215,12 +215,12 @@ def test_every_math_function() -> None:
     x = ld("X", v("i"))
     data = np.linspace(0.25, 3, 8).astype(np.float32)
     value: Expr = x
-    for n, function in enumerate(FUNCTIONS.values()):
+    for n, function in enumerate(functions().values()):
         value = Select(Binary(BinOp.EQ, v("o"), c(n)), Call(function.name, (x,) * function.arity, F32), value)
-    rows = len(FUNCTIONS)
+    rows = len(functions())
     body = serial(block("b", {"o": (rows, c(0)), "i": (8, c(0))}, Store("Y", (v("o"), v("i")), value)))
     f = func("f", [buf("X", 8)], [buf("Y", rows, 8)], [], body)
-    expected = [[fn.evaluate(*[float(d)] * fn.arity) for d in data] for fn in FUNCTIONS.values()]
+    expected = [[fn.evaluate(*[float(d)] * fn.arity) for d in data] for fn in functions().values()]
     np.testing.assert_allclose(both_ways(f, [data]), np.array(expected, np.float32), rtol=2e-7)
     ((result, bound),) = reference_with_bound(f)(data)
     assert np.all(bound >= np.abs(result) * (1 - 1e-12))

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from metasched.compiler.cpu.emit.formulas import LlvmFormula, define
 from metasched.compiler.cpu.emit.half_floats import Halves
 from metasched.compiler.cpu.emit.native import NOTHING, Native
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import Value, constant, splat_text, suffix, type_text
 from metasched.dtypes import DType
 from metasched.errors import BuildError
+from metasched.functions.registry import functions
 from metasched.ir.nodes import BinOp
 
 _FLOAT = {BinOp.ADD: "fadd", BinOp.SUB: "fsub", BinOp.MUL: "fmul", BinOp.DIV: "fdiv"}
@@ -25,7 +27,6 @@ _INTEGER = {BinOp.ADD: "add", BinOp.SUB: "sub", BinOp.MUL: "mul"}
 _COMPARE = {BinOp.LT: "lt", BinOp.LE: "le", BinOp.GT: "gt", BinOp.GE: "ge", BinOp.EQ: "eq", BinOp.NE: "ne"}
 _STRICT = "contract"
 _FAST = "nnan nsz arcp contract reassoc"
-_INTRINSICS = frozenset({"sqrt", "floor", "ceil"})
 
 
 class Arithmetic:
@@ -241,43 +242,25 @@ class Arithmetic:
     # --- functions ---
 
     def call(self, name: str, args: tuple[Value, ...]) -> Value:
-        """A math function of `metasched.ir.functions`."""
+        """A math function by its name in the language (`metasched.functions`)."""
         args = self.same_width(*args)
         x = args[0]
         if x.dtype.is_half:
             return self.cast(self.call(name, tuple(self._halves.extend(arg) for arg in args)), x.dtype)
-        if name == "abs" and not x.dtype.is_float:
-            return x if _unsigned(x.dtype) else self._intrinsic("abs", (x,), ", i1 false", ", i1")
-        if name == "abs":
-            return self._intrinsic("fabs", args)
-        if name in _INTRINSICS:
-            return self._intrinsic(name, args)
-        if name == "rsqrt":
-            return self.binary(BinOp.DIV, constant(1.0, x.dtype, x.width), self._intrinsic("sqrt", args))
-        return self._formula(name, args)
-
-    def _formula(self, name: str, args: tuple[Value, ...]) -> Value:
-        """A call that LLVM inlines."""
-        from metasched.compiler.cpu.math import define, registry
-
-        if name not in registry():
+        function = functions().get(name)
+        if function is None:
             raise BuildError(f"function `{name}`", "the native backend does not know this function")
-        x = args[0]
-        symbol = define(name, x.dtype, x.width, self._native, self._declarations)
+        if function.in_place:
+            formula = LlvmFormula(x.dtype, x.width, self._native, self._declarations, self._text.pure)
+            return formula.value(function.formula(formula, *map(formula.lanes, args)))
+        # LLVM inlines it.
+        symbol = define(function, x.dtype, x.width, self._native, self._declarations)
         operands = ", ".join(arg.typed for arg in args)
         return Value(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
 
-    def _intrinsic(self, name: str, args: tuple[Value, ...], more: str = "", more_types: str = "") -> Value:
-        x = args[0]
-        symbol = f"@llvm.{name}.{suffix(x.dtype, x.width)}"
-        types = ", ".join(arg.type for arg in args)
-        self._declarations[symbol] = f"declare {x.type} {symbol}({types}{more_types})"
-        operands = ", ".join(arg.typed for arg in args)
-        return Value(self._text.pure(f"call {x.type} {symbol}({operands}{more})"), x.dtype, x.width)
-
 
 def _unsigned(dtype: DType) -> bool:
-    return dtype is DType.U8 or dtype.is_bool
+    return dtype.is_unsigned or dtype.is_bool
 
 
 def _first_number(text: str) -> int:

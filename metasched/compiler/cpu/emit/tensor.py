@@ -17,7 +17,7 @@ from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.scope import Lane
 from metasched.compiler.cpu.emit.tiles import TileRegisters
 from metasched.compiler.cpu.emit.types import Value, constant, type_text
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_of_size
 from metasched.errors import BuildError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
 from metasched.schedule.tensor import intrinsics
@@ -137,7 +137,7 @@ class TensorOperands:
 
 def _word(dtype: DType, count: int) -> DType:
     """The integer type with as many bits as `count` elements."""
-    return {32: DType.I32, 64: DType.I64}[dtype.bits * count]
+    return integer_of_size(dtype.bits * count)
 
 
 Emitter = Callable[[TensorOperands], None]

@@ -8,21 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_of_size
 
-# A half is its bits: it is loaded, stored and moved as an integer, and computed in f32 (see `halves`).
-_SCALARS = {
-    DType.F16: "i16",
-    DType.BF16: "i16",
-    DType.F32: "float",
-    DType.F64: "double",
-    DType.I8: "i8",
-    DType.U8: "i8",
-    DType.I16: "i16",
-    DType.I32: "i32",
-    DType.I64: "i64",
-    DType.BOOL: "i1",
-}
+# What LLVM calls the floats that it computes with, by their bits.
+_FLOATS = {32: "float", 64: "double"}
 
 
 class Value(NamedTuple):
@@ -44,7 +33,15 @@ class Value(NamedTuple):
 @cache
 def type_text(dtype: DType, width: int = 0) -> str:
     """The type of a value in registers."""
-    return f"<{width} x {_SCALARS[dtype]}>" if width else _SCALARS[dtype]
+    return f"<{width} x {_scalar_text(dtype)}>" if width else _scalar_text(dtype)
+
+
+def _scalar_text(dtype: DType) -> str:
+    """A type of storage is its bits: it is loaded, stored and moved as an integer, and computed in another type (see
+    `half_floats`)."""
+    if dtype.is_bool:
+        return "i1"
+    return _FLOATS[dtype.bits] if dtype.is_float and not dtype.is_half else f"i{dtype.bits}"
 
 
 @cache
@@ -86,7 +83,7 @@ def _scalar(value: float | bool, dtype: DType) -> str:
         return "true" if value else "false"
     if dtype.is_half:
         with np.errstate(over="ignore"):
-            return str(int(np.array(np.float32(value)).astype(dtype.numpy).view(np.int16)))
+            return str(int(np.array(np.float32(value)).astype(dtype.numpy).view(integer_of_size(dtype.bits).numpy)))
     if dtype.is_float:
         # LLVM writes a float as the bits of the double of the same value.
         with np.errstate(over="ignore"):

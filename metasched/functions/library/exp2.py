@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
+import math
+
+import numpy as np
+
+from metasched.functions.declaration import double, math_function
+from metasched.functions.formula import Formula, Lanes
 
 _LIMITS = {False: (-151.0, 129.0), True: (-1076.0, 1025.0)}
 # The polynomial is for (2^r - 1) / r
@@ -32,7 +36,15 @@ _DOUBLE = (
 )
 
 
-@math_function(f32=0.9, f64=1.0)
+@math_function(
+    f32=0.9,
+    f64=1.0,
+    cost=24.0,
+    evaluate=lambda x: math.pow(2.0, x),
+    numpy=np.exp2,
+    numba="math.pow(2.0, {0})",
+    slopes=lambda x: (double("exp2", x),),
+)
 def exp2(f: Formula, x: Lanes) -> Lanes:
     clamped = f.clamp(x, *_LIMITS[f.is_double])
     rounded, n = f.nearest(clamped)

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
 from metasched.dtypes import DType
+from metasched.functions.declaration import math_function, number
+from metasched.functions.formula import Formula, Lanes
 
 # pi / 2 as a sum of doubles.
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
@@ -67,6 +67,14 @@ def quadrant(f: Formula, x: Lanes, name: str, turn: int) -> Lanes:
     return f.beyond(f.abs(x) > _LIMIT[f.is_double], flipped, x, name)
 
 
-@math_function(f32=1.7, f64=1.7)
+@math_function(
+    f32=1.7,
+    f64=1.7,
+    cost=24.0,
+    evaluate=math.sin,
+    numpy=np.sin,
+    numba="math.sin({0})",
+    slopes=lambda _: (number(1.0),),
+)
 def sin(f: Formula, x: Lanes) -> Lanes:
     return quadrant(f, x, "sin", 0)

@@ -6,9 +6,11 @@ it is a polynomial times x below one, and above, one less e^(-x^2) times a polyn
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.math.exp import SINGLE, reduced
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
+import math
+
+from metasched.functions.declaration import math_function, number
+from metasched.functions.formula import Formula, Lanes
+from metasched.functions.library.exp import SINGLE, reduced
 
 # -log(erfc(x)) / x - 1, from 0 to 3.95
 _SINGLE = (
@@ -62,7 +64,15 @@ _SEAM = 1.0
 _ONE = {False: 3.95, True: 6.0}
 
 
-@math_function(f32=2.1, f64=1.1)
+@math_function(
+    f32=2.1,
+    f64=1.1,
+    cost=24.0,
+    evaluate=math.erf,
+    numpy=lambda x: math.erf(float(x)),
+    numba="math.erf({0})",
+    slopes=lambda _: (number(1.13),),
+)
 def erf(f: Formula, x: Lanes) -> Lanes:
     size = f.abs(x)
     clamped = f.select(size > _ONE[f.is_double], _ONE[f.is_double], size)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
-from metasched.compiler.cpu.math.exp import LN2
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
+import numpy as np
+
+from metasched.functions.declaration import math_function, number, size
+from metasched.functions.formula import Formula, Lanes
+from metasched.functions.library.exp import LN2
 
 # The polynomial is for (log(1 + f) - f + f^2 / 2) / f^3
 _SINGLE = (
@@ -62,7 +64,15 @@ def edges(f: Formula, x: Lanes, result: Lanes) -> Lanes:
     return f.select(f.is_nan(x), x, result)
 
 
-@math_function(f32=0.9, f64=0.9)
+@math_function(
+    f32=0.9,
+    f64=0.9,
+    cost=18.0,
+    evaluate=math.log,
+    numpy=np.log,
+    numba="math.log({0})",
+    slopes=lambda x: (number(1.0) / size(x),),
+)
 def log(f: Formula, x: Lanes) -> Lanes:
     e, m1 = decomposed(f, x)
     large, small = log_of_one_plus(f, m1)

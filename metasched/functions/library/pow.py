@@ -7,10 +7,12 @@ two doubles (Dekker 1971).
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.log import decomposed
-from metasched.compiler.cpu.math.registry import math_function
+from metasched.functions.declaration import double, math_function, size
+from metasched.functions.formula import Formula, Lanes
+from metasched.functions.library.log import decomposed
+from metasched.ir.nodes import Expr
 
 Pair = tuple[Lanes, Lanes]
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
@@ -28,7 +30,34 @@ _ATANH = (
 )
 
 
-@math_function(f32=0.6, f64=1.5)
+def _value(x: Any, y: Any) -> float:
+    """C's `pow` (C11, F.10.4.4). NumPy's takes the root for the power 0.5, which differs at -inf and -0."""
+    base, exponent = float(x), float(y)
+    odd = exponent % 2.0 == 1.0
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0.0 and odd else math.inf
+    except ValueError:
+        # Python raises where C divides by zero, and where a negative number has no power.
+        return math.nan if base else math.copysign(math.inf, base if odd else 1.0)
+
+
+def _slopes(x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    power = size(double("pow", x, y))
+    return power * (size(y) / size(x)), power * size(double("log", size(x)))
+
+
+@math_function(
+    f32=0.6,
+    f64=1.5,
+    cost=24.0,
+    evaluate=math.pow,
+    numpy=_value,
+    numba="math.pow({0}, {1})",
+    slopes=_slopes,
+    numpy_names=("power",),
+)
 def pow(f: Formula, x: Lanes, y: Lanes) -> Lanes:  # noqa: A001
     wide = f.widened()
     base, exponent = wide.convert(f.abs(x)), wide.convert(y)
@@ -83,13 +112,13 @@ def _scaled(f: Formula, log: Pair, y: Lanes) -> Pair:
 
 def _cases(f: Formula, x: Lanes, y: Lanes, result: Lanes) -> Lanes:
     """Signs, and the powers that do not depend on one of the operands (C11, F.10.4.4)."""
-    whole = f.intrinsic("floor", y).equals(y)
+    whole = f.floor(y).equals(y)
     half = y * 0.5
-    odd = f.both(whole, f.negated(f.intrinsic("floor", half).equals(half)))
+    odd = f.both(whole, f.inverted(f.floor(half).equals(half)))
     huge = f.abs(y) >= math.ldexp(1.0, f.mantissa + 1)  # every one of these is even
-    odd = f.both(odd, f.negated(huge))
+    odd = f.both(odd, f.inverted(huge))
     result = f.select(odd, f.copysign(result, x), result)
-    broken = f.both(f.both(x < 0.0, x > -math.inf), f.negated(whole))
+    broken = f.both(f.both(x < 0.0, x > -math.inf), f.inverted(whole))
     result = f.select(broken, math.nan, result)
     size = f.abs(x)
     # 1^y for any y, and (-1)^(+-inf).

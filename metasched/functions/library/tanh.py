@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
+import math
+
+import numpy as np
+
+from metasched.functions.declaration import math_function, number
+from metasched.functions.formula import Formula, Lanes
 
 # From here on the result rounds to one.
 _LIMIT = {False: 9.25, True: 19.5}
 
 
-@math_function(f32=2.5, f64=2.7)
+@math_function(
+    f32=2.5,
+    f64=2.7,
+    cost=24.0,
+    evaluate=math.tanh,
+    numpy=np.tanh,
+    numba="math.tanh({0})",
+    slopes=lambda _: (number(1.0),),
+)
 def tanh(f: Formula, x: Lanes) -> Lanes:
     size = f.abs(x)
     limit = _LIMIT[f.is_double]

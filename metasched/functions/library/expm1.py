@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
-from metasched.compiler.cpu.math.exp import reduced
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
+import numpy as np
+
+from metasched.functions.declaration import double, math_function
+from metasched.functions.formula import Formula, Lanes
+from metasched.functions.library.exp import reduced
 
 # Below the first the result is -1; above the second, infinity.
 _LIMITS = {False: (-30.0, 89.0), True: (-60.0, 710.0)}
@@ -33,7 +35,15 @@ _DOUBLE = (
 )
 
 
-@math_function(f32=1.6, f64=2.0)
+@math_function(
+    f32=1.6,
+    f64=2.0,
+    cost=24.0,
+    evaluate=math.expm1,
+    numpy=np.expm1,
+    numba="math.expm1({0})",
+    slopes=lambda x: (double("exp", x),),
+)
 def expm1(f: Formula, x: Lanes) -> Lanes:
     n, r = reduced(f, f.clamp(x, *_LIMITS[f.is_double]))
     square = r * r

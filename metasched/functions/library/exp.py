@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.registry import math_function
+import math
+
+import numpy as np
+
+from metasched.functions.declaration import double, math_function
+from metasched.functions.formula import Formula, Lanes
 
 LOG2_E = 1.4426950408889634
 # ln(2) as a sum of doubles.
@@ -34,7 +38,15 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
     return n, (x - rounded * high) - rounded * low
 
 
-@math_function(f32=1.2, f64=1.0)
+@math_function(
+    f32=1.2,
+    f64=1.0,
+    cost=14.0,
+    evaluate=math.exp,
+    numpy=np.exp,
+    numba="math.exp({0})",
+    slopes=lambda x: (double("exp", x),),
+)
 def exp(f: Formula, x: Lanes) -> Lanes:
     n, r = reduced(f, f.clamp(x, *_LIMITS[f.is_double]))
     tail = f.polynomial(r, _DOUBLE if f.is_double else SINGLE)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 
-from metasched.compiler.cpu.math.exp import LN2
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.log import decomposed, log_of_one_plus
-from metasched.compiler.cpu.math.registry import math_function
+import numpy as np
+
+from metasched.functions.declaration import math_function, number, size
+from metasched.functions.formula import Formula, Lanes
+from metasched.functions.library.exp import LN2
+from metasched.functions.library.log import decomposed, log_of_one_plus
 
 
-@math_function(f32=1.0, f64=1.0)
+@math_function(
+    f32=1.0,
+    f64=1.0,
+    cost=24.0,
+    evaluate=math.log1p,
+    numpy=np.log1p,
+    numba="math.log1p({0})",
+    slopes=lambda x: (number(1.0) / size(x + 1.0),),
+)
 def log1p(f: Formula, x: Lanes) -> Lanes:
     u = x + 1.0
     # Rounding lost the smaller of 1 and x, or a part of it.

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.math.lanes import Formula, Lanes
-from metasched.compiler.cpu.math.log import decomposed, edges, log_of_one_plus
-from metasched.compiler.cpu.math.registry import math_function
+import math
+
+import numpy as np
+
+from metasched.functions.declaration import math_function, number, size
+from metasched.functions.formula import Formula, Lanes
+from metasched.functions.library.log import decomposed, edges, log_of_one_plus
 
 # log2(e) as a sum of doubles.
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 
 
-@math_function(f32=1.0, f64=1.0)
+@math_function(
+    f32=1.0,
+    f64=1.0,
+    cost=24.0,
+    evaluate=math.log2,
+    numpy=np.log2,
+    numba="math.log({0}) / math.log(2.0)",
+    slopes=lambda x: (number(1.5) / size(x),),
+)
 def log2(f: Formula, x: Lanes) -> Lanes:
     e, m1 = decomposed(f, x)
     large, small = log_of_one_plus(f, m1)

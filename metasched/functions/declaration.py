@@ -1,0 +1,133 @@
+"""What a file declares of its math function: all that the language, the reference, the compiler, the cost model and the
+documentation need to know of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from metasched.dtypes import DType
+from metasched.functions.formula import Lanes
+from metasched.ir.nodes import Call, Const, Expr
+
+# What a division costs, in vector instructions; square roots are like it.
+DIVISION_COST = 8.0
+
+# What arguments are called where a function is explained.
+ARGUMENTS = "xyzw"
+
+Definition = Callable[..., Lanes]
+Slopes = Callable[..., tuple[Expr, ...]]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A math function. All arguments and the result have one dtype.
+
+    Attributes:
+        name: its name in the language.
+        doc: the documentation of its file.
+        arity: how many arguments it takes.
+        formula: its code, over lanes (`metasched.functions.formula`).
+        ulp: its largest error in f32 and in f64, in units in the last place.
+        cost: roughly how many vector instructions an element takes, where an addition is one.
+        evaluate: the value on Python numbers, in double precision, to fold constants. It raises ValueError,
+            OverflowError or ZeroDivisionError outside the function's domain.
+        numpy: the value on NumPy scalars, float64 for floats, with NaN and infinities: what the reference interprets.
+        numba: the same as an expression of Python that Numba compiles, with the arguments as `{0}`, `{1}`; `np` and
+            `math` are known.
+        slopes: bounds of its partial derivatives' sizes at arguments that are f64 expressions, one for each argument:
+            by them the reference tells how far rounding may move a result.
+        integers: whether integer dtypes are taken besides floats.
+        in_place: its code is an instruction or two, which stand where it is called.
+        numpy_names: its other names in NumPy, Python and PyTorch, for hints.
+
+    """
+
+    name: str
+    doc: str
+    arity: int
+    formula: Definition
+    ulp: Mapping[DType, float]
+    cost: float
+    evaluate: Callable[..., float]
+    numpy: Callable[..., Any]
+    numba: str
+    slopes: Slopes
+    integers: bool = False
+    in_place: bool = False
+    numpy_names: tuple[str, ...] = ()
+
+    @property
+    def expensive(self) -> bool:
+        """Whether it is a chain of many instructions, more than a division."""
+        return self.cost > DIVISION_COST
+
+    @property
+    def usage(self) -> str:
+        """How it is written: `pow(x, y)`."""
+        return f"{self.name}({', '.join(ARGUMENTS[: self.arity])})"
+
+
+def math_function(
+    *,
+    f32: float,
+    f64: float,
+    cost: float,
+    evaluate: Callable[..., float],
+    numpy: Callable[..., Any],
+    numba: str,
+    slopes: Slopes,
+    integers: bool = False,
+    in_place: bool = False,
+    numpy_names: tuple[str, ...] = (),
+) -> Callable[[Definition], Function]:
+    """Declare a math function by its formula `fn(formula, x, ...)`: its name is the language's.
+
+    `f32` and `f64` are its largest errors in ulp; the others are as `Function` has them. Raises TypeError for what no
+    function can be.
+    """
+
+    def attach(fn: Definition) -> Function:
+        name = fn.__name__
+        arity = len(inspect.signature(fn).parameters) - 1
+        _require(arity >= 1, name, "its formula takes the formula and the arguments, `fn(f, x)`")
+        _require(min(f32, f64) >= 0, name, f"its errors are at least 0 ulp, not {f32} and {f64}")
+        _require(cost > 0, name, f"its cost is a number of instructions, not {cost}")
+        unused = [n for n in range(arity) if f"{{{n}}}" not in numba]
+        _require(not unused, name, f"`numba` is an expression of its {arity} argument(s), and has no {{{unused[:1]}}}")
+        doc = inspect.cleandoc(inspect.getmodule(fn).__doc__ or "") if inspect.getmodule(fn) is not None else ""
+        _require(bool(doc), name, "its file begins with documentation")
+        ulp = MappingProxyType({DType.F32: f32, DType.F64: f64})
+        return Function(
+            name, doc, arity, fn, ulp, cost, evaluate, numpy, numba, slopes, integers, in_place, numpy_names
+        )
+
+    return attach
+
+
+def _require(holds: bool, name: str, message: str) -> None:
+    if not holds:
+        raise TypeError(f"math function `{name}`: {message}")
+
+
+# --- what slopes are written in --------------------------------------------------------------------------
+
+
+def number(value: float) -> Expr:
+    """A constant of f64."""
+    return Const(value, DType.F64)
+
+
+def double(name: str, *args: Expr) -> Expr:
+    """A math function of f64 expressions."""
+    return Call(name, args, DType.F64)
+
+
+def size(e: Expr) -> Expr:
+    """The absolute value of an f64 expression."""
+    return double("abs", e)

@@ -1,0 +1,1 @@
+"""The math functions, a file each: its name is the function's."""

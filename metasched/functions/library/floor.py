@@ -1,0 +1,24 @@
+"""floor: the largest whole number that is not above x."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from metasched.functions.declaration import math_function, number
+from metasched.functions.formula import Formula, Lanes
+
+
+@math_function(
+    f32=0.0,
+    f64=0.0,
+    cost=1.0,
+    evaluate=lambda x: float(math.floor(x)),
+    numpy=np.floor,
+    numba="np.floor({0})",
+    slopes=lambda _: (number(1.0),),
+    in_place=True,
+)
+def floor(f: Formula, x: Lanes) -> Lanes:
+    return f.floor(x)

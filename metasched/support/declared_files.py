@@ -1,0 +1,97 @@
+"""Things that are declared in a file each of one of our packages: found by the files' names, and checked when loaded.
+
+For what a trace or a model must mean the same everywhere: other packages cannot add to these (what they can is in
+`metasched.support.registry`). A file that says too little, or declares something else, is a TypeError that names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType, ModuleType
+from typing import Any, Generic, TypeVar
+
+from metasched.support.imports import imports
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DeclaredFiles(Generic[T]):
+    """What the files of a package declare.
+
+    Attributes:
+        package: the package, such as "metasched.schedule.primitives"; each of its modules is one file.
+        kind: what one is called in messages, such as "primitive".
+        read: what a module declares, from its name and the module. Raises TypeError where it says too little.
+
+    """
+
+    package: str
+    kind: str
+    read: Callable[[str, ModuleType], T]
+
+    def load(self) -> Mapping[str, T]:
+        """Everything by name, in the order of names. Raises TypeError."""
+        return MappingProxyType({name: self.read(name, module) for name, module in imports.of_package(self.package)})
+
+
+def only(kind: str, name: str, module: ModuleType, declared: Mapping[str, T]) -> T:
+    """The one thing of a kind that a module declares, of those it does by their names: it has the module's.
+
+    Raises TypeError.
+    """
+    if list(declared) != [name]:
+        raise TypeError(f"{module.__name__} must declare exactly one {kind}, named `{name}`")
+    return declared[name]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A name in capitals that a file may define: the type of its value, and what it is without one.
+
+    One without a default has to be there.
+    """
+
+    type: type | tuple[type, ...]
+    default: object = inspect.Parameter.empty
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+def constants(kind: str, name: str, module: ModuleType, known: Mapping[str, Constant]) -> Mapping[str, Any]:
+    """The constants of a file that describes something by names in capitals, with defaults for those left out.
+
+    Names that begin with `_` are the file's own. Raises TypeError for a name that is not known, with the one that was
+    probably meant, for one that is missing, and for a value of another type.
+    """
+    given = {key: value for key, value in vars(module).items() if key.isupper() and not key.startswith("_")}
+    for key in given.keys() - known.keys():
+        near = get_close_matches(key, known, n=1)
+        meant = f"; did you mean `{near[0]}`?" if near else f": known are {_names(known)}"
+        raise TypeError(f"{kind} {name} ({_place(module)}): there is no `{key}`{meant}")
+    missing = {key: constant for key, constant in known.items() if constant.required and key not in given}
+    if missing:
+        raise TypeError(f"{kind} {name} ({_place(module)}): it does not say {_names(missing)}")
+    for key, value in given.items():
+        if not isinstance(value, known[key].type):
+            raise TypeError(
+                f"{kind} {name} ({_place(module)}): `{key}` is {type(value).__name__}, not {_types(known[key].type)}"
+            )
+    return MappingProxyType({key: given.get(key, constant.default) for key, constant in known.items()})
+
+
+def _place(module: ModuleType) -> str:
+    return getattr(module, "__file__", None) or module.__name__
+
+
+def _names(names: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _types(types: type | tuple[type, ...]) -> str:
+    return " or ".join(t.__name__ for t in (types if isinstance(types, tuple) else (types,)))

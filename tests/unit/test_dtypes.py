@@ -1,0 +1,122 @@
+"""Element types are declared once: the table is whole, nobody has another, and a new one is two lines of one file."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from metasched import dtypes
+from metasched.dtypes import DType, missing_facts
+
+ROOT = Path(__file__).parents[2]
+# From so many on, different types in one literal are a table of types.
+TABLE = 4
+
+
+def test_the_table_is_whole() -> None:
+    assert missing_facts() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"i16": None}, "`i16` has no row in the table of metasched/dtypes.py"),
+        ({"u16": dtypes.TypeFacts(dtypes.Kind.UNSIGNED, 16, np.uint16)}, "`u16` has a row and is no member of DType"),
+        ({"i16": replace(DType.I16.facts, bits=32)}, "`i16` has 32 bits, and NumPy's type 16"),
+        ({"f32": replace(DType.F32.facts, float=None)}, "`f32` is a float: floats, and no others, have a format"),
+        (
+            {"f16": replace(DType.F16.facts, computed_in="bf16")},
+            "computed in `bf16`, which is a type of storage itself",
+        ),
+        ({"i16": replace(DType.I16.facts, spellings=("half",))}, "`half` is a spelling of `i16` and of `f16`"),
+    ],
+)
+def test_what_a_row_lacks_is_told(
+    change: dict[str, dtypes.TypeFacts | None], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {name: row for name, row in {**dtypes._ROWS, **change}.items() if row is not None}
+    monkeypatch.setattr(dtypes, "_ROWS", rows)
+    assert any(message in sentence for sentence in missing_facts()), missing_facts()
+
+
+def named(node: ast.AST) -> str | None:
+    """The element type that an expression names: `DType.F32`, or "f32"."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "DType":
+        return DType[node.attr].value if node.attr in DType.__members__ else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value if node.value in {dtype.value for dtype in DType} else None
+    return None
+
+
+def test_no_other_file_has_a_table_of_element_types() -> None:
+    tables = []
+    for path in sorted((ROOT / "metasched").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set):
+                types = {named(inside) for inside in ast.walk(node)} - {None}
+                if len(types) >= TABLE and path != ROOT / "metasched/dtypes.py":
+                    tables.append(f"{path}:{node.lineno}: {sorted(map(str, types))}")
+    assert not tables, "what there is to know of each type is in metasched/dtypes.py:\n" + "\n".join(tables)
+
+
+SCRIPT = """
+import numpy as np
+import metasched as ms
+from metasched.reference.interpreter import interpret
+from metasched.reference.numba_loops import run_numba
+from metasched.reference.state import new_state, outputs
+
+program = ms.parse_program('''
+program p[N=40](A: u16[N], s: u16) -> (B: u16[N], C: f32[N], D: u16[N], M: u16[]):
+    b: B[i] = A[i] * A[i] + s
+    c: C[i] = f32(A[i])
+    d: D[i] = u16(f32(A[i]) * 0.5 - 2.0) // 3
+    m: M[] = max[i](A[i])
+''')
+a = np.linspace(0, 65535, 40).astype(np.uint16)
+half = np.maximum(a * np.float32(0.5) - 2, 0).astype(np.uint16)
+want = (a * a + np.uint16(7), a.astype(np.float32), half // 3, a.max())
+schedule = ms.Schedule(program)
+for name in "bcd":
+    schedule.vectorize(schedule.get_loops(schedule.get_block(name))[0], 16)
+state = [new_state(program.func, {"A": a}, {"s": np.uint16(7)}) for _ in range(2)]
+interpret(program.func, state[0])
+run_numba(program.func, state[1])
+for got in (*(outputs(program.func, s) for s in state), ms.compile(program, trace=schedule.trace)(a, 7)):
+    for x, y in zip(got, want, strict=True):
+        np.testing.assert_array_equal(x, y)
+try:
+    ms.parse_program("program p(A: uint16[4]) -> B: u16[4]:\\n    B[i] = A[i]\\n")
+except ms.LanguageError as error:
+    assert "`u16`" in str(error), error
+print("done")
+"""
+
+
+def test_a_new_integer_type_is_two_lines_of_one_file(tmp_path: Path) -> None:
+    """It goes through the language, both references and machine code, in scalars and vectors, casts and hints."""
+    for folder in ("metasched", "grammar", "rules"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    table = tmp_path / "metasched" / "dtypes.py"
+    text = table.read_text(encoding="utf-8")
+    text = text.replace('    I32 = "i32"\n', '    I32 = "i32"\n    U16 = "u16"\n')
+    row = '        "i32": TypeFacts('
+    text = text.replace(row, f'        "u16": TypeFacts(Kind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),\n{row}')
+    table.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "done\n", done.stderr
