@@ -92,7 +92,7 @@ class Write(LStmt):
 
 
 @node
-class Best(LStmt):
+class ArgReduction(LStmt):
     """`values, positions = value, position`, two elements at once, where these come before what is there.
 
     NaN comes before the others, then the best value does, `better` than the others, then the lowest position. `rising`
@@ -131,7 +131,7 @@ class Operand(Node):
 
 
 @node
-class Intrinsic(LStmt):
+class IntrinsicCall(LStmt):
     """One use of the tensor intrinsic `name`; see `metasched.schedule.tensor` for what each computes.
 
     `output` is read and written; `inputs` are in the order of its arguments.
@@ -152,18 +152,19 @@ class TileMove(LStmt):
 
 
 @node
-class Block(LStmt):
+class Body(LStmt):
     """Statements in order."""
 
     stmts: tuple[LStmt, ...]
 
 
 @node
-class Kernel(Node):
-    """`arrays` lists the inputs and outputs in calling order first, then workspace and register arrays.
+class LoopProgram(Node):
+    """A whole kernel as loops over flat arrays.
 
-    `warnings` are sentences about what could not be made as the schedule would have it. `wraps` says that parts of sums
-    in index arithmetic may leave 64 bits, though no result does.
+    `arrays` lists the inputs and outputs in calling order first, then workspace and register arrays. `warnings` are
+    sentences about what could not be made as the schedule would have it. `wraps` says that parts of sums in index
+    arithmetic may leave 64 bits, though no result does.
     """
 
     name: str

@@ -7,7 +7,7 @@ from metasched.ir.nodes import BinOp, Const, Expr
 from metasched.ir.printer import print_expr
 
 
-def print_kernel(kernel: lir.Kernel) -> str:
+def print_kernel(kernel: lir.LoopProgram) -> str:
     """Arrays, a line each, then the loops."""
     lines = [f"kernel {kernel.name}({', '.join(kernel.order)}):"]
     lines += [f"    {a.kind.value} {a.name}: {a.dtype}[{a.size}]" for a in kernel.arrays]
@@ -16,18 +16,18 @@ def print_kernel(kernel: lir.Kernel) -> str:
 
 def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     pad = "    " * depth
-    if isinstance(stmt, lir.Block):
+    if isinstance(stmt, lir.Body):
         return [line for child in stmt.stmts for line in _stmt(child, depth)]
     if isinstance(stmt, lir.Write):
         notes = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
         return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{notes}"]
-    if isinstance(stmt, lir.Best):
+    if isinstance(stmt, lir.ArgReduction):
         return [pad + _best(stmt)]
     if isinstance(stmt, lir.Prefetch):
         return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]"]
     if isinstance(stmt, lir.Reread):
         return [f"{pad}reread"]
-    if isinstance(stmt, lir.Intrinsic):
+    if isinstance(stmt, lir.IntrinsicCall):
         return [f"{pad}{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"]
     if isinstance(stmt, lir.TileMove):
         source = "zeros" if stmt.source is None else _operand(stmt.source)
@@ -43,7 +43,7 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):", *_stmt(stmt.body, depth + 1)]
 
 
-def _best(stmt: lir.Best) -> str:
+def _best(stmt: lir.ArgReduction) -> str:
     targets = f"{print_expr(stmt.values)}, {print_expr(stmt.positions)}"
     notes = ("  @rising" if stmt.rising else "") + ("  @fastmath" if stmt.fast else "")
     word = "argmax" if stmt.better is BinOp.GT else "argmin"

@@ -72,7 +72,7 @@ Atom = LoopAtom | QuotientAtom | RemainderAtom | ClampAtom | UnknownAtom
 
 
 @dataclass(frozen=True)
-class Term:
+class IndexTerm:
     """`coefficient` is a slot."""
 
     coefficient: int
@@ -84,7 +84,7 @@ class Index:
     """`constant` (a slot) plus `terms`."""
 
     constant: int
-    terms: tuple[Term, ...]
+    terms: tuple[IndexTerm, ...]
 
     def uses(self, loop: int) -> bool:
         return loop in self.loops
@@ -151,7 +151,7 @@ def index_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Index:
 def _finish(total: _Sum, table: Table) -> Index:
     return Index(
         table.slot(total.constant),
-        tuple(Term(table.slot(coefficient), atom) for coefficient, atom in total.terms),
+        tuple(IndexTerm(table.slot(coefficient), atom) for coefficient, atom in total.terms),
     )
 
 

@@ -47,7 +47,7 @@ class Vector:
 
 
 @dataclass(frozen=True)
-class Tile:
+class RegisterTile:
     """What runs inside one iteration of the innermost reduction loop that iterates (`level` loops stand still).
 
     `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations,
@@ -269,7 +269,7 @@ class View:
         picked: Array = np.where(contiguous, packed, elements)
         return np.maximum(picked, 1.0)
 
-    def _tile(self) -> Tile:
+    def _tile(self) -> RegisterTile:
         level, runs = np.zeros(self.rows, np.int64), np.ones(self.rows, np.float32)
         together, running = runs.copy(), runs.copy()
         for loop, info in enumerate(self.statement.loops):
@@ -301,7 +301,7 @@ class View:
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)
-        return Tile(level, place, runs, together, operations, accumulators, loads, broadcasts, held)
+        return RegisterTile(level, place, runs, together, operations, accumulators, loads, broadcasts, held)
 
 
 def total(parts: Sequence[Array]) -> Array:

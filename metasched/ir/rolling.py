@@ -18,7 +18,7 @@ from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Va
 
 
 @dataclass(frozen=True)
-class Rolled:
+class RollingBuffer:
     """A rolling buffer: the block that writes it, those that read it, and the loops between storage and computation,
     outermost first."""
 
@@ -28,7 +28,7 @@ class Rolled:
     between: tuple[For, ...]
 
 
-def rolled(func: Func) -> Iterator[Rolled]:
+def rolled(func: Func) -> Iterator[RollingBuffer]:
     """Every rolling buffer. One whose loop is gone, or that is not used as one any more, has nothing between."""
     blocks = query.blocks(func)
     for buffer in func.temps:
@@ -40,7 +40,7 @@ def rolled(func: Func) -> Iterator[Rolled]:
             shared = shared_loops(func, [writers[0], *readers])
             outside = storage_loops(func, buffer)
             between = None if outside is None else tuple(x for x in shared if x.var not in outside)
-            yield Rolled(buffer, writers[0], readers, between or ())
+            yield RollingBuffer(buffer, writers[0], readers, between or ())
 
 
 def shared_loops(func: Func, blocks: list[Block]) -> tuple[For, ...]:
@@ -79,7 +79,7 @@ def rolling_violations(func: Func) -> Iterator[str]:
             yield from _replaced(func, found)
 
 
-def _replaced(func: Func, found: Rolled) -> Iterator[str]:
+def _replaced(func: Func, found: RollingBuffer) -> Iterator[str]:
     roll = found.buffer.roll
     assert roll is not None
     window = as_int(roll.window)
@@ -132,7 +132,7 @@ def amortised(func: Func) -> Func:
     return func
 
 
-def _window_loop(func: Func, found: Rolled) -> For | None:
+def _window_loop(func: Func, found: RollingBuffer) -> For | None:
     """The loop over the window, where there is just one."""
     roll = found.buffer.roll
     assert roll is not None

@@ -11,10 +11,10 @@ from numpy.ma import MaskedArray
 
 from metasched.errors import KernelError
 from metasched.lang.report import did_you_mean, listing
-from metasched.runtime.compiled import Parameter, data_pointer
+from metasched.runtime.compiled import KernelArgument, data_pointer
 
 
-def check_count(kernel: str, parameters: Sequence[Parameter], given: int) -> None:
+def check_count(kernel: str, parameters: Sequence[KernelArgument], given: int) -> None:
     if given != len(parameters):
         expected = ", ".join(map(str, parameters))
         raise KernelError(f"`{kernel}` takes {_count(len(parameters))} ({expected}), not {given}")
@@ -45,7 +45,7 @@ def _count(n: int) -> str:
     return f"{n} argument" + ("" if n == 1 else "s")
 
 
-def pointer(p: Parameter, dtype: np.dtype[Any], array: Any) -> int:
+def pointer(p: KernelArgument, dtype: np.dtype[Any], array: Any) -> int:
     """The address of a checked array: an ndarray of the parameter's dtype and shape, C-contiguous and aligned."""
     if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
         raise KernelError(f"`{p.name}` is a {type(array).__name__}, not a NumPy array. Pass `numpy.asarray({p.name})`")
@@ -79,7 +79,7 @@ def require_unmasked(name: str, array: np.ndarray[Any, Any]) -> None:
         raise KernelError(f"`{name}` is a masked array, and kernels know no masks. Pass `{name}.filled(value)`")
 
 
-def _check_indices(p: Parameter, array: np.ndarray[Any, Any], below: int) -> None:
+def _check_indices(p: KernelArgument, array: np.ndarray[Any, Any], below: int) -> None:
     """One pass over the array, which NumPy makes at memory speed."""
     if array.size and (int(array.max()) >= below or int(array.min()) < 0):
         wrong = np.argwhere((array < 0) | (array >= below))[0]
@@ -90,12 +90,12 @@ def _check_indices(p: Parameter, array: np.ndarray[Any, Any], below: int) -> Non
         )
 
 
-def check_output(p: Parameter, array: np.ndarray[Any, Any]) -> None:
+def check_output(p: KernelArgument, array: np.ndarray[Any, Any]) -> None:
     if not array.flags.writeable:
         raise KernelError(f"`out` for `{p.name}` is read-only. Pass an array that can be written")
 
 
-def check_overlap(parameters: Sequence[Parameter], values: Sequence[Any], sizes: Sequence[int]) -> None:
+def check_overlap(parameters: Sequence[KernelArgument], values: Sequence[Any], sizes: Sequence[int]) -> None:
     """No output may share memory with an input or another output. `sizes` are in bytes, 0 for a scalar."""
     for n, output in enumerate(parameters):
         if not output.is_output:
@@ -107,7 +107,7 @@ def check_overlap(parameters: Sequence[Parameter], values: Sequence[Any], sizes:
                 raise KernelError(f"`out` for `{output.name}` overlaps the {what} `{other.name}`. Pass separate memory")
 
 
-def scalar(p: Parameter, value: Any) -> float | int:
+def scalar(p: KernelArgument, value: Any) -> float | int:
     """A checked scalar as a Python number; an integer must be in range, a float parameter takes integers too.
 
     An array of no dimensions is a number too: it is what a kernel with such an output returns.

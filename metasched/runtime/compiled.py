@@ -16,9 +16,9 @@ import numpy as np
 
 from metasched.compiler.cpu.emit import emit, runtime
 from metasched.compiler.cpu.emit.python_entry import ENTRY as PYTHON_ENTRY
-from metasched.compiler.cpu.emit.python_entry import KNOWN, Argument, python_entry
+from metasched.compiler.cpu.emit.python_entry import KNOWN, EntryArgument, python_entry
 from metasched.compiler.cpu.first_use import import_code_generator
-from metasched.compiler.lir import Kernel as LoopProgram
+from metasched.compiler.lir import LoopProgram
 from metasched.compiler.lower import lower
 from metasched.compiler.lower.layouts import memory_shape
 from metasched.dtypes import DType
@@ -45,7 +45,7 @@ _SMALL = 2048
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelArgument:
     """An argument of a kernel; a scalar has no shape. One that others are indexed by holds values in [0, `below`)."""
 
     name: str
@@ -71,7 +71,7 @@ class KernelCode:
     """
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelArgument, ...]
     code: ObjectCode
     entry: str
     workspace_bytes: int
@@ -84,13 +84,13 @@ def compile_func(func: Func, target: Target) -> KernelCode:
     return compile_loops(lower(func, target), parameters_of(func), target)
 
 
-def compile_loops(kernel: LoopProgram, parameters: tuple[Parameter, ...], target: Target) -> KernelCode:
+def compile_loops(kernel: LoopProgram, parameters: tuple[KernelArgument, ...], target: Target) -> KernelCode:
     """Emit and compile a low-level loop program."""
     import_code_generator()
     from metasched.compiler.cpu.codegen import compile_text
 
     module = emit(kernel, target)
-    arguments = [Argument(p.dtype, p.shape, p.is_output) for p in parameters]
+    arguments = [EntryArgument(p.dtype, p.shape, p.is_output) for p in parameters]
     code = compile_text(module.text + python_entry(arguments, module.entry, object.__basicsize__), target)
     return KernelCode(
         kernel.name, parameters, code, module.entry, module.workspace_bytes, module.parallel, kernel.warnings
@@ -102,17 +102,19 @@ def build(func: Func, target: Target) -> CompiledKernel:
     return CompiledKernel(compile_func(func, target))
 
 
-def parameters_of(func: Func) -> tuple[Parameter, ...]:
+def parameters_of(func: Func) -> tuple[KernelArgument, ...]:
     """The arguments of a program in calling order, outputs last."""
     inputs = {b.name: b for b in func.inputs}
     scalars = {s.name: s for s in func.scalars}
     given = [
-        Parameter(name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_below(inputs[name]))
+        KernelArgument(
+            name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_below(inputs[name])
+        )
         if name in inputs
-        else Parameter(name, scalars[name].dtype, None, is_output=False)
+        else KernelArgument(name, scalars[name].dtype, None, is_output=False)
         for name in func.order
     ]
-    return (*given, *(Parameter(b.name, b.dtype, memory_shape(b), is_output=True) for b in func.outputs))
+    return (*given, *(KernelArgument(b.name, b.dtype, memory_shape(b), is_output=True) for b in func.outputs))
 
 
 def _below(buffer: Buffer) -> int | None:
@@ -153,7 +155,7 @@ class CompiledKernel:
         return function
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[KernelArgument, ...]:
         return self.binary.parameters
 
     @property

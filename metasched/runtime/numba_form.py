@@ -22,19 +22,19 @@ from numba.np.numpy_support import from_dtype
 from metasched.compiler.cpu.emit import runtime
 from metasched.errors import KernelError
 from metasched.runtime import threads
-from metasched.runtime.compiled import NO_TILES, CompiledKernel, Parameter
+from metasched.runtime.compiled import NO_TILES, CompiledKernel, KernelArgument
 
 _WRONG_SHAPE = 100
 _OVERLAP = 101
 
 
-def _type_of(p: Parameter) -> Any:
+def _type_of(p: KernelArgument) -> Any:
     # Numba has no arrays of f16 or bf16: in compiled code they are their bits.
     element = types.uint16 if p.dtype.is_half else from_dtype(p.dtype.numpy)
     return element if p.shape is None else types.Array(element, len(p.shape), "C")
 
 
-def _check_types(name: str, parameters: tuple[Parameter, ...], given: tuple[Any, ...]) -> None:
+def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple[Any, ...]) -> None:
     expected = ", ".join(map(str, parameters))
     if len(given) != len(parameters):
         raise TypingError(f"`{name}` takes {len(parameters)} arguments ({expected}), not {len(given)}")
@@ -93,7 +93,7 @@ def _invoker(kernel: CompiledKernel) -> Any:
     return invoke
 
 
-def _interval(builder: Any, data: Any, p: Parameter) -> tuple[Any, Any]:
+def _interval(builder: Any, data: Any, p: KernelArgument) -> tuple[Any, Any]:
     size = p.dtype.bytes
     for extent in p.shape or ():
         size *= extent
@@ -102,7 +102,7 @@ def _interval(builder: Any, data: Any, p: Parameter) -> tuple[Any, Any]:
 
 
 def _flag_overlaps(
-    builder: Any, parameters: tuple[Parameter, ...], intervals: Sequence[tuple[Any, Any] | None], status: Any
+    builder: Any, parameters: tuple[KernelArgument, ...], intervals: Sequence[tuple[Any, Any] | None], status: Any
 ) -> None:
     for n, output in enumerate(parameters):
         for m, interval in enumerate(intervals):
@@ -133,7 +133,7 @@ def _hold(_kernel: CompiledKernel) -> None:
     """Called when a caller's library goes: until then, the finalizer holds the kernel."""
 
 
-def _allocator(outputs: tuple[Parameter, ...]) -> Any:
+def _allocator(outputs: tuple[KernelArgument, ...]) -> Any:
     """An intrinsic returning a tuple of new output arrays."""
     kinds = [_type_of(p) for p in outputs]
 

@@ -19,13 +19,13 @@ class LirError(AssertionError):
     pass
 
 
-def can_run(kernel: lir.Kernel) -> bool:
+def can_run(kernel: lir.LoopProgram) -> bool:
     """Whether all of a kernel works on elements: a tensor intrinsic is an instruction of a machine."""
-    return not any(isinstance(node, lir.Intrinsic) for node in kernel.body.walk())
+    return not any(isinstance(node, lir.IntrinsicCall) for node in kernel.body.walk())
 
 
 class LirInterpreter:
-    def __init__(self, kernel: lir.Kernel, arguments: dict[str, np.ndarray], scalars: dict[str, object]) -> None:
+    def __init__(self, kernel: lir.LoopProgram, arguments: dict[str, np.ndarray], scalars: dict[str, object]) -> None:
         self.kernel = kernel
         self.kinds = {a.name: a.kind for a in kernel.arrays}
         self.data: dict[str, np.ndarray] = {}
@@ -49,7 +49,7 @@ class LirInterpreter:
             self.stmt(self.kernel.body, [dict(self.scalars)], frozenset())
 
     def stmt(self, stmt: lir.LStmt, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
-        if isinstance(stmt, lir.Block):
+        if isinstance(stmt, lir.Body):
             for child in stmt.stmts:
                 self.stmt(child, lanes, constant)
         elif isinstance(stmt, lir.If):
@@ -60,7 +60,7 @@ class LirInterpreter:
             self.loop(stmt, lanes, constant)
         elif isinstance(stmt, lir.VectorLoop):
             self.vector(stmt, lanes, constant)
-        elif isinstance(stmt, lir.Best):
+        elif isinstance(stmt, lir.ArgReduction):
             self.best(stmt, lanes, constant)
         elif not isinstance(stmt, lir.Prefetch | lir.Reread):
             assert isinstance(stmt, lir.Write)
@@ -108,7 +108,7 @@ class LirInterpreter:
             strip = range(start, min(start + loop.lanes, extent))
             self.stmt(loop.body, [{**lanes[0], loop.var: i} for i in strip], inner)
 
-    def best(self, stmt: lir.Best, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
+    def best(self, stmt: lir.ArgReduction, lanes: list[dict[str, object]], constant: frozenset[str]) -> None:
         """Both elements are written, whether or not what is new comes before what is there."""
         reducer = Reducer.ARGMAX if stmt.better is BinOp.GT else Reducer.ARGMIN
         targets = (stmt.values, stmt.positions)
@@ -166,7 +166,7 @@ class LirInterpreter:
 def _is_fold(loop: lir.VectorLoop) -> bool:
     """Whether all lanes update one element."""
     write = loop.body
-    if isinstance(write, lir.Best):
+    if isinstance(write, lir.ArgReduction):
         return loop.var not in free_vars(write.values) | free_vars(write.positions)
     if not isinstance(write, lir.Write) or loop.var in free_vars(write.index) or not isinstance(write.value, Binary):
         return False
@@ -188,7 +188,9 @@ class _Evaluator(_Interpreter):
         return self.owner.data[name][at]
 
 
-def run_lir(kernel: lir.Kernel, inputs: list[np.ndarray], scalars: dict[str, object] | None = None) -> LirInterpreter:
+def run_lir(
+    kernel: lir.LoopProgram, inputs: list[np.ndarray], scalars: dict[str, object] | None = None
+) -> LirInterpreter:
     """Runs `kernel`; the results are in `.data` of what comes back, by array name, flat."""
     names = [a.name for a in kernel.arrays if a.kind is ArrayKind.INPUT]
     machine = LirInterpreter(kernel, dict(zip(names, inputs, strict=True)), scalars or {})

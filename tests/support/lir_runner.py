@@ -12,7 +12,7 @@ from metasched.compiler import lir
 from metasched.compiler.lir import Array, ArrayKind, LoopMode
 from metasched.dtypes import DType
 from metasched.ir.nodes import Const, Expr, Load, Scalar, Var
-from metasched.runtime.compiled import CompiledKernel, Parameter, compile_loops
+from metasched.runtime.compiled import CompiledKernel, KernelArgument, compile_loops
 from metasched.target import Target
 
 HOST = Target.detect(threads=1)
@@ -58,27 +58,27 @@ def program(
     outputs: Mapping[str, tuple[DType, int]],
     others: tuple[Array, ...] = (),
     scalars: tuple[Scalar, ...] = (),
-) -> lir.Kernel:
+) -> lir.LoopProgram:
     arrays = [Array(name, dtype, size, ArrayKind.INPUT) for name, (dtype, size) in inputs.items()]
     arrays += [Array(name, dtype, size, ArrayKind.OUTPUT) for name, (dtype, size) in outputs.items()]
     order = (*inputs, *(s.name for s in scalars), *outputs)
-    return lir.Kernel("hand_written", order, scalars, (*arrays, *others), body)
+    return lir.LoopProgram("hand_written", order, scalars, (*arrays, *others), body)
 
 
-def compiled(kernel: lir.Kernel, target: Target = HOST) -> CompiledKernel:
+def compiled(kernel: lir.LoopProgram, target: Target = HOST) -> CompiledKernel:
     arrays = {a.name: a for a in kernel.arrays}
     scalars = {s.name: s for s in kernel.scalars}
     parameters = tuple(
-        Parameter(name, arrays[name].dtype, (arrays[name].size,), arrays[name].kind is ArrayKind.OUTPUT)
+        KernelArgument(name, arrays[name].dtype, (arrays[name].size,), arrays[name].kind is ArrayKind.OUTPUT)
         if name in arrays
-        else Parameter(name, scalars[name].dtype, None, is_output=False)
+        else KernelArgument(name, scalars[name].dtype, None, is_output=False)
         for name in kernel.order
     )
     return CompiledKernel(compile_loops(kernel, parameters, target))
 
 
 def run(
-    kernel: lir.Kernel,
+    kernel: lir.LoopProgram,
     given: Mapping[str, np.ndarray],
     scalars: Mapping[str, float] | None = None,
     target: Target = HOST,
@@ -141,8 +141,8 @@ def vector(var: str, extent: int | Expr, lanes: int, body: lir.LStmt, *, unroll:
     return lir.VectorLoop(var, extent if isinstance(extent, Expr) else c(extent), lanes, unroll, body)
 
 
-def block(*stmts: lir.LStmt) -> lir.Block:
-    return lir.Block(stmts)
+def block(*stmts: lir.LStmt) -> lir.Body:
+    return lir.Body(stmts)
 
 
 def when(cond: Expr, body: lir.LStmt) -> lir.If:

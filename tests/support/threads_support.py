@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.compiler.lir import Array, ArrayKind, Block, Loop, LoopMode, VectorLoop, Write
-from metasched.compiler.lir import Kernel as LoopProgram
+from metasched.compiler.lir import Array, ArrayKind, Block, Loop, LoopMode, LoopProgram, VectorLoop, Write
 from metasched.dtypes import DType
 from metasched.ir.nodes import Const, Load, Var
-from metasched.runtime.compiled import CompiledKernel, Parameter, compile_loops
+from metasched.runtime.compiled import CompiledKernel, KernelArgument, compile_loops
 from metasched.runtime.kernel import Kernel
 from metasched.target import Target
 
@@ -34,7 +33,7 @@ def make_kernel(threads: int = 2) -> Kernel:
     )
     program = LoopProgram("double", ("X", "Y"), (), arrays, Loop("r", Const(ROWS), LoopMode.PARALLEL, row))
     shape = (ROWS, COLUMNS)
-    parameters = (Parameter("X", F32, shape, is_output=False), Parameter("Y", F32, shape, is_output=True))
+    parameters = (KernelArgument("X", F32, shape, is_output=False), KernelArgument("Y", F32, shape, is_output=True))
     target = Target.detect(threads=threads)
     return Kernel(CompiledKernel(compile_loops(program, parameters, target)))
 

@@ -27,12 +27,12 @@ from metasched.compiler.lower.build import build
 from metasched.compiler.lower.flatten import arrays, flatten
 from metasched.compiler.lower.guards import place_guards
 from metasched.compiler.lower.initialise import place_inits
-from metasched.compiler.lower.lanes import Lanes
+from metasched.compiler.lower.lanes import ReductionLanes
 from metasched.compiler.lower.layouts import apply_layouts
-from metasched.compiler.lower.nest import Names
+from metasched.compiler.lower.nest import NameSupply
 from metasched.compiler.lower.operand_order import order_operands
 from metasched.compiler.lower.partial_sums import sum_in_blocks
-from metasched.compiler.lower.register_warnings import Declined
+from metasched.compiler.lower.register_warnings import RegisterWarnings
 from metasched.compiler.lower.registers import Machine, Target
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, place_storage
@@ -46,22 +46,22 @@ from metasched.ir.nodes import Func
 MAX_WORKSPACE = 1 << 30
 
 
-def lower(func: Func, target: Target) -> lir.Kernel:
+def lower(func: Func, target: Target) -> lir.LoopProgram:
     """The low-level program of a concrete `func`.
 
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
     loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
     """
     machine = Machine(target)
-    names = Names(query.names(func))
+    names = NameSupply(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
     func, nest = sum_in_blocks(func, nest, names)
     budget = Budget(machine)
     func, nest = apply_layouts(func, nest)
     nest, storages = place_storage(func, nest, machine, budget)
-    declined = Declined()
-    nest, lanes = Lanes(machine, budget, names, declined).run(nest)
+    declined = RegisterWarnings()
+    nest, lanes = ReductionLanes(machine, budget, names, declined).run(nest)
     storages |= lanes
     nest = specialise(nest)
     nest, accumulators = Promotion(storages, machine, budget, names, declined).run(nest)
@@ -69,7 +69,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     nest = order_operands(nest, storages, machine, names)
     check_copies(nest)
     body = flatten(place_guards(nest), storages)
-    kernel = lir.Kernel(
+    kernel = lir.LoopProgram(
         func.name,
         func.order + tuple(b.name for b in func.outputs),
         func.scalars,
@@ -82,7 +82,7 @@ def lower(func: Func, target: Target) -> lir.Kernel:
     return kernel
 
 
-def _check_workspace(kernel: lir.Kernel) -> None:
+def _check_workspace(kernel: lir.LoopProgram) -> None:
     size = sum(a.size * a.dtype.bytes for a in kernel.arrays if a.kind in (ArrayKind.SHARED, ArrayKind.THREAD))
     if size > MAX_WORKSPACE:
         raise BuildError("workspace too large", f"intermediates take {size >> 20} MiB; at most {MAX_WORKSPACE >> 20}")

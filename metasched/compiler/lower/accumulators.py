@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.arg_positions import recast
 from metasched.compiler.lower.nest import (
+    ArgPositions,
     Assign,
-    Loop,
     Many,
-    Names,
-    Nest,
+    NameSupply,
+    NestLoop,
+    NestStmt,
     Path,
-    Positions,
     When,
     around,
     assigns,
@@ -35,11 +35,11 @@ from metasched.compiler.lower.nest import (
     map_assigns,
     with_body,
 )
-from metasched.compiler.lower.register_warnings import Declined
+from metasched.compiler.lower.register_warnings import RegisterWarnings
 from metasched.compiler.lower.registers import Machine
 from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registers, shrink
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.compiler.lower.tiles import TileRegisters, Tiles, starts_at_zero, tiled_nest, tiles_for
+from metasched.compiler.lower.tiles import TileAllocation, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.bounds import Facts
@@ -55,7 +55,7 @@ class _Accumulator:
     name: str
     indices: tuple[Expr, ...]
     tiles: Tiles | None = None
-    positions: Positions | None = None
+    positions: ArgPositions | None = None
 
     def may_start(self, start: Assign) -> bool:
         """Whether it can begin with what a reduction starts from."""
@@ -66,35 +66,40 @@ class Promotion:
     """One run of the pass: what is known of storage and registers, and the accumulators made so far."""
 
     def __init__(
-        self, storages: Mapping[str, Storage], machine: Machine, budget: Budget, names: Names, declined: Declined
+        self,
+        storages: Mapping[str, Storage],
+        machine: Machine,
+        budget: Budget,
+        names: NameSupply,
+        declined: RegisterWarnings,
     ) -> None:
         self._storages = storages
         self._machine = machine
         self._budget = budget
         self._names = names
-        self._tiles = Budget(TileRegisters())
+        self._tiles = Budget(TileAllocation())
         self._made: dict[str, Storage] = {}
         self._declined = declined
 
-    def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
+    def run(self, stmt: NestStmt) -> tuple[NestStmt, dict[str, Storage]]:
         """`stmt` with accumulators in registers, and their storage by name."""
         return many(self._visit(stmt, (), [])), self._made
 
-    def _visit(self, stmt: Nest, path: Path, before: list[Nest]) -> list[Nest]:
+    def _visit(self, stmt: NestStmt, path: Path, before: list[NestStmt]) -> list[NestStmt]:
         """What replaces `stmt`. `before` are the statements before it in its sequence, and may lose some."""
         if isinstance(stmt, Many):
-            out: list[Nest] = []
+            out: list[NestStmt] = []
             for child in stmt.stmts:
                 out += self._visit(child, path, out)
             return out
         if isinstance(stmt, When):
             # A case of its own: registers of the others are free in it.
-            case = Loop(self._names.fresh("case"), 1, stmt.body)
+            case = NestLoop(self._names.fresh("case"), 1, stmt.body)
             return [replace(stmt, body=many(self._visit(stmt.body, (*path, case), [])))]
-        if not isinstance(stmt, Loop):
+        if not isinstance(stmt, NestLoop):
             return [stmt]
-        loads_before: list[Nest] = []
-        stores_after: list[Nest] = []
+        loads_before: list[NestStmt] = []
+        stores_after: list[NestStmt] = []
         if stmt.kind is LoopKind.SERIAL:
             for inner, update in list(assigns(stmt)):
                 made = self._accumulator(stmt, path, inner, update)
@@ -108,7 +113,7 @@ class Promotion:
         body = many(self._visit(stmt.body, (*path, stmt), []))
         return [*loads_before, with_body(stmt, body), *stores_after]
 
-    def _accumulator(self, loop: Loop, path: Path, inner: Path, update: Assign) -> _Accumulator | None:
+    def _accumulator(self, loop: NestLoop, path: Path, inner: Path, update: Assign) -> _Accumulator | None:
         """A register array for `update` while `loop` runs, where there can be one."""
         storage = self._storages.get(update.array)
         if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None or update.in_memory:
@@ -141,7 +146,7 @@ class Promotion:
         made = self._new(update, update.indices, found[0][0], None)
         return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
 
-    def _stays_inside(self, loop: Loop, path: Path, inner: Path, update: Assign, storage: Storage) -> bool:
+    def _stays_inside(self, loop: NestLoop, path: Path, inner: Path, update: Assign, storage: Storage) -> bool:
         """Whether elements that the loop updates are there also where a guard that ends with the loop does not hold.
 
         Guards over loops that end and loops that go on are looked at: the store behind the loop lacks them.
@@ -163,7 +168,7 @@ class Promotion:
                 return False
         return True
 
-    def _note_rolled(self, loop: Loop, path: Path, inner: Path, update: Assign) -> None:
+    def _note_rolled(self, loop: NestLoop, path: Path, inner: Path, update: Assign) -> None:
         """Keep in mind a tile that would be in registers if its loops were unrolled."""
         indexing = frozenset[str]().union(*(free_vars(i) for indices in update.written.values() for i in indices))
         rolled = [x for x in inner if x.var in indexing and not x.unroll]
@@ -196,13 +201,13 @@ class Promotion:
         self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
         return _Accumulator(name, indices, tiles)
 
-    def _with_positions(self, made: _Accumulator, positions: Positions, storage: Storage) -> _Accumulator:
+    def _with_positions(self, made: _Accumulator, positions: ArgPositions, storage: Storage) -> _Accumulator:
         name = self._names.fresh(f"{positions.array}.acc")
         self._made[name] = replace(storage, name=name)
         value = recast(positions.value, positions.narrow)
         return replace(made, positions=replace(positions, array=name, value=value))
 
-    def _load(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> Nest:
+    def _load(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> NestStmt:
         place = replace(update, array=made.name, indices=made.indices, reducer=None)
         place = replace(place, positions=self._first_positions(update, made, start))
         if start is None:
@@ -215,7 +220,7 @@ class Promotion:
         guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
         return self._transfer(inner, replace(place, value=start.begins, guards=guards), update, made)
 
-    def _first_positions(self, update: Assign, made: _Accumulator, start: Assign | None) -> Positions | None:
+    def _first_positions(self, update: Assign, made: _Accumulator, start: Assign | None) -> ArgPositions | None:
         """What the positions of an arg-reduction are when its loop begins."""
         if update.positions is None or made.positions is None:
             return None
@@ -225,7 +230,7 @@ class Promotion:
             value = start.positions.value
         return replace(made.positions, value=recast(value, made.positions.narrow))
 
-    def _store(self, inner: Path, update: Assign, made: _Accumulator) -> Nest:
+    def _store(self, inner: Path, update: Assign, made: _Accumulator) -> NestStmt:
         value = Load(made.name, made.indices, update.value.dtype)
         positions = update.positions
         if positions is not None and made.positions is not None:
@@ -233,12 +238,12 @@ class Promotion:
             positions = replace(positions, value=recast(found, positions.value.dtype))
         return self._transfer(inner, replace(update, value=value, reducer=None, positions=positions), update, made)
 
-    def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> Nest:
+    def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> NestStmt:
         """`copy` inside fresh clones of the loops of the tile."""
         tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         loops = [loop for loop in inner if loop.var in tile]
         gone = _gone(inner, update)
-        body: Nest = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
+        body: NestStmt = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
         clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
         if made.tiles is not None:
             rows = len(clones) - len(made.indices) + 1
@@ -253,16 +258,16 @@ def _gone(inner: Path, update: Assign) -> frozenset[str]:
     return frozenset({loop.var for loop in inner} - tile | update.reduction - update.spatial)
 
 
-def _conditions(stmt: Nest, update: Assign) -> tuple[Expr, ...]:
+def _conditions(stmt: NestStmt, update: Assign) -> tuple[Expr, ...]:
     """The conditions inside `stmt` under which `update` runs."""
     if isinstance(stmt, Many):
         return next((_conditions(s, update) for s in stmt.stmts if any(a is update for _, a in assigns(s))), ())
     if isinstance(stmt, When):
         return (*stmt.conds, *_conditions(stmt.body, update))
-    return _conditions(stmt.body, update) if isinstance(stmt, Loop) else ()
+    return _conditions(stmt.body, update) if isinstance(stmt, NestLoop) else ()
 
 
-def _alone(loop: Loop, update: Assign, *, cases: bool = False) -> bool:
+def _alone(loop: NestLoop, update: Assign, *, cases: bool = False) -> bool:
     """Whether `update`, or with `cases` others of its block, is all that touches its buffers inside `loop`."""
     written = update.written
     for _, a in assigns(loop):
@@ -274,12 +279,12 @@ def _alone(loop: Loop, update: Assign, *, cases: bool = False) -> bool:
     return True
 
 
-def _accumulate(body: Nest, update: Assign, made: _Accumulator) -> Nest:
+def _accumulate(body: NestStmt, update: Assign, made: _Accumulator) -> NestStmt:
     instead = replace(update, array=made.name, indices=made.indices, positions=made.positions)
     return map_assigns(body, lambda a: instead if a is update else a)
 
 
-def _take_start(before: list[Nest], block: str, fits: Callable[[Assign], bool]) -> Assign | None:
+def _take_start(before: list[NestStmt], block: str, fits: Callable[[Assign], bool]) -> Assign | None:
     """The statement that starts `block`'s reduction, removed from the end of `before`; None unless it fits."""
     for n in reversed(range(len(before))):
         found = [a for _, a in assigns(before[n])]

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metasched.compiler.lower.nest import Assign, Nest, Path, Positions, assigns, loads, map_assigns
+from metasched.compiler.lower.nest import ArgPositions, Assign, NestStmt, Path, assigns, loads, map_assigns
 from metasched.dtypes import INDEX, DType, signed_integers
 from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, free_vars, prove, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, no_position
 
 
-def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, Expr]) -> Positions:
+def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, Expr]) -> ArgPositions:
     """The positions of a reduction `update` among loops of the ranges given, outermost first.
 
     Without an `init`, as where a reduction is decomposed, they start from none.
     """
-    plain = Positions(array, update.indices, value, value.dtype)
+    plain = ArgPositions(array, update.indices, value, value.dtype)
     if update.init is None:
         return plain
     own = update.reduction - update.spatial
@@ -38,7 +38,7 @@ def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, E
     return replace(plain, init=Const(first, value.dtype), rising=True, narrow=narrow)
 
 
-def compared_where_shared(stmt: Nest) -> Nest:
+def compared_where_shared(stmt: NestStmt) -> NestStmt:
     """`stmt` where positions are compared if another statement finds some of the same element in the same loops."""
     shared = {a.block for path, a in assigns(stmt) if not _alone(path, a)}
     if not shared:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
-from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, loads, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestStmt, loads, many
 from metasched.compiler.lower.redundant_guards import without_implied
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
@@ -46,7 +46,7 @@ class _Context:
     limit: int | None = None
 
 
-def build(func: Func) -> Nest:
+def build(func: Func) -> NestStmt:
     """Raises BuildError when an extent is not constant, or a tensorized nest is no more what its intrinsic computes."""
     try:
         func = in_vector_form(func)
@@ -55,7 +55,7 @@ def build(func: Func) -> Nest:
     return compared_where_shared(_stmt(func.body, _Context({}, {})))
 
 
-def _stmt(stmt: Stmt, context: _Context) -> Nest:
+def _stmt(stmt: Stmt, context: _Context) -> NestStmt:
     if isinstance(stmt, Seq):
         return many([_stmt(child, context) for child in stmt.stmts])
     if isinstance(stmt, For):
@@ -87,7 +87,7 @@ def _has(annotations: tuple[Annotation, ...], key: Note) -> bool:
     return bool(_note(annotations, key))
 
 
-def _loop(loop: For, context: _Context) -> Nest:
+def _loop(loop: For, context: _Context) -> NestStmt:
     extent = _constant(loop.extent, f"loop `{loop.var}`")
     limit = _limit(loop.annotations, context.limit)
     if extent == 0:
@@ -109,7 +109,7 @@ def _loop(loop: For, context: _Context) -> Nest:
     body = _stmt(loop.body, inner)
     # The vector that holds them all: registers of more lanes would not be told apart by where they start.
     lanes = min(lanes, 1 << (extent - 1).bit_length())
-    return Loop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=prefetch)
+    return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=prefetch)
 
 
 _VECTOR = LoopKind.VECTORIZED
@@ -134,7 +134,7 @@ def _driving(block: Block, bindings: Sequence[Expr]) -> tuple[frozenset[str], fr
     return reduced, spatial
 
 
-def _block(block: Block, context: _Context) -> Nest:
+def _block(block: Block, context: _Context) -> NestStmt:
     bindings = [simplify(substitute(b, context.values)) for b in block.bindings]
     values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
     reduced, spatial = _driving(block, bindings)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, Positions, When
+from metasched.compiler.lower.nest import ArgPositions, Assign, Many, NestLoop, NestStmt, When
 from metasched.compiler.lower.prefetch import ahead_of
 from metasched.compiler.lower.storage import Storage, relative
 from metasched.compiler.lower.tensors import statement_of
@@ -26,7 +26,7 @@ _BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
 _IN_MEMORY = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THREAD)
 
 
-def flatten(stmt: Nest, storages: Mapping[str, Storage]) -> lir.LStmt:
+def flatten(stmt: NestStmt, storages: Mapping[str, Storage]) -> lir.LStmt:
     """Raises BuildError when lanes of a vectorised loop are not independent."""
     return _Flattener(storages).stmt(stmt, {})
 
@@ -40,18 +40,18 @@ class _Flattener:
         self._storages = storages
         self._flat: dict[tuple[str, tuple[Expr, ...]], Expr] = {}
 
-    def stmt(self, stmt: Nest, depths: Mapping[str, int]) -> lir.LStmt:
+    def stmt(self, stmt: NestStmt, depths: Mapping[str, int]) -> lir.LStmt:
         """`depths` numbers the loops around, from the outermost."""
         if isinstance(stmt, Assign):
             return self._assign(stmt, depths)
         if isinstance(stmt, Many):
-            return lir.Block(tuple(self.stmt(child, depths) for child in stmt.stmts))
+            return lir.Body(tuple(self.stmt(child, depths) for child in stmt.stmts))
         if isinstance(stmt, When):
             body = self.stmt(stmt.body, depths)
             for cond in reversed(stmt.conds):
                 body = lir.If(self._index(cond, depths), body)
             return body
-        assert isinstance(stmt, Loop)
+        assert isinstance(stmt, NestLoop)
         if stmt.tensor is not None:
             return statement_of(
                 stmt,
@@ -60,7 +60,7 @@ class _Flattener:
             )
         return self._loop(stmt, depths)
 
-    def _loop(self, loop: Loop, depths: Mapping[str, int]) -> lir.LStmt:
+    def _loop(self, loop: NestLoop, depths: Mapping[str, int]) -> lir.LStmt:
         inside = {**depths, loop.var: len(depths)}
         body = self.stmt(loop.body, inside)
         if loop.prefetch:
@@ -72,7 +72,7 @@ class _Flattener:
                 lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
             )
         if loop.turns:
-            body = lir.Block((lir.Reread(), body))
+            body = lir.Body((lir.Reread(), body))
         extent: Expr = const(loop.extent)
         for clip in loop.clips:
             extent = Binary(BinOp.MIN, extent, ordered(clip, depths))
@@ -91,15 +91,15 @@ class _Flattener:
         streams = a.streams and a.reducer is None and self._storages[a.array].kind in _IN_MEMORY
         return lir.Write(a.array, index, value, a.fast, streams)
 
-    def _pair(self, a: Assign, positions: Positions, depths: Mapping[str, int]) -> lir.LStmt:
+    def _pair(self, a: Assign, positions: ArgPositions, depths: Mapping[str, int]) -> lir.LStmt:
         value, position = self._value(a.value, depths), self._value(positions.value, depths)
         index = self._element(a.array, a.indices, depths)
         at = self._element(positions.array, positions.indices, depths)
         if a.reducer is None:
-            return lir.Block((lir.Write(a.array, index, value, a.fast), lir.Write(positions.array, at, position)))
+            return lir.Body((lir.Write(a.array, index, value, a.fast), lir.Write(positions.array, at, position)))
         values = Load(a.array, (index,), value.dtype)
         lowest = Load(positions.array, (at,), position.dtype)
-        return lir.Best(values, lowest, value, position, _BETTER[a.reducer], positions.rising, a.fast)
+        return lir.ArgReduction(values, lowest, value, position, _BETTER[a.reducer], positions.rising, a.fast)
 
     def _value(self, e: Expr, depths: Mapping[str, int]) -> Expr:
         if isinstance(e, Load):

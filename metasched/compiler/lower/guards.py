@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, When, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestStmt, When, many
 from metasched.ir.affine import ONE, NotAffine, as_int, coefficient, const, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 Conds = tuple[Expr, ...]
 
 
-def place_guards(stmt: Nest) -> Nest:
+def place_guards(stmt: NestStmt) -> NestStmt:
     """`stmt` with no guards left on assignments."""
     body, pending = _resolve(stmt, frozenset())
     return _when(pending, body)
 
 
-def _when(conds: Conds, body: Nest) -> Nest:
+def _when(conds: Conds, body: NestStmt) -> NestStmt:
     return When(conds, body) if conds else body
 
 
-def _resolve(stmt: Nest, lanes: frozenset[str]) -> tuple[Nest, Conds]:
+def _resolve(stmt: NestStmt, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     """`stmt`, and the conditions that all of it is under and that the loops inside do not decide."""
     if isinstance(stmt, Assign):
         return (replace(stmt, guards=()) if stmt.guards else stmt), stmt.guards
@@ -35,7 +35,7 @@ def _resolve(stmt: Nest, lanes: frozenset[str]) -> tuple[Nest, Conds]:
     if isinstance(stmt, When):
         body, pending = _resolve(stmt.body, lanes)
         return When(stmt.conds, body), pending
-    assert isinstance(stmt, Loop)
+    assert isinstance(stmt, NestLoop)
     body, pending = _resolve(stmt.body, lanes | {stmt.var} if stmt.is_vector else lanes)
     inside = [g for g in pending if stmt.var in free_vars(g)]
     outside = tuple(g for g in pending if stmt.var not in free_vars(g))
@@ -50,10 +50,10 @@ def _resolve(stmt: Nest, lanes: frozenset[str]) -> tuple[Nest, Conds]:
     return replace(stmt, body=_when(tuple(kept), body), clips=tuple(clips)), outside
 
 
-def _sequence(children: list[tuple[Nest, Conds]]) -> tuple[Nest, Conds]:
+def _sequence(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
     shared = tuple(g for g in children[0][1] if all(g in conds for _, conds in children)) if children else ()
-    out: list[Nest] = []
-    group: list[Nest] = []
+    out: list[NestStmt] = []
+    group: list[NestStmt] = []
     under: Conds = ()
     for stmt, conds in children:
         own = tuple(g for g in conds if g not in shared)

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.compiler.lower.nest import Assign, Loop, Many, Names, Nest, Path, When, around, assigns, many
+from metasched.compiler.lower.nest import (
+    Assign,
+    Many,
+    NameSupply,
+    NestLoop,
+    NestStmt,
+    Path,
+    When,
+    around,
+    assigns,
+    many,
+)
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Var
 
 
-def place_inits(stmt: Nest, names: Names) -> Nest:
+def place_inits(stmt: NestStmt, names: NameSupply) -> NestStmt:
     """`stmt` with the start of every reduction as statements of its own, marked `starts`."""
     if isinstance(stmt, Many):
         return many([place_inits(child, names) for child in stmt.stmts])
-    if not isinstance(stmt, Loop):
+    if not isinstance(stmt, NestLoop):
         return stmt
     # A reduction that starts here has this loop as its outermost; one that starts further in is placed further in.
     here = [(path, a) for path, a in assigns(stmt) if a.init is not None and stmt.var in a.reduction]
@@ -28,7 +39,7 @@ def place_inits(stmt: Nest, names: Names) -> Nest:
     return many([*starts, replace(stmt, body=body)])
 
 
-def _start(path: Path, assign: Assign, names: Names) -> Nest:
+def _start(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
     own = assign.reduction - assign.spatial
     guards = tuple(g for g in assign.guards if own.isdisjoint(free_vars(g)))
     needed = assign.spatial.union(*(free_vars(g) for g in guards))
@@ -38,7 +49,7 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     if assign.positions is not None:
         assert assign.positions.init is not None
         start = replace(start, positions=replace(assign.positions, value=assign.positions.init))
-    body: Nest = replace(start, value=assign.init, guards=guards)
+    body: NestStmt = replace(start, value=assign.init, guards=guards)
     loops = [loop for loop in path if loop.var in needed]
     clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None, prefetch=0) for loop in loops]
     old = [loop.var for loop in loops]
@@ -48,10 +59,10 @@ def _start(path: Path, assign: Assign, names: Names) -> Nest:
     return around(clones, body)
 
 
-def _cleared_of(stmt: Nest, blocks: set[str]) -> Nest:
+def _cleared_of(stmt: NestStmt, blocks: set[str]) -> NestStmt:
     if isinstance(stmt, Assign):
         return replace(stmt, init=None) if stmt.block in blocks else stmt
-    if isinstance(stmt, Loop | When):
+    if isinstance(stmt, NestLoop | When):
         return replace(stmt, body=_cleared_of(stmt.body, blocks))
     assert isinstance(stmt, Many)
     return many([_cleared_of(child, blocks) for child in stmt.stmts])

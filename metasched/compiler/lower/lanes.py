@@ -22,20 +22,20 @@ from math import prod
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.arg_positions import recast
 from metasched.compiler.lower.nest import (
+    ArgPositions,
     Assign,
-    Loop,
     Many,
-    Names,
-    Nest,
+    NameSupply,
+    NestLoop,
+    NestStmt,
     Path,
-    Positions,
     around,
     assigns,
     many,
     map_assigns,
     with_body,
 )
-from metasched.compiler.lower.register_warnings import Declined
+from metasched.compiler.lower.register_warnings import RegisterWarnings
 from metasched.compiler.lower.registers import Machine, registers_needed
 from metasched.compiler.lower.storage import Budget, Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
@@ -45,27 +45,27 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Reduc
 from metasched.schedule.rewrite.parts import identity
 
 
-class Lanes:
+class ReductionLanes:
     """One run of the pass: registers that are left, and the arrays of lanes made so far."""
 
-    def __init__(self, machine: Machine, budget: Budget, names: Names, declined: Declined) -> None:
+    def __init__(self, machine: Machine, budget: Budget, names: NameSupply, declined: RegisterWarnings) -> None:
         self._machine = machine
         self._budget = budget
         self._names = names
         self._declined = declined
         self._made: dict[str, Storage] = {}
 
-    def run(self, stmt: Nest) -> tuple[Nest, dict[str, Storage]]:
+    def run(self, stmt: NestStmt) -> tuple[NestStmt, dict[str, Storage]]:
         """`stmt` with reductions along vectorised loops in lanes, and the lanes' storage by name."""
         return many(self._visit(stmt, ())), self._made
 
-    def _visit(self, stmt: Nest, path: Path) -> list[Nest]:
+    def _visit(self, stmt: NestStmt, path: Path) -> list[NestStmt]:
         if isinstance(stmt, Many):
             return [made for child in stmt.stmts for made in self._visit(child, path)]
-        if not isinstance(stmt, Loop):
+        if not isinstance(stmt, NestLoop):
             return [stmt]
-        before: list[Nest] = []
-        after: list[Nest] = []
+        before: list[NestStmt] = []
+        after: list[NestStmt] = []
         outside = {loop.var for loop in path}
         for inner, update in list(assigns(stmt)):
             own = update.reduction - update.spatial
@@ -76,7 +76,7 @@ class Lanes:
                 stmt = with_body(stmt, _replaced(stmt.body, update, lanes))
         return [*before, with_body(stmt, many(self._visit(stmt.body, (*path, stmt)))), *after]
 
-    def _split(self, update: Assign, inner: Path, path: Path) -> tuple[Nest, Assign, Nest]:
+    def _split(self, update: Assign, inner: Path, path: Path) -> tuple[NestStmt, Assign, NestStmt]:
         """What starts the lanes, the update of a lane, and what folds them."""
         assert update.reducer is not None
         vector, dtype = inner[-1], update.value.dtype
@@ -112,13 +112,13 @@ class Lanes:
         loops = [*tile, replace(vector, extent=vector.lanes, unroll=True)]
         return self._apart(loops, start), lanes, self._apart(loops, fold)
 
-    def _apart(self, loops: list[Loop], body: Assign) -> Nest:
+    def _apart(self, loops: list[NestLoop], body: Assign) -> NestStmt:
         """`body` inside clones of loops."""
         clones = [replace(loop, var=self._names.fresh(f"{loop.var}_lanes"), prefetch=0) for loop in loops]
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
 
-    def _array(self, block: str, array: str, dtype: DType, tile: list[Loop], paths: tuple[Path, Path]) -> str:
+    def _array(self, block: str, array: str, dtype: DType, tile: list[NestLoop], paths: tuple[Path, Path]) -> str:
         """An array of lanes for every element of the tile: in registers where each has its own and they fit.
 
         `paths` are the loops around the lanes' whole life and those inside it.
@@ -144,7 +144,9 @@ class Lanes:
         return name
 
 
-def _positions(positions: Positions, name: str, place: tuple[Expr, ...]) -> tuple[Positions, Positions, Positions]:
+def _positions(
+    positions: ArgPositions, name: str, place: tuple[Expr, ...]
+) -> tuple[ArgPositions, ArgPositions, ArgPositions]:
     """Those that lanes start from, those of lanes, and those of the fold."""
     narrow = positions.narrow
     value = recast(positions.value, narrow)
@@ -153,12 +155,12 @@ def _positions(positions: Positions, name: str, place: tuple[Expr, ...]) -> tupl
     first: Expr = no_position(narrow)
     if positions.rising and positions.init is not None:
         first = recast(positions.init, narrow)
-    lanes = Positions(name, place, value, narrow, rising=positions.rising)
+    lanes = ArgPositions(name, place, value, narrow, rising=positions.rising)
     found = recast(Load(name, place, narrow), positions.value.dtype)
     return replace(lanes, value=first), lanes, replace(positions, value=found, rising=False)
 
 
-def _replaced(stmt: Nest, old: Assign, new: Assign) -> Nest:
+def _replaced(stmt: NestStmt, old: Assign, new: Assign) -> NestStmt:
     return map_assigns(stmt, lambda a: new if a is old else a)
 
 

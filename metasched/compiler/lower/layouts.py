@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import Assign, Loop, Nest, map_children
+from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, map_children
 from metasched.compiler.lower.storage import whole
 from metasched.errors import BuildError
 from metasched.ir.affine import NotAffine, const
@@ -21,7 +21,7 @@ from metasched.ir.nodes import Buffer, Expr, Func, IndexMap, Load
 Layouts = Mapping[str, IndexMap]
 
 
-def apply_layouts(func: Func, stmt: Nest) -> tuple[Func, Nest]:
+def apply_layouts(func: Func, stmt: NestStmt) -> tuple[Func, NestStmt]:
     """`func` with its buffers in the shapes they have in memory, and `stmt` with the indices there."""
     layouts = {b.name: b.layout for b in func.buffers() if b.layout is not None}
     if not layouts:
@@ -45,7 +45,7 @@ def _in_memory(buffer: Buffer) -> Buffer:
         raise BuildError("layout not understood", f"`{buffer.name}`: {error}") from None
 
 
-def _stmt(stmt: Nest, layouts: Layouts, ranges: Mapping[str, Expr]) -> Nest:
+def _stmt(stmt: NestStmt, layouts: Layouts, ranges: Mapping[str, Expr]) -> NestStmt:
     if isinstance(stmt, Assign):
         indices = _indices(stmt.array, stmt.indices, layouts, ranges)
         begins = None if stmt.begins is None else _value(stmt.begins, layouts, ranges)
@@ -55,7 +55,7 @@ def _stmt(stmt: Nest, layouts: Layouts, ranges: Mapping[str, Expr]) -> Nest:
             positions = replace(positions, indices=places, value=_value(positions.value, layouts, ranges))
         value = _value(stmt.value, layouts, ranges)
         return replace(stmt, indices=indices, value=value, begins=begins, positions=positions)
-    inner = {**ranges, stmt.var: const(stmt.extent)} if isinstance(stmt, Loop) else ranges
+    inner = {**ranges, stmt.var: const(stmt.extent)} if isinstance(stmt, NestLoop) else ranges
     return map_children(stmt, lambda child: _stmt(child, layouts, inner))
 
 

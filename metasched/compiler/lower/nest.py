@@ -14,12 +14,12 @@ from metasched.dtypes import DType
 from metasched.ir.nodes import Expr, Load, LoopKind, Node, Reducer, node
 
 
-class Nest(Node):
+class NestStmt(Node):
     """A statement."""
 
 
 @node
-class Positions(Node):
+class ArgPositions(Node):
     """What an arg-reduction finds besides values: `array[indices] = value`, where the value beside it is written.
 
     `init` is what an element starts from. `rising` says that its positions come in rising order, and that it starts
@@ -36,7 +36,7 @@ class Positions(Node):
 
 
 @node
-class Assign(Nest):
+class Assign(NestStmt):
     """`array[indices] = value`, or with a reducer `array[indices] = reducer(array[indices], value)`.
 
     It runs when every guard holds. `init` is what the element starts from, until init placement made it a statement.
@@ -61,7 +61,7 @@ class Assign(Nest):
     begins: Expr | None = None
     fast: bool = False
     streams: bool = False
-    positions: Positions | None = None
+    positions: ArgPositions | None = None
     block_length: int = 0
     in_memory: bool = False
 
@@ -80,7 +80,7 @@ class Assign(Nest):
 
 
 @node
-class Loop(Nest):
+class NestLoop(NestStmt):
     """`for var in range(min(extent, *clips))`.
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
@@ -90,7 +90,7 @@ class Loop(Nest):
 
     var: str
     extent: int
-    body: Nest
+    body: NestStmt
     kind: LoopKind = LoopKind.SERIAL
     lanes: int = 1
     unroll: bool = False
@@ -111,46 +111,46 @@ class Loop(Nest):
 
 
 @node
-class Many(Nest):
+class Many(NestStmt):
     """Statements in order."""
 
-    stmts: tuple[Nest, ...]
+    stmts: tuple[NestStmt, ...]
 
 
 @node
-class When(Nest):
+class When(NestStmt):
     """`body`, if every condition holds."""
 
     conds: tuple[Expr, ...]
-    body: Nest
+    body: NestStmt
 
 
-Path = tuple[Loop, ...]
-T = TypeVar("T", bound=Nest)
+Path = tuple[NestLoop, ...]
+T = TypeVar("T", bound=NestStmt)
 
 
-def many(stmts: list[Nest] | tuple[Nest, ...]) -> Nest:
+def many(stmts: list[NestStmt] | tuple[NestStmt, ...]) -> NestStmt:
     """A statement of several, flattened."""
-    flat: list[Nest] = []
+    flat: list[NestStmt] = []
     for stmt in stmts:
         flat.extend(stmt.stmts if isinstance(stmt, Many) else (stmt,))
     return flat[0] if len(flat) == 1 else Many(tuple(flat))
 
 
-def with_body(loop: Loop, body: Nest) -> Loop:
+def with_body(loop: NestLoop, body: NestStmt) -> NestLoop:
     return loop if body is loop.body else replace(loop, body=body)
 
 
-def around(loops: Path | list[Loop], body: Nest) -> Nest:
+def around(loops: Path | list[NestLoop], body: NestStmt) -> NestStmt:
     """`body` inside `loops`, given outermost first."""
     for loop in reversed(loops):
         body = with_body(loop, body)
     return body
 
 
-def map_children(stmt: Nest, fn: Callable[[Nest], Nest]) -> Nest:
+def map_children(stmt: NestStmt, fn: Callable[[NestStmt], NestStmt]) -> NestStmt:
     """`stmt` with the statements directly inside rewritten."""
-    if isinstance(stmt, Loop):
+    if isinstance(stmt, NestLoop):
         return with_body(stmt, fn(stmt.body))
     if isinstance(stmt, When):
         body = fn(stmt.body)
@@ -161,15 +161,15 @@ def map_children(stmt: Nest, fn: Callable[[Nest], Nest]) -> Nest:
     return stmt
 
 
-def map_assigns(stmt: Nest, fn: Callable[[Assign], Nest]) -> Nest:
+def map_assigns(stmt: NestStmt, fn: Callable[[Assign], NestStmt]) -> NestStmt:
     return fn(stmt) if isinstance(stmt, Assign) else map_children(stmt, lambda child: map_assigns(child, fn))
 
 
-def assigns(stmt: Nest, path: Path = ()) -> Iterator[tuple[Path, Assign]]:
+def assigns(stmt: NestStmt, path: Path = ()) -> Iterator[tuple[Path, Assign]]:
     """Every assignment, with the loops around it from `path` on, in program order."""
     if isinstance(stmt, Assign):
         yield path, stmt
-    elif isinstance(stmt, Loop):
+    elif isinstance(stmt, NestLoop):
         yield from assigns(stmt.body, (*path, stmt))
     elif isinstance(stmt, When):
         yield from assigns(stmt.body, path)
@@ -178,9 +178,9 @@ def assigns(stmt: Nest, path: Path = ()) -> Iterator[tuple[Path, Assign]]:
             yield from assigns(child, path)
 
 
-def loops(stmt: Nest) -> Iterator[Loop]:
+def loops(stmt: NestStmt) -> Iterator[NestLoop]:
     """Every loop, parents first."""
-    if isinstance(stmt, Loop):
+    if isinstance(stmt, NestLoop):
         yield stmt
         yield from loops(stmt.body)
     elif isinstance(stmt, When):
@@ -199,7 +199,7 @@ def loads(e: Expr) -> Iterator[Load]:
             yield from loads(child)
 
 
-class Names:
+class NameSupply:
     """Hands out loop variables that are not in use."""
 
     def __init__(self, used: set[str]) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import Assign, Loop, Names, Nest, Path, around, map_children
+from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt, Path, around, map_children
 from metasched.compiler.lower.registers import Machine, registers_needed
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import split_strip
@@ -29,7 +29,7 @@ _BESIDE = 3
 _SPARE = 2
 
 
-def order_operands(stmt: Nest, storages: Mapping[str, Storage], machine: Machine, names: Names) -> Nest:
+def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], machine: Machine, names: NameSupply) -> NestStmt:
     """`stmt` with the loops of crowded tiles in the order that takes the fewest registers."""
     tile = _tile(stmt, storages)
     if tile is None:
@@ -47,13 +47,13 @@ class _Tile:
     broadcast: Load
 
     @property
-    def lanes(self) -> Loop:
+    def lanes(self) -> NestLoop:
         return self.loops[-1]
 
     def accumulators(self, storage: Storage, machine: Machine) -> int:
         return registers_needed(storage.size, self.lanes.lanes, storage.dtype, machine)
 
-    def ordered(self, free: int, names: Names) -> Nest:
+    def ordered(self, free: int, names: NameSupply) -> NestStmt:
         """With the order that `free` registers besides accumulators ask for."""
         vectors, broadcasts = self._counts()
         if min(vectors, broadcasts) < 2 or max(vectors, broadcasts) + _SPARE < free:
@@ -72,22 +72,22 @@ class _Tile:
             return 0, 0
         return prod(loop.steps for loop in vectors), prod(loop.steps for loop in broadcasts)
 
-    def one_by_one(self, operand: Load) -> Nest:
+    def one_by_one(self, operand: Load) -> NestStmt:
         """Each element of an operand with all that it is multiplied by, before the next one."""
         return self._with(self._over(operand), operand)
 
-    def in_turns(self, operand: Load) -> Nest:
+    def in_turns(self, operand: Load) -> NestStmt:
         """As `one_by_one`, and what it is multiplied by is read again each time."""
         *outer, last = self._over(operand)
         return self._with((*outer, replace(last, turns=True)), operand)
 
-    def in_strips(self, names: Names) -> _Tile:
+    def in_strips(self, names: NameSupply) -> _Tile:
         """The tile with a vector in its last loop, and a loop over its vectors around that."""
         if self.lanes.steps == 1:
             return self
         strip = split_strip(replace(self.lanes, body=self.update), names)
         inner = strip.body
-        assert isinstance(inner, Loop)
+        assert isinstance(inner, NestLoop)
         update = inner.body
         assert isinstance(update, Assign)
         vector = next(load for load in update.reads if inner.var in _used(load))
@@ -102,7 +102,7 @@ class _Tile:
         """The loops over an operand of one term, whole vectors counting as one."""
         return tuple(loop for loop in self._along(operand) if loop is not self.lanes)
 
-    def _with(self, outer: Path, operand: Load) -> Nest:
+    def _with(self, outer: Path, operand: Load) -> NestStmt:
         """A term of the sums at a time, with the loops over an operand, as `outer`, around the others."""
         terms = tuple(loop for loop in self.loops if loop.var in self.update.reduction)
         apart = (*terms, *self._over(operand))
@@ -113,10 +113,10 @@ def _used(load: Load) -> frozenset[str]:
     return frozenset[str]().union(*(free_vars(i) for i in load.indices))
 
 
-def _tile(body: Nest, storages: Mapping[str, Storage]) -> _Tile | None:
+def _tile(body: NestStmt, storages: Mapping[str, Storage]) -> _Tile | None:
     """The tile that a statement is, if it is straight code that updates accumulators."""
-    loops: list[Loop] = []
-    while isinstance(body, Loop):
+    loops: list[NestLoop] = []
+    while isinstance(body, NestLoop):
         if not (body.unroll or body.steps == 1) or body.clips or body.prefetch or body.tensor is not None:
             return None
         loops.append(body)

@@ -27,9 +27,9 @@ from math import prod
 
 from metasched.compiler.lower.nest import (
     Assign,
-    Loop,
-    Names,
-    Nest,
+    NameSupply,
+    NestLoop,
+    NestStmt,
     Path,
     around,
     assigns,
@@ -43,7 +43,7 @@ from metasched.ir.affine import const, free_vars
 from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Func, Load, LoopKind, Reducer, Var
 
 
-def sum_in_blocks(func: Func, stmt: Nest, names: Names) -> tuple[Func, Nest]:
+def sum_in_blocks(func: Func, stmt: NestStmt, names: NameSupply) -> tuple[Func, NestStmt]:
     """`func` with the partial sums among its intermediates, and `stmt` with sums taken in the blocks asked for."""
     found = next(((path, a, cut) for path, a in assigns(stmt) if (cut := _cut(path, a)) is not None), None)
     if found is None:
@@ -59,7 +59,7 @@ def sum_in_blocks(func: Func, stmt: Nest, names: Names) -> tuple[Func, Nest]:
 class _Cut:
     """A block is the loop `loop`, or so many `steps` of it where that is not all of them."""
 
-    loop: Loop
+    loop: NestLoop
     steps: int
 
 
@@ -88,7 +88,7 @@ def _outside_intrinsics(path: Path) -> Path:
     return path[: next((n for n, loop in enumerate(path) if loop.tensor is not None), len(path))]
 
 
-def _splits(loop: Loop) -> bool:
+def _splits(loop: NestLoop) -> bool:
     return not loop.unroll and loop.kind is not LoopKind.PARALLEL
 
 
@@ -100,17 +100,17 @@ def _even(steps: int, most: int) -> int:
 class _Blocked:
     """A sum taken in blocks, in the place of `update`, which is in the loops of `path`."""
 
-    def __init__(self, path: Path, update: Assign, cut: _Cut, partial: str, names: Names) -> None:
+    def __init__(self, path: Path, update: Assign, cut: _Cut, partial: str, names: NameSupply) -> None:
         self._update, self._cut, self._partial, self._names = update, cut, partial, names
         self._inner = path[path.index(cut.loop) :]
 
-    def within(self, stmt: Nest) -> Nest:
+    def within(self, stmt: NestStmt) -> NestStmt:
         """`stmt` with the loop that is cut replaced."""
-        if isinstance(stmt, Loop) and stmt.var == self._cut.loop.var:
+        if isinstance(stmt, NestLoop) and stmt.var == self._cut.loop.var:
             return self._blocks(stmt)
         return map_children(stmt, self.within)
 
-    def _blocks(self, loop: Loop) -> Nest:
+    def _blocks(self, loop: NestLoop) -> NestStmt:
         """The loop over blocks, or a single block of all its iterations."""
         begin, end = self._begin(), self._end()
         terms = with_body(loop, map_assigns(loop.body, lambda a: self._part() if a is self._update else a))
@@ -123,18 +123,18 @@ class _Blocked:
         tail = (Binary(BinOp.LT, position, const(loop.extent)),) if loop.extent % extent else ()
         body = substitute_loops(terms.body, {loop.var: position}, tail)
         part = replace(terms, var=inner, extent=extent, body=_named(body, self._partial, inner, outer))
-        return Loop(outer, -(-loop.extent // extent), many([begin, part, end]), limit=loop.limit)
+        return NestLoop(outer, -(-loop.extent // extent), many([begin, part, end]), limit=loop.limit)
 
     def _part(self) -> Assign:
         """The update of a partial sum."""
         return replace(self._update, array=self._partial, reduction=self._reduced(), block_length=0, streams=False)
 
-    def _begin(self) -> Nest:
+    def _begin(self) -> NestStmt:
         nothing = Const(-0.0, self._update.value.dtype)
         begin = replace(self._element(), array=self._partial, value=nothing, reducer=None)
         return self._over_elements(replace(begin, starts=self._update.block, begins=nothing, streams=False))
 
-    def _end(self) -> Nest:
+    def _end(self) -> NestStmt:
         part = Load(self._partial, self._update.indices, self._update.value.dtype)
         return self._over_elements(replace(self._element(), value=part, in_memory=True, streams=False))
 
@@ -149,7 +149,7 @@ class _Blocked:
             block_length=0,
         )
 
-    def _over_elements(self, body: Assign) -> Nest:
+    def _over_elements(self, body: Assign) -> NestStmt:
         """`body` inside clones of the loops over the elements of a block."""
         loops = [loop for loop in self._inner if loop.var in self._update.spatial]
         clones = [replace(loop, var=self._names.fresh(f"{loop.var}_part"), tensor=None, prefetch=0) for loop in loops]
@@ -160,10 +160,10 @@ class _Blocked:
         return self._update.reduction & {loop.var for loop in self._inner}
 
 
-def _named(body: Nest, partial: str, inner: str, outer: str) -> Nest:
+def _named(body: NestStmt, partial: str, inner: str, outer: str) -> NestStmt:
     """`body` where only the terms of a block are those of a partial sum, not the blocks."""
 
-    def rewrite(a: Assign) -> Nest:
+    def rewrite(a: Assign) -> NestStmt:
         return replace(a, reduction=a.reduction - {outer}) if a.array == partial and inner in a.reduction else a
 
     return map_assigns(body, rewrite)

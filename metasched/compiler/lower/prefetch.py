@@ -38,7 +38,7 @@ def ahead_of(
         values[var] = later
         place = ordered(simplify(substitute(index, values)), kept)
         asked[_around(kept, lir.Prefetch(load.buffer, place))] = None
-    return lir.Block((*asked, body)) if asked else body
+    return lir.Body((*asked, body)) if asked else body
 
 
 def _is_straight(loop: lir.Loop | lir.VectorLoop) -> bool:

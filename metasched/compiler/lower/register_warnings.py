@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from metasched.compiler.lower.nest import Loop
+from metasched.compiler.lower.nest import NestLoop
 from metasched.ir.notes import Note
 
 
 @dataclass(frozen=True)
-class TooMany:
+class TooManyRegisters:
     """A tile that takes more vector registers than are left."""
 
     needed: int
@@ -23,7 +23,7 @@ class TooMany:
 
 
 @dataclass(frozen=True)
-class Rolled:
+class LoopsNotUnrolled:
     """A tile that would fit if its loops were unrolled, which makes so many copies of a statement."""
 
     needed: int
@@ -39,22 +39,22 @@ class Rolled:
         )
 
 
-class Declined:
+class RegisterWarnings:
     """The reasons so far."""
 
     def __init__(self) -> None:
-        self._reasons: dict[str, TooMany | Rolled] = {}
+        self._reasons: dict[str, TooManyRegisters | LoopsNotUnrolled] = {}
         self._promoted: set[str] = set()
 
     def too_many(self, block: str, needed: int, left: int) -> None:
         """The accumulators of a block take more registers than are left."""
-        if not isinstance(self._reasons.get(block), TooMany):
-            self._reasons[block] = TooMany(needed, left)
+        if not isinstance(self._reasons.get(block), TooManyRegisters):
+            self._reasons[block] = TooManyRegisters(needed, left)
 
-    def rolled(self, block: str, needed: int, tile: Sequence[Loop], inner: Sequence[Loop]) -> None:
+    def rolled(self, block: str, needed: int, tile: Sequence[NestLoop], inner: Sequence[NestLoop]) -> None:
         """They would fit if all loops of `tile` were unrolled. `inner` are the loops around the block."""
         repeated = inner[inner.index(tile[0]) :]
-        reason = Rolled(needed, tuple(loop.var for loop in tile), prod(loop.steps for loop in repeated))
+        reason = LoopsNotUnrolled(needed, tuple(loop.var for loop in tile), prod(loop.steps for loop in repeated))
         self._reasons.setdefault(block, reason)
 
     def promoted(self, block: str) -> None:

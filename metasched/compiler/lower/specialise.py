@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from metasched.compiler.lower.nest import (
     Assign,
-    Loop,
     Many,
-    Nest,
+    NestLoop,
+    NestStmt,
     Path,
     When,
     assigns,
@@ -59,17 +59,17 @@ class _Split:
         return simplify(Binary(BinOp.LT, self.inner, const(self.rest)))
 
 
-def specialise(stmt: Nest) -> Nest:
+def specialise(stmt: NestStmt) -> NestStmt:
     """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
     return _visit(_clipped(stmt), (), _MOST)
 
 
-def _visit(stmt: Nest, path: Path, copies: int) -> Nest:
+def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     if isinstance(stmt, Many):
         return many([_visit(child, path, copies) for child in stmt.stmts])
     if isinstance(stmt, When):
         return replace(stmt, body=_visit(stmt.body, path, copies))
-    if not isinstance(stmt, Loop) or stmt.tensor is not None:
+    if not isinstance(stmt, NestLoop) or stmt.tensor is not None:
         return stmt
     inside = (*path, stmt)
     body = stmt.body
@@ -81,7 +81,7 @@ def _visit(stmt: Nest, path: Path, copies: int) -> Nest:
     return replace(stmt, body=_visit(body, inside, copies))
 
 
-def _splits(loop: Loop, path: Path) -> list[_Split]:
+def _splits(loop: NestLoop, path: Path) -> list[_Split]:
     """The guards below a loop whose base depends on it, and on no loop below it.
 
     Not those that are known when they are emitted: cases for them, inside a reduction, would keep its accumulators in
@@ -112,12 +112,12 @@ def _split(guard: Expr, path: Path, inner: Path, assign: Assign) -> _Split | Non
     return _parts(guard, outer, tile)
 
 
-def _repeated(loop: Loop) -> bool:
+def _repeated(loop: NestLoop) -> bool:
     """Whether a loop is straight code, so that a constant condition on its variable is decided in emission."""
     return loop.unroll or (loop.is_vector and loop.extent <= loop.lanes)
 
 
-def _parts(guard: Binary, outer: set[str], tile: dict[str, Loop]) -> _Split | None:
+def _parts(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split | None:
     """`base + inner < limit`, where the case of a part of a tile is always the same part."""
     difference = simplify(Binary(BinOp.SUB, guard.a, guard.b))
     zero = dict.fromkeys((*outer, *tile), const(0))
@@ -141,7 +141,7 @@ def _parts(guard: Binary, outer: set[str], tile: dict[str, Loop]) -> _Split | No
     return _Split(guard, base, inner, -offset, high + 1)
 
 
-def _forked(stmt: Nest, split: _Split, path: Path, copies: int, crossed: Path = ()) -> Nest:
+def _forked(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path = ()) -> NestStmt:
     """`stmt` with what is all under the guard in two cases; `stmt` itself where there is nothing to gain.
 
     `crossed` are the loops between those of `path` and `stmt`.
@@ -157,13 +157,13 @@ def _forked(stmt: Nest, split: _Split, path: Path, copies: int, crossed: Path = 
         return Many(tuple(When((cond,), _again(case, path, copies // 2)) for cond, case in cases))
     if isinstance(stmt, Many):
         return _forked_sequence(stmt, split, path, copies, crossed)
-    if isinstance(stmt, Loop) and stmt.tensor is None:
+    if isinstance(stmt, NestLoop) and stmt.tensor is None:
         body = _forked(stmt.body, split, path, copies, (*crossed, stmt))
         return stmt if body is stmt.body else replace(stmt, body=body)
     return stmt
 
 
-def _again(stmt: Nest, path: Path, copies: int) -> Nest:
+def _again(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     """The other guards of a case, those whose base belongs to the loop around the case included."""
     if copies > 1:
         for split in _splits(replace(path[-1], body=stmt), path):
@@ -173,10 +173,10 @@ def _again(stmt: Nest, path: Path, copies: int) -> Nest:
     return _visit(stmt, path, copies)
 
 
-def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> Nest:
+def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:
     """Neighbours under the guard go together: the start of a reduction stays beside it."""
-    out: list[Nest] = []
-    group: list[Nest] = []
+    out: list[NestStmt] = []
+    group: list[NestStmt] = []
     changed = False
 
     def close() -> bool:
@@ -200,7 +200,7 @@ def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed
     return many(out) if changed else stmt
 
 
-def _all_under(stmt: Nest, split: _Split, path: Path) -> bool:
+def _all_under(stmt: NestStmt, split: _Split, path: Path) -> bool:
     """Whether every assignment is guarded alike, each over its own loops of the tile; `path` is around the split."""
     found = list(assigns(stmt))
     under = all(_own(a, split, path, inner) is not None for inner, a in found)
@@ -216,7 +216,7 @@ def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | Non
     return None
 
 
-def _holds_reductions(stmt: Nest, crossed: Path) -> bool:
+def _holds_reductions(stmt: NestStmt, crossed: Path) -> bool:
     """Whether there is a reduction, and cases here leave its accumulators in registers.
 
     Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them.
@@ -228,23 +228,23 @@ def _holds_reductions(stmt: Nest, crossed: Path) -> bool:
     )
 
 
-def _guarded(stmt: Nest, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]) -> Nest:
+def _guarded(stmt: NestStmt, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]) -> NestStmt:
     """`stmt` with what `instead` gives in place of the guard."""
 
-    def rewrite(inner: Path, stmt: Nest) -> Nest:
+    def rewrite(inner: Path, stmt: NestStmt) -> NestStmt:
         if isinstance(stmt, Assign):
             own = _own(stmt, split, path, inner)
             assert own is not None
             return replace(stmt, guards=tuple(g for g in stmt.guards if g != own.guard) + instead(own))
-        deeper = (*inner, stmt) if isinstance(stmt, Loop) else inner
+        deeper = (*inner, stmt) if isinstance(stmt, NestLoop) else inner
         return map_children(stmt, lambda child: rewrite(deeper, child))
 
     return rewrite((), stmt)
 
 
-def _clipped(stmt: Nest) -> Nest:
+def _clipped(stmt: NestStmt) -> NestStmt:
     """`stmt` with loops whose every iteration from some on is left out shortened."""
-    if not isinstance(stmt, Loop):
+    if not isinstance(stmt, NestLoop):
         return map_children(stmt, _clipped)
     body = _clipped(stmt.body)
     limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, stmt.var))}
@@ -261,5 +261,5 @@ def _limit(guard: Expr, var: str) -> int | None:
     return None
 
 
-def _without(stmt: Nest, guard: Expr) -> Nest:
+def _without(stmt: NestStmt, guard: Expr) -> NestStmt:
     return map_assigns(stmt, lambda a: replace(a, guards=tuple(g for g in a.guards if g != guard)))

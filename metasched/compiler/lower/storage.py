@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import Loop, Nest, Path, assigns, map_children
+from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, map_children
 from metasched.compiler.lower.registers import Machine, Registers, registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
@@ -63,12 +63,12 @@ class Storage:
         return (step, *reversed(steps))
 
 
-Inside = Mapping[str, Loop]
+Inside = Mapping[str, NestLoop]
 """Loops that an array outlives, by variable."""
 
 
 @dataclass(frozen=True)
-class Access:
+class BufferAccess:
     """One read or write: the loops around it and what it indexes."""
 
     path: Path
@@ -93,18 +93,18 @@ def _size(e: Expr, name: str) -> int:
     return value
 
 
-def accesses(stmt: Nest) -> dict[str, list[Access]]:
+def accesses(stmt: NestStmt) -> dict[str, list[BufferAccess]]:
     """Every access, by buffer."""
-    found: dict[str, list[Access]] = {}
+    found: dict[str, list[BufferAccess]] = {}
     for path, a in assigns(stmt):
         for array, indices in a.written.items():
-            found.setdefault(array, []).append(Access(path, indices))
+            found.setdefault(array, []).append(BufferAccess(path, indices))
         for load in a.reads:
-            found.setdefault(load.buffer, []).append(Access(path, load.indices))
+            found.setdefault(load.buffer, []).append(BufferAccess(path, load.indices))
     return found
 
 
-def place_storage(func: Func, stmt: Nest, machine: Machine, budget: Budget) -> tuple[Nest, dict[str, Storage]]:
+def place_storage(func: Func, stmt: NestStmt, machine: Machine, budget: Budget) -> tuple[NestStmt, dict[str, Storage]]:
     """`stmt` with the loops over explicit register buffers unrolled, and every buffer's storage by name.
 
     Raises BuildError when a buffer of scope `register` cannot be in registers.
@@ -222,14 +222,14 @@ def _minus(index: Expr, base: Expr) -> Expr:
 # --- registers -------------------------------------------------------------------------------------------
 
 
-def _unroll_over(stmt: Nest, storage: Storage, used: list[Access], owner: Path) -> Nest:
+def _unroll_over(stmt: NestStmt, storage: Storage, used: list[BufferAccess], owner: Path) -> NestStmt:
     """`stmt` with every loop that indexes the array unrolled."""
     own = {loop.var for loop in owner}
     names = {v for a in used for i in relative(storage, a.indices) for v in free_vars(i)} - own
 
-    def mark(s: Nest) -> Nest:
+    def mark(s: NestStmt) -> NestStmt:
         s = map_children(s, mark)
-        return replace(s, unroll=True) if isinstance(s, Loop) and s.var in names else s
+        return replace(s, unroll=True) if isinstance(s, NestLoop) and s.var in names else s
 
     return mark(stmt)
 

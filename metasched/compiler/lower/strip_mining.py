@@ -8,16 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metasched.compiler.lower.nest import Assign, Loop, Names, Nest, assigns, loops, map_assigns, map_children
+from metasched.compiler.lower.nest import (
+    Assign,
+    NameSupply,
+    NestLoop,
+    NestStmt,
+    assigns,
+    loops,
+    map_assigns,
+    map_children,
+)
 from metasched.errors import BuildError
 from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 
-def split_strips(stmt: Nest, names: Names) -> Nest:
+def split_strips(stmt: NestStmt, names: NameSupply) -> NestStmt:
     """Raises BuildError for a vectorised or a parallel loop inside a vectorised one, or around a reduction over it."""
     stmt = map_children(stmt, lambda child: split_strips(child, names))
-    if not isinstance(stmt, Loop) or stmt.kind is LoopKind.SERIAL:
+    if not isinstance(stmt, NestLoop) or stmt.kind is LoopKind.SERIAL:
         return stmt
     _require_independent(stmt)
     if not stmt.is_vector:
@@ -32,7 +41,7 @@ def split_strips(stmt: Nest, names: Names) -> Nest:
     return split_strip(stmt, names)
 
 
-def _require_independent(loop: Loop) -> None:
+def _require_independent(loop: NestLoop) -> None:
     for _, a in assigns(loop):
         reduces = a.reducer is not None and loop.var in a.reduction - a.spatial
         if reduces and loop.is_vector and isinstance(loop.body, Assign):
@@ -49,22 +58,22 @@ def _require_independent(loop: Loop) -> None:
             )
 
 
-def _straight(body: Nest) -> bool:
+def _straight(body: NestStmt) -> bool:
     """Whether only unrolled loops are inside, so that repeating all of it makes straight code."""
-    return isinstance(body, Assign) or (isinstance(body, Loop) and body.unroll and _straight(body.body))
+    return isinstance(body, Assign) or (isinstance(body, NestLoop) and body.unroll and _straight(body.body))
 
 
-def split_strip(loop: Loop, names: Names) -> Loop:
+def split_strip(loop: NestLoop, names: NameSupply) -> NestLoop:
     """A vectorised loop as a loop over its strips around a vector loop of one."""
     strip = names.fresh(f"{loop.var}_strip")
     position = Binary(BinOp.ADD, Binary(BinOp.MUL, Var(strip), const(loop.lanes)), Var(loop.var))
     tail = (Binary(BinOp.LT, position, const(loop.extent)),) if loop.extent % loop.lanes else ()
     body = substitute_loops(loop.body, {loop.var: position}, tail)
     inner = replace(loop, extent=loop.lanes, unroll=True, body=body)
-    return Loop(strip, loop.steps, inner, LoopKind.SERIAL, 1, loop.unroll, loop.limit)
+    return NestLoop(strip, loop.steps, inner, LoopKind.SERIAL, 1, loop.unroll, loop.limit)
 
 
-def substitute_loops(body: Nest, values: Mapping[str, Expr], guards: tuple[Expr, ...] = ()) -> Nest:
+def substitute_loops(body: NestStmt, values: Mapping[str, Expr], guards: tuple[Expr, ...] = ()) -> NestStmt:
     """`body` with loop variables replaced, and `guards` added to every assignment."""
     if not values and not guards:
         return body
@@ -73,7 +82,7 @@ def substitute_loops(body: Nest, values: Mapping[str, Expr], guards: tuple[Expr,
     def rename(found: frozenset[str]) -> frozenset[str]:
         return frozenset[str]().union(*(used.get(var, {var}) for var in found))
 
-    def rewrite(a: Assign) -> Nest:
+    def rewrite(a: Assign) -> NestStmt:
         positions = a.positions
         if positions is not None:
             indices = tuple(simplify(substitute(i, values)) for i in positions.indices)

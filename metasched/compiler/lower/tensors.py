@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from metasched.compiler import lir
-from metasched.compiler.lower.nest import Assign, Loop, Nest
+from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt
 from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, simplify, substitute
 from metasched.ir.index_map import resolve
@@ -22,21 +22,21 @@ class TensorNest:
     """A nest that an intrinsic does: the loops by the intrinsic's axes, and the update inside."""
 
     intrinsic: Intrinsic
-    loops: Mapping[str, Loop]
+    loops: Mapping[str, NestLoop]
     update: Assign
 
 
-def tensor_nest(loop: Loop) -> TensorNest:
+def tensor_nest(loop: NestLoop) -> TensorNest:
     """The nest of a loop with an intrinsic. Its loops are in the order of the intrinsic's axes.
 
     Raises BuildError where lowering has put something else into it.
     """
     assert loop.tensor is not None
     intrinsic = intrinsics()[loop.tensor]
-    loops: dict[str, Loop] = {}
-    inside: Nest = loop
+    loops: dict[str, NestLoop] = {}
+    inside: NestStmt = loop
     for axis in intrinsic.axes:
-        if not isinstance(inside, Loop) or inside.clips:
+        if not isinstance(inside, NestLoop) or inside.clips:
             break
         loops[axis] = inside
         inside = inside.body
@@ -45,10 +45,10 @@ def tensor_nest(loop: Loop) -> TensorNest:
     return TensorNest(intrinsic, loops, inside)
 
 
-def statement_of(loop: Loop, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Intrinsic | lir.TileMove:
+def statement_of(loop: NestLoop, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall | lir.TileMove:
     """What a nest of a loop with an intrinsic is: a use of it, or a move of its output to or from tile registers."""
-    inside: Nest = loop
-    while isinstance(inside, Loop):
+    inside: NestStmt = loop
+    while isinstance(inside, NestLoop):
         inside = inside.body
     if isinstance(inside, Assign) and inside.reducer is None and _is_move(inside.value):
         return _move_of(loop, inside, flat, order)
@@ -59,15 +59,15 @@ def _is_move(value: Expr) -> bool:
     return isinstance(value, Load | Const)
 
 
-def _move_of(loop: Loop, assign: Assign, flat: Flat, order: Callable[[Expr], Expr]) -> lir.TileMove:
+def _move_of(loop: NestLoop, assign: Assign, flat: Flat, order: Callable[[Expr], Expr]) -> lir.TileMove:
     assert loop.tensor is not None
     intrinsic = intrinsics()[loop.tensor]
     wanted = intrinsic.operands[0]
-    loops: dict[str, Loop] = {}
-    inside: Nest = loop
+    loops: dict[str, NestLoop] = {}
+    inside: NestStmt = loop
     for axis in wanted.indices:
         assert isinstance(axis, Var)
-        assert isinstance(inside, Loop)
+        assert isinstance(inside, NestLoop)
         loops[axis.name] = inside
         inside = inside.body
     nest = TensorNest(intrinsic, loops, assign)
@@ -80,7 +80,7 @@ def _move_of(loop: Loop, assign: Assign, flat: Flat, order: Callable[[Expr], Exp
     )
 
 
-def use_of(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Intrinsic:
+def use_of(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall:
     """The statement; `order` puts the terms of an index in the order of loops. Raises BuildError."""
     written = Load(nest.update.array, nest.update.indices, nest.update.value.dtype)
     try:
@@ -93,7 +93,7 @@ def use_of(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.I
         _operand(nest, wanted, access, flat, order)
         for wanted, access in zip(nest.intrinsic.operands, found, strict=True)
     ]
-    return lir.Intrinsic(nest.intrinsic.name, operands[0], tuple(operands[1:]))
+    return lir.IntrinsicCall(nest.intrinsic.name, operands[0], tuple(operands[1:]))
 
 
 def _operand(nest: TensorNest, wanted: Load, access: Load, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Operand:

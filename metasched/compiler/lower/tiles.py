@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import Assign, Loop, Path
+from metasched.compiler.lower.nest import Assign, NestLoop, Path
 from metasched.compiler.lower.nest import loops as loops_in
 from metasched.compiler.lower.storage import Budget, Storage
 from metasched.ir.affine import ZERO, const, free_vars, simplify
@@ -19,7 +19,7 @@ from metasched.schedule.tensor import intrinsics
 
 
 @dataclass(frozen=True)
-class TileRegisters:
+class TileAllocation:
     """There are eight; two are left for operands."""
 
     accumulators: int = 6
@@ -29,7 +29,7 @@ class TileRegisters:
 class Tiles:
     """Tile registers for the output of the nest of loop `nest`: `count` of them, from number `first` on."""
 
-    nest: Loop
+    nest: NestLoop
     indices: tuple[Expr, ...]
     first: int
     count: int
@@ -41,13 +41,13 @@ class Tiles:
         return Storage(name, like.dtype, shape, (ZERO,) * len(shape), ArrayKind.TILE, tuple(range(len(shape))))
 
 
-def tiled_nest(inner: Path) -> Loop | None:
+def tiled_nest(inner: Path) -> NestLoop | None:
     """The loop of a nest by an intrinsic with tiles, where an update is in one."""
     found = next((loop for loop in inner if loop.tensor is not None), None)
     return found if found is not None and found.tensor and intrinsics()[found.tensor].tiles else None
 
 
-def tiles_for(update: Assign, nest: Loop, loop: Loop, path: Path, inner: Path, budget: Budget) -> Tiles | None:
+def tiles_for(update: Assign, nest: NestLoop, loop: NestLoop, path: Path, inner: Path, budget: Budget) -> Tiles | None:
     """Tile registers for `update` while `loop` runs; None where its outputs are not known, or too many.
 
     Other threads, and functions that are called, have tile registers of their own: no parallel loop is inside.
@@ -77,9 +77,9 @@ def starts_at_zero(start: Assign) -> bool:
     return isinstance(start.begins, Const) and start.begins.value == 0
 
 
-def _extent(nest: Loop, index: Expr) -> int:
+def _extent(nest: NestLoop, index: Expr) -> int:
     assert isinstance(index, Var)
     return next(x.extent for x in loops_in(nest) if x.var == index.name)
 
 
-__all__ = ["TileRegisters", "Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]
+__all__ = ["TileAllocation", "Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]

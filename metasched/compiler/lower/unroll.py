@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from metasched.compiler.lower.nest import Assign, Loop, Many, Nest, When, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestStmt, When, many
 from metasched.errors import BuildError
 from metasched.ir.nodes import LoopKind
 
@@ -25,17 +25,17 @@ class _Run:
     nearest: int | None = None  # what the innermost loop is under
 
 
-def mark_unrolled(stmt: Nest) -> Nest:
+def mark_unrolled(stmt: NestStmt) -> NestStmt:
     """`stmt` with `unroll` set on every loop that is to be unrolled."""
     return _mark(stmt)[0]
 
 
-def _mark(stmt: Nest) -> tuple[Nest, _Run]:
+def _mark(stmt: NestStmt) -> tuple[NestStmt, _Run]:
     if isinstance(stmt, Assign):
         return stmt, _Run(1, stmt.limit)
     if isinstance(stmt, Many):
         return many([_mark(child)[0] for child in stmt.stmts]), _Run(None, None)
-    assert isinstance(stmt, Loop)
+    assert isinstance(stmt, NestLoop)
     body, run = _mark(stmt.body)
     innermost = isinstance(stmt.body, Assign)
     nearest = stmt.limit if innermost else run.nearest
@@ -46,22 +46,22 @@ def _mark(stmt: Nest) -> tuple[Nest, _Run]:
     return replace(stmt, body=body, unroll=unroll), _Run(copies, run.limit, nearest)
 
 
-def _joins(loop: Loop, run: _Run, nearest: int | None) -> bool:
+def _joins(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
     if run.copies is None or loop.kind is LoopKind.PARALLEL:
         return False
     limit = run.limit if run.limit is not None else nearest if loop.limit is not None else None
     return limit is not None and run.copies * loop.steps <= limit
 
 
-def check_copies(stmt: Nest) -> None:
+def check_copies(stmt: NestStmt) -> None:
     """Raises BuildError when unrolling repeats statements more than MAX_COPIES times in all."""
     copies = _copies(stmt)
     if copies > MAX_COPIES:
         raise BuildError("unroll too large", f"unrolling makes {copies} statements; at most {MAX_COPIES} are emitted")
 
 
-def _copies(stmt: Nest) -> int:
-    if isinstance(stmt, Loop):
+def _copies(stmt: NestStmt) -> int:
+    if isinstance(stmt, NestLoop):
         return 1 if stmt.tensor is not None else _copies(stmt.body) * (stmt.steps if stmt.unroll else 1)
     if isinstance(stmt, Many):
         return sum(_copies(child) for child in stmt.stmts)

@@ -87,7 +87,7 @@ def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
         f"_POOL = PoolText({pool}, {runtime.PROCESS_FUNCTIONS!r}, {RESET_FUNCTION!r})\n"
         f"_TABLE = {table!r}\n"
         f"_HELD = (\n{arrays})\n"
-        f"{code.name} = Kernel(\n"
+        f"{code.name} = ExportedKernel(\n"
         f"    {code.name!r}, PARAMETERS, _CODE, {code.entry!r}, _POOL, _TABLE, {_MACHINE!r}, FEATURES, _HELD\n)\n"
     )
 

@@ -167,7 +167,7 @@ def _array(parameter: Parameter, text: str) -> np.ndarray[Any, Any]:
     return np.frombuffer(_data(text), np.uint8).copy().view(dtype).reshape(shape or ())
 
 
-class Kernel:
+class ExportedKernel:
     """`kernel(A, B)` returns new arrays; `kernel(A, B, out=C)` writes one that is given (a tuple, for several).
 
     The last inputs may be arrays that are packed in this file, and are not given.

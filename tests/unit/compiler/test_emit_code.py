@@ -35,7 +35,7 @@ FMA = pytest.mark.skipif("fma" not in HOST.features, reason="needs a CPU with FM
 ROWS, COLUMNS, LANES = 8, 32, 16
 
 
-def matmul(n: int = 64, unroll: int = 4) -> lir.Kernel:
+def matmul(n: int = 64, unroll: int = 4) -> lir.LoopProgram:
     """A matrix product in register tiles of 8 rows and two vectors, `k` unrolled by 4, then ReLU."""
     i, j = v("i0") * ROWS + v("i"), v("j0") * COLUMNS + v("j")
     k = v("k0") * unroll + v("k1")

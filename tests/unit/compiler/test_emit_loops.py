@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metasched.compiler.lir import Array, ArrayKind, Kernel, LStmt
+from metasched.compiler.lir import Array, ArrayKind, LoopProgram, LStmt
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.ir.nodes import Binary, BinOp, Cast, Expr, Select
@@ -227,7 +227,7 @@ def test_quotients_and_remainders_of_the_lane(n: int, unroll: bool) -> None:
     np.testing.assert_array_equal(got, a[f // 14 * 20 + f % 14])
 
 
-def matmul(n: int, m: int, k: int, rows: int, columns: int, lanes: int) -> Kernel:
+def matmul(n: int, m: int, k: int, rows: int, columns: int, lanes: int) -> LoopProgram:
     """A register tile of rows x columns, cut at the edges by conditions."""
     i, j, kk = v("i0") * rows + v("ii"), v("j0") * columns + v("jj"), v("k")
     acc = v("ii") * columns + v("jj")

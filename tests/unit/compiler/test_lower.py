@@ -56,7 +56,7 @@ class Machine:
     vector_bits: int = 512
 
 
-def agrees(f: Func, machine: Machine | None = None) -> tuple[lir.Kernel, LirInterpreter]:
+def agrees(f: Func, machine: Machine | None = None) -> tuple[lir.LoopProgram, LirInterpreter]:
     """Lower `f`, run it, and compare every output with the reference exactly."""
     kernel = lower(f, machine or Machine())
     inputs = random_inputs(f)
@@ -68,7 +68,7 @@ def agrees(f: Func, machine: Machine | None = None) -> tuple[lir.Kernel, LirInte
     return kernel, ran
 
 
-def array(kernel: lir.Kernel, name: str) -> lir.Array:
+def array(kernel: lir.LoopProgram, name: str) -> lir.Array:
     (found,) = [a for a in kernel.arrays if a.name == name]
     return found
 
@@ -141,7 +141,7 @@ def test_guards_clip_serial_loops() -> None:
 # --- register tiles --------------------------------------------------------------------------------------
 
 
-def writes(kernel: lir.Kernel, name: str) -> int:
+def writes(kernel: lir.LoopProgram, name: str) -> int:
     return sum(isinstance(n, lir.Write) and n.array == name for n in kernel.body.walk())
 
 

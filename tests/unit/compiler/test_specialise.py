@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from metasched.compiler.lir import ArrayKind, If, Kernel, Loop, LStmt
+from metasched.compiler.lir import ArrayKind, If, Loop, LoopProgram, LStmt
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Load
 from metasched.lang import parse_program
@@ -44,7 +44,7 @@ def walk(stmt: LStmt, reduction: bool = False) -> Iterator[tuple[LStmt, bool]]:
             yield from walk(child, inside)
 
 
-def conditions_inside_the_reduction(kernel: Kernel) -> int:
+def conditions_inside_the_reduction(kernel: LoopProgram) -> int:
     return sum(isinstance(stmt, If) and inside for stmt, inside in walk(kernel.body))
 
 

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from metasched.compiler.lir import Array, ArrayKind
-from metasched.compiler.lir import Kernel as LoopProgram
+from metasched.compiler.lir import Array, ArrayKind, LoopProgram
 from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.ir.nodes import Cast, Scalar, Select
 from metasched.lang import parse_program
-from metasched.runtime.compiled import CompiledKernel, Parameter, aligned_empty, build, compile_func, compile_loops
+from metasched.runtime.compiled import CompiledKernel, KernelArgument, aligned_empty, build, compile_func, compile_loops
 from metasched.runtime.kernel import Kernel, Origin
 from tests.support.lir_runner import F32, HOST, block, c, ld, loop, v, vector, write
 
@@ -45,12 +44,12 @@ def axpy() -> Kernel:
     scalars = (Scalar("alpha", F32), Scalar("count", DType.I32), Scalar("negate", DType.BOOL))
     program = LoopProgram("axpy", ("alpha", "X", "count", "negate", "Y", "S"), scalars, arrays, body)
     parameters = (
-        Parameter("alpha", F32, None, is_output=False),
-        Parameter("X", F32, (N, M), is_output=False),
-        Parameter("count", DType.I32, None, is_output=False),
-        Parameter("negate", DType.BOOL, None, is_output=False),
-        Parameter("Y", F32, (N, M), is_output=True),
-        Parameter("S", F32, (N,), is_output=True),
+        KernelArgument("alpha", F32, None, is_output=False),
+        KernelArgument("X", F32, (N, M), is_output=False),
+        KernelArgument("count", DType.I32, None, is_output=False),
+        KernelArgument("negate", DType.BOOL, None, is_output=False),
+        KernelArgument("Y", F32, (N, M), is_output=True),
+        KernelArgument("S", F32, (N,), is_output=True),
     )
     return Kernel(CompiledKernel(compile_loops(program, parameters, HOST)), trace="a < b")
 

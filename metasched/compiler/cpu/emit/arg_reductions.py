@@ -9,7 +9,7 @@ from metasched.compiler import lir
 from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.scope import Lane
-from metasched.compiler.cpu.emit.types import Value
+from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.ir.nodes import BinOp, Cast, Const, Load
 
 
@@ -17,8 +17,8 @@ from metasched.ir.nodes import BinOp, Cast, Const, Load
 class _Pair:
     """A value and its position, or a vector of each."""
 
-    value: Value
-    position: Value
+    value: SSAValue
+    position: SSAValue
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Order:
     rising: bool = False
     nans: bool = True
 
-    def may_be_nan(self, value: Value) -> bool:
+    def may_be_nan(self, value: SSAValue) -> bool:
         """Whether a value may be NaN, and that counts."""
         return self.nans and value.dtype.is_float
 
@@ -44,7 +44,7 @@ class Bests:
         self._emitter = emitter
         self._arith = emitter.arith
 
-    def update(self, stmt: lir.Best) -> None:
+    def update(self, stmt: lir.ArgReduction) -> None:
         """One update in the current scope."""
         with self._computing(stmt):
             value = self._emitter.value(stmt.value)
@@ -53,7 +53,11 @@ class Bests:
     def is_fold(self, loop: lir.VectorLoop) -> bool:
         """Whether a loop of one strip updates one element with the value and the position in each lane."""
         best, names = loop.body, self._emitter.scope.indices.names
-        if not isinstance(best, lir.Best) or loop.extent != Const(loop.lanes) or self._emitter.scope.lane is not None:
+        if (
+            not isinstance(best, lir.ArgReduction)
+            or loop.extent != Const(loop.lanes)
+            or self._emitter.scope.lane is not None
+        ):
             return False
         targets = (*names(best.values), *names(best.positions))
         return loop.var not in targets and loop.var in names(best.value)
@@ -61,7 +65,7 @@ class Bests:
     def fold(self, loop: lir.VectorLoop) -> None:
         """Half of the lanes onto the other half, until one is left; then onto the element."""
         stmt = loop.body
-        assert isinstance(stmt, lir.Best)
+        assert isinstance(stmt, lir.ArgReduction)
         # A wider type, if any, is for the one that is found.
         position = stmt.position.value if isinstance(stmt.position, Cast) else stmt.position
         if not isinstance(position, Load):
@@ -74,10 +78,10 @@ class Bests:
         found = self._folded(_Order(stmt.better, nans=not stmt.fast), lanes)
         self._onto(stmt, _Pair(found.value, self._arith.cast(found.position, stmt.position.dtype)))
 
-    def _computing(self, stmt: lir.Best) -> AbstractContextManager[None]:
+    def _computing(self, stmt: lir.ArgReduction) -> AbstractContextManager[None]:
         return self._arith.fastmath() if stmt.fast else nullcontext()
 
-    def _onto(self, stmt: lir.Best, new: _Pair) -> None:
+    def _onto(self, stmt: lir.ArgReduction, new: _Pair) -> None:
         emitter = self._emitter
         old = _Pair(emitter.value(stmt.values), emitter.value(stmt.positions))
         best = self._best(_Order(stmt.better, rising=stmt.rising, nans=not stmt.fast), new, old)
@@ -105,7 +109,7 @@ class Bests:
         select = self._arith.select
         return _Pair(select(moves, new.value, old.value), select(moves, new.position, old.position))
 
-    def _passes(self, order: _Order, new: Value, old: Value) -> Value:
+    def _passes(self, order: _Order, new: SSAValue, old: SSAValue) -> SSAValue:
         """Whether a value is better than one before it: where neither is NaN, or the new one is."""
         compare = self._arith.binary
         if not order.may_be_nan(new):
@@ -113,7 +117,7 @@ class Bests:
         no_better = compare(BinOp.LE if order.better is BinOp.GT else BinOp.GE, new, old)
         return compare(BinOp.AND, self._arith.invert(no_better), compare(BinOp.EQ, old, old))
 
-    def _precedes(self, order: _Order, new: _Pair, old: _Pair) -> Value:
+    def _precedes(self, order: _Order, new: _Pair, old: _Pair) -> SSAValue:
         compare = self._arith.binary
         earlier = compare(BinOp.LT, new.position, old.position)
         tied = compare(BinOp.AND, compare(BinOp.EQ, new.value, old.value), earlier)

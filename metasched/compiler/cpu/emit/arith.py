@@ -16,7 +16,7 @@ from metasched.compiler.cpu.emit.formulas import LlvmFormula, define
 from metasched.compiler.cpu.emit.half_floats import Halves
 from metasched.compiler.cpu.emit.native import NOTHING, Native
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import Value, constant, splat_text, suffix, type_text
+from metasched.compiler.cpu.emit.types import SSAValue, constant, splat_text, suffix, type_text
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.functions.registry import functions
@@ -42,9 +42,9 @@ class Arithmetic:
         self._halves = Halves(text, native_f16=native.converts_f16)
         self._flags = _STRICT
 
-    def opaque(self, value: Value) -> Value:
+    def opaque(self, value: SSAValue) -> SSAValue:
         """The same integer, of which LLVM cannot tell that it is a constant."""
-        return Value(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
+        return SSAValue(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
 
     @contextmanager
     def fastmath(self) -> Iterator[None]:
@@ -57,35 +57,35 @@ class Arithmetic:
 
     # --- shapes ---
 
-    def widen(self, value: Value, width: int) -> Value:
+    def widen(self, value: SSAValue, width: int) -> SSAValue:
         """The value in every lane; a vector is left alone."""
         if value.width == width:
             return value
         if value.text[0] != "%":
-            return Value(splat_text(value.type, value.text, width), value.dtype, width)
+            return SSAValue(splat_text(value.type, value.text, width), value.dtype, width)
         vector = type_text(value.dtype, width)
         one = self._text.pure(f"insertelement {vector} poison, {value.typed}, i64 0")
-        return Value(
+        return SSAValue(
             self._text.pure(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer"),
             value.dtype,
             width,
         )
 
-    def same_width(self, *values: Value) -> tuple[Value, ...]:
+    def same_width(self, *values: SSAValue) -> tuple[SSAValue, ...]:
         width = max(value.width for value in values)
         return tuple(self.widen(value, width) for value in values)
 
-    def lanes(self, vector: Value, first: int, count: int) -> Value:
+    def lanes(self, vector: SSAValue, first: int, count: int) -> SSAValue:
         """Some neighbouring lanes as a vector."""
         picks = ", ".join(f"i32 {first + n}" for n in range(count))
         text = self._text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
-        return Value(text, vector.dtype, count)
+        return SSAValue(text, vector.dtype, count)
 
-    def lane(self, vector: Value, n: int) -> Value:
+    def lane(self, vector: SSAValue, n: int) -> SSAValue:
         """One lane as a scalar."""
-        return Value(self._text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
+        return SSAValue(self._text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
 
-    def total(self, vector: Value) -> Value:
+    def total(self, vector: SSAValue) -> SSAValue:
         """The sum of all lanes of integers.
 
         It is one operation, as LLVM 22 gets halves added to halves wrong: of products of bytes, or of their distances,
@@ -94,11 +94,11 @@ class Arithmetic:
         symbol = f"@llvm.vector.reduce.add.{suffix(vector.dtype, vector.width)}"
         scalar = type_text(vector.dtype, 0)
         self._declarations[symbol] = f"declare {scalar} {symbol}({vector.type})"
-        return Value(self._text.pure(f"call {scalar} {symbol}({vector.typed})"), vector.dtype)
+        return SSAValue(self._text.pure(f"call {scalar} {symbol}({vector.typed})"), vector.dtype)
 
     # --- operations ---
 
-    def binary(self, op: BinOp, a: Value, b: Value) -> Value:
+    def binary(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         a, b = self.same_width(a, b)
         if a.dtype.is_half:
             wide = self.binary(op, self._halves.extend(a), self._halves.extend(b))
@@ -122,10 +122,10 @@ class Arithmetic:
             return self._divide(op, a, b)
         raise BuildError(f"`{op.value}` on {a.dtype}", "`/` is for floats; use `//`")
 
-    def _result(self, operation: str, a: Value, b: Value) -> Value:
-        return Value(self._text.pure(f"{operation} {a.typed}, {b.text}"), a.dtype, a.width)
+    def _result(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        return SSAValue(self._text.pure(f"{operation} {a.typed}, {b.text}"), a.dtype, a.width)
 
-    def _compare(self, op: BinOp, a: Value, b: Value) -> Value:
+    def _compare(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         name = _COMPARE[op]
         if a.dtype.is_float:
             kind = "fcmp " + ("une" if op is BinOp.NE else "o" + name)
@@ -133,27 +133,27 @@ class Arithmetic:
             kind = f"icmp {name}"
         else:
             kind = f"icmp {'u' if _unsigned(a.dtype) else 's'}{name}"
-        return Value(self._text.pure(f"{kind} {a.typed}, {b.text}"), DType.BOOL, a.width)
+        return SSAValue(self._text.pure(f"{kind} {a.typed}, {b.text}"), DType.BOOL, a.width)
 
-    def select(self, cond: Value, a: Value, b: Value) -> Value:
+    def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         if cond.text in ("true", "false"):
             return a if cond.text == "true" else b
         a, b = self.same_width(a, b) if not cond.width else (self.widen(a, cond.width), self.widen(b, cond.width))
-        return Value(self._text.pure(f"select {cond.typed}, {a.typed}, {b.typed}"), a.dtype, a.width)
+        return SSAValue(self._text.pure(f"select {cond.typed}, {a.typed}, {b.typed}"), a.dtype, a.width)
 
-    def invert(self, cond: Value) -> Value:
+    def invert(self, cond: SSAValue) -> SSAValue:
         if cond.text in ("true", "false"):
             return constant(cond.text == "false", DType.BOOL)
         return self._result("xor", cond, constant(True, DType.BOOL, cond.width))
 
-    def negate(self, a: Value) -> Value:
+    def negate(self, a: SSAValue) -> SSAValue:
         if a.dtype.is_half:
             return self.cast(self.negate(self._halves.extend(a)), a.dtype)
         if a.dtype.is_float:
-            return Value(self._text.pure(f"fneg {a.typed}"), a.dtype, a.width)
+            return SSAValue(self._text.pure(f"fneg {a.typed}"), a.dtype, a.width)
         return self._result("sub", constant(0, a.dtype, a.width), a)
 
-    def _extremum(self, op: BinOp, a: Value, b: Value) -> Value:
+    def _extremum(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """NaN in either operand gives NaN. `x > y ? x : y` is one x86 instruction, which yields y when unordered."""
         compare = BinOp.LT if op is BinOp.MIN else BinOp.GT
         if not a.dtype.is_float:
@@ -163,10 +163,10 @@ class Arithmetic:
         best = self.select(self._compare(compare, a, b), a, b)
         if a.text[0] != "%" or self._flags == _FAST:
             return best
-        unordered = Value(self._text.pure(f"fcmp uno {a.typed}, {a.text}"), DType.BOOL, a.width)
+        unordered = SSAValue(self._text.pure(f"fcmp uno {a.typed}, {a.text}"), DType.BOOL, a.width)
         return self.select(unordered, a, best)
 
-    def _divide(self, op: BinOp, a: Value, b: Value) -> Value:
+    def _divide(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """Floor division and modulo of integers."""
         if _unsigned(a.dtype):
             zero = constant(0, b.dtype, b.width)
@@ -185,7 +185,7 @@ class Arithmetic:
         flipped = self._result("sub", zero, a) if op is BinOp.FLOORDIV else zero
         return self.select(none, zero, self.select(flips, flipped, usual))
 
-    def _floor(self, op: BinOp, a: Value, b: Value) -> Value:
+    def _floor(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         remainder = self._result("srem", a, b)
         zero = constant(0, a.dtype, a.width)
         signs_differ = self._compare(BinOp.LT, self._result("xor", remainder, b), zero)
@@ -195,13 +195,13 @@ class Arithmetic:
         quotient = self._result("sdiv", a, b)
         return self.select(adjust, self._result("add", quotient, constant(-1, a.dtype, a.width)), quotient)
 
-    def nonnegative_divide(self, op: BinOp, a: Value, divisor: int) -> Value:
+    def nonnegative_divide(self, op: BinOp, a: SSAValue, divisor: int) -> SSAValue:
         """The same for a dividend known to be non-negative and a positive constant."""
         return self._result("udiv" if op is BinOp.FLOORDIV else "urem", a, constant(divisor, a.dtype, a.width))
 
     # --- conversions ---
 
-    def cast(self, a: Value, to: DType) -> Value:
+    def cast(self, a: SSAValue, to: DType) -> SSAValue:
         if a.dtype is to:
             return a
         if a.dtype.is_half:
@@ -217,23 +217,23 @@ class Arithmetic:
         if to.is_float:
             return self._convert("uitofp" if _unsigned(a.dtype) else "sitofp", a, to)
         if to.bits == a.dtype.bits and not a.dtype.is_bool:
-            return Value(a.text, to, a.width)
+            return SSAValue(a.text, to, a.width)
         if to.bits < a.dtype.bits:
             return self._convert("trunc", a, to)
         return self._convert("zext" if _unsigned(a.dtype) else "sext", a, to)
 
-    def _whole(self, a: Value, to: DType) -> Value:
+    def _whole(self, a: SSAValue, to: DType) -> SSAValue:
         """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
         name = "llvm.fptoui.sat" if _unsigned(to) else "llvm.fptosi.sat"
         symbol = f"@{name}.{suffix(to, a.width)}.{suffix(a.dtype, a.width)}"
         out = type_text(to, a.width)
         self._declarations[symbol] = f"declare {out} {symbol}({a.type})"
-        return Value(self._text.pure(f"call {out} {symbol}({a.typed})"), to, a.width)
+        return SSAValue(self._text.pure(f"call {out} {symbol}({a.typed})"), to, a.width)
 
-    def _convert(self, operation: str, a: Value, to: DType) -> Value:
-        return Value(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)
+    def _convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
+        return SSAValue(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)
 
-    def any_lane(self, cond: Value) -> str:
+    def any_lane(self, cond: SSAValue) -> str:
         """Whether any lane of a vector of bools is set."""
         symbol = f"@llvm.vector.reduce.or.v{cond.width}i1"
         self._declarations[symbol] = f"declare i1 {symbol}({cond.type})"
@@ -241,7 +241,7 @@ class Arithmetic:
 
     # --- functions ---
 
-    def call(self, name: str, args: tuple[Value, ...]) -> Value:
+    def call(self, name: str, args: tuple[SSAValue, ...]) -> SSAValue:
         """A math function by its name in the language (`metasched.functions`)."""
         args = self.same_width(*args)
         x = args[0]
@@ -256,7 +256,7 @@ class Arithmetic:
         # LLVM inlines it.
         symbol = define(function, x.dtype, x.width, self._native, self._declarations)
         operands = ", ".join(arg.typed for arg in args)
-        return Value(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
+        return SSAValue(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
 
 
 def _unsigned(dtype: DType) -> bool:

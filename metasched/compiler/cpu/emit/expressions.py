@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.memory import Memory
-from metasched.compiler.cpu.emit.types import Value, constant, lane_numbers
+from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
@@ -19,7 +19,7 @@ class Expressions(Memory):
     masked, or redirected), so the result is as if it were lazy.
     """
 
-    def value(self, e: Expr) -> Value:
+    def value(self, e: Expr) -> SSAValue:
         """The value of an expression in the current scope."""
         if isinstance(e, Const):
             return constant(e.value, e.type)
@@ -50,7 +50,7 @@ class Expressions(Memory):
             return self._is_index(e.a)
         return isinstance(e, Var | Const) and not isinstance(e, ScalarVar)
 
-    def atom(self, atom: Expr) -> Value:
+    def atom(self, atom: Expr) -> SSAValue:
         """The value of a non-linear part of an index."""
         if isinstance(atom, Var):
             lane = self.scope.lane
@@ -66,19 +66,19 @@ class Expressions(Memory):
             return self.arith.binary(atom.op, a, b)
         return self.value(atom)
 
-    def _operand(self, e: Expr) -> Value:
+    def _operand(self, e: Expr) -> SSAValue:
         return self.index(self.scope.indices.form(e))
 
     # --- conditions ---
 
-    def _binary(self, e: Binary) -> Value:
+    def _binary(self, e: Binary) -> SSAValue:
         if e.op.is_logical:
             return self._logical(e)
         if e.op.is_comparison and e.a.dtype is INDEX and self._is_index(e.a) and self._is_index(e.b):
             return self._index_comparison(e)
         return self.arith.binary(e.op, self.value(e.a), self.value(e.b))
 
-    def _logical(self, e: Binary) -> Value:
+    def _logical(self, e: Binary) -> SSAValue:
         """The second operand runs under the first: a bounds check may stand before the read that it guards."""
         a = self.value(e.a)
         decides = "false" if e.op is BinOp.AND else "true"
@@ -92,7 +92,7 @@ class Expressions(Memory):
             return b if b.text == decides else a
         return self.arith.binary(e.op, a, b)
 
-    def _index_comparison(self, e: Binary) -> Value:
+    def _index_comparison(self, e: Binary) -> SSAValue:
         """`a < b` and its like on indices, decided here where ranges decide it.
 
         Both fit in 64 bits. Their difference is taken only where it is known to fit as well, and so do its parts; that
@@ -116,7 +116,7 @@ class Expressions(Memory):
             return self.arith.binary(op, self._operand(a), self._operand(b))
         return self._nonnegative(gap)
 
-    def _equality(self, op: BinOp, gap: Linear) -> Value:
+    def _equality(self, op: BinOp, gap: Linear) -> SSAValue:
         lo, hi = self.scope.indices.range(gap)
         if (lo is not None and lo > 0) or (hi is not None and hi < 0):
             return constant(op is BinOp.NE, DType.BOOL)
@@ -125,7 +125,7 @@ class Expressions(Memory):
         value = self.index(gap)
         return self.arith.binary(op, value, constant(0, INDEX))
 
-    def _nonnegative(self, gap: Linear) -> Value:
+    def _nonnegative(self, gap: Linear) -> SSAValue:
         """Whether an index is at least zero, for every lane.
 
         Where it falls or rises by one a lane, lanes are counted in 32 bits: half the vectors of 64.
@@ -137,7 +137,7 @@ class Expressions(Memory):
         limit = Linear(shared.const + 1, shared.terms) if step == -1 else Linear(-shared.const, _negated(shared))
         return self.lanes_compare(self.index(limit), below=step == -1)
 
-    def lanes_compare(self, limit: Value, *, below: bool) -> Value:
+    def lanes_compare(self, limit: SSAValue, *, below: bool) -> SSAValue:
         """The mask of the lanes whose number is below `limit` (or not below it)."""
         lane = self.scope.lane
         assert lane is not None
@@ -152,7 +152,7 @@ class Expressions(Memory):
         op = BinOp.LT if below else BinOp.GE
         return self.arith.binary(op, lane_numbers(DType.I32, width), count)
 
-    def _select(self, e: Select) -> Value:
+    def _select(self, e: Select) -> SSAValue:
         cond = self.value(e.cond)
         if cond.text in ("true", "false"):
             return self.value(e.then if cond.text == "true" else e.otherwise)

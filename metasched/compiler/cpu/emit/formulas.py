@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from metasched.compiler.cpu.emit.native import Native
-from metasched.compiler.cpu.emit.types import Value, constant, suffix, type_text
+from metasched.compiler.cpu.emit.types import SSAValue, constant, suffix, type_text
 from metasched.dtypes import DType
 from metasched.functions.declaration import Function
 from metasched.functions.formula import Formula, Lanes, Number
@@ -25,12 +25,12 @@ class LlvmFormula(Formula):
         self.declarations = declarations
         self._emit = emit
 
-    def lanes(self, value: Value) -> Lanes:
+    def lanes(self, value: SSAValue) -> Lanes:
         """A value of LLVM's as what formulas compute with."""
         return Lanes(self, value.text, value.dtype)
 
-    def value(self, x: Lanes) -> Value:
-        return Value(x.name, x.dtype, self.width)
+    def value(self, x: Lanes) -> SSAValue:
+        return SSAValue(x.name, x.dtype, self.width)
 
     # --- instructions
 

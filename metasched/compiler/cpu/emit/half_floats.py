@@ -8,7 +8,7 @@ in every lane (after F. Giesen, "Float to half conversion", 2012).
 from __future__ import annotations
 
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import Value, constant, type_text
+from metasched.compiler.cpu.emit.types import SSAValue, constant, type_text
 from metasched.dtypes import DType
 
 _SIGN = 1 << 31
@@ -22,7 +22,7 @@ class Halves:
         self._text = text
         self._native_f16 = native_f16
 
-    def extend(self, half: Value) -> Value:
+    def extend(self, half: SSAValue) -> SSAValue:
         """The f32 value of a half: exact."""
         if half.dtype is DType.BF16:
             return self._float(self._op("shl", self._resize("zext", half, DType.I32), 16))
@@ -30,7 +30,7 @@ class Halves:
             return self._pure(f"fpext {self._as_half(half)} to {type_text(DType.F32, half.width)}", DType.F32, half)
         return self._extend_f16(half)
 
-    def round(self, value: Value, to: DType) -> Value:
+    def round(self, value: SSAValue, to: DType) -> SSAValue:
         """An f32 value rounded to a half."""
         if to is DType.BF16:
             return self._round_bf16(value)
@@ -40,7 +40,7 @@ class Halves:
 
     # --- bf16 ---
 
-    def _round_bf16(self, value: Value) -> Value:
+    def _round_bf16(self, value: SSAValue) -> SSAValue:
         bits = self._bits(value)
         upper = self._op("lshr", bits, 16)
         rounded = self._op("lshr", self._add(self._op("add", bits, 0x7FFF), self._op("and", upper, 1)), 16)
@@ -50,16 +50,16 @@ class Halves:
 
     # --- f16 ---
 
-    def _as_half(self, half: Value) -> str:
+    def _as_half(self, half: SSAValue) -> str:
         type_ = f"<{half.width} x half>" if half.width else "half"
         return f"{type_} {self._text.pure(f'bitcast {half.typed} to {type_}')}"
 
-    def _round_f16_native(self, value: Value) -> Value:
+    def _round_f16_native(self, value: SSAValue) -> SSAValue:
         type_ = f"<{value.width} x half>" if value.width else "half"
         half = self._text.pure(f"fptrunc {value.typed} to {type_}")
         return self._pure(f"bitcast {type_} {half} to {type_text(DType.F16, value.width)}", DType.F16, value)
 
-    def _extend_f16(self, half: Value) -> Value:
+    def _extend_f16(self, half: SSAValue) -> SSAValue:
         bits = self._resize("zext", half, DType.I32)
         # The exponent is 112 too small, which a multiplication mends, of subnormal numbers as well.
         shifted = self._float(self._op("shl", self._op("and", bits, 0x7FFF), 13))
@@ -71,7 +71,7 @@ class Halves:
         sign = self._op("shl", self._op("and", bits, 0x8000), 16)
         return self._float(self._pure(f"or {magnitude.typed}, {sign.text}", DType.I32, half))
 
-    def _round_f16(self, value: Value) -> Value:
+    def _round_f16(self, value: SSAValue) -> SSAValue:
         bits = self._bits(value)
         sign = self._op("and", bits, _SIGN)
         magnitude = self._op("and", bits, _SIGN - 1)
@@ -89,32 +89,32 @@ class Halves:
 
     # --- instructions ---
 
-    def _pure(self, text: str, dtype: DType, like: Value) -> Value:
-        return Value(self._text.pure(text), dtype, like.width)
+    def _pure(self, text: str, dtype: DType, like: SSAValue) -> SSAValue:
+        return SSAValue(self._text.pure(text), dtype, like.width)
 
-    def _op(self, operation: str, a: Value, number: int) -> Value:
+    def _op(self, operation: str, a: SSAValue, number: int) -> SSAValue:
         return self._pure(f"{operation} {a.typed}, {constant(number, a.dtype, a.width).text}", a.dtype, a)
 
-    def _add(self, a: Value, b: Value) -> Value:
+    def _add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._pure(f"add {a.typed}, {b.text}", a.dtype, a)
 
-    def _compare(self, kind: str, a: Value, b: Value) -> Value:
+    def _compare(self, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._pure(f"{kind} {a.typed}, {b.text}", DType.BOOL, a)
 
-    def _below(self, a: Value, number: int) -> Value:
+    def _below(self, a: SSAValue, number: int) -> SSAValue:
         return self._compare("icmp ult", a, constant(number, a.dtype, a.width))
 
-    def _unordered(self, value: Value) -> Value:
+    def _unordered(self, value: SSAValue) -> SSAValue:
         return self._compare("fcmp uno", value, value)
 
-    def _select(self, cond: Value, a: Value, b: Value) -> Value:
+    def _select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._pure(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a)
 
-    def _resize(self, operation: str, a: Value, to: DType) -> Value:
+    def _resize(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
         return self._pure(f"{operation} {a.typed} to {type_text(to, a.width)}", to, a)
 
-    def _bits(self, value: Value) -> Value:
+    def _bits(self, value: SSAValue) -> SSAValue:
         return self._pure(f"bitcast {value.typed} to {type_text(DType.I32, value.width)}", DType.I32, value)
 
-    def _float(self, bits: Value) -> Value:
+    def _float(self, bits: SSAValue) -> SSAValue:
         return self._pure(f"bitcast {bits.typed} to {type_text(DType.F32, bits.width)}", DType.F32, bits)

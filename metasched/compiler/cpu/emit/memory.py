@@ -12,10 +12,10 @@ from itertools import groupby
 import numpy as np
 
 from metasched.compiler.cpu.emit.linear import Linear
-from metasched.compiler.cpu.emit.scope import Lane, Scope, Storage
+from metasched.compiler.cpu.emit.scope import ArrayPointer, FunctionScope, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import find_runs, is_arithmetic, shuffled
 from metasched.compiler.cpu.emit.text import INLINE, Place
-from metasched.compiler.cpu.emit.types import Value, constant, lane_numbers, memory_text, splat_text, suffix
+from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
 from metasched.ir.evaluate import evaluate
@@ -35,13 +35,13 @@ _VECTOR = 16  # the smallest store that goes past the caches
 class Memory:
     """Emits addresses, loads and stores in a scope. Subclasses know how to compute an atom of an index."""
 
-    def __init__(self, scope: Scope, declarations: dict[str, str]) -> None:
+    def __init__(self, scope: FunctionScope, declarations: dict[str, str]) -> None:
         self.scope = scope
         self.text = scope.text
         self.arith = scope.arith
         self.declarations = declarations
 
-    def atom(self, atom: Expr) -> Value:
+    def atom(self, atom: Expr) -> SSAValue:
         """The value of what an index is made of."""
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ class Memory:
                 shared.append((atom, c))
         return Linear(form.const, tuple(shared)), step, tuple(varying)
 
-    def index(self, form: Linear) -> Value:
+    def index(self, form: Linear) -> SSAValue:
         """A linear form in a register: a scalar, or a vector where it depends on the lane."""
         shared, step, varying = self.split_lane(form)
         scalar = self._sum(shared)
@@ -79,19 +79,19 @@ class Memory:
             out = self._add(out, self._times(part, c))
         return out
 
-    def _times(self, value: Value, c: int) -> Value:
+    def _times(self, value: SSAValue, c: int) -> SSAValue:
         if c == 1:
             return value
         flag = "" if self.scope.wraps else "nsw "
-        return Value(
+        return SSAValue(
             self.text.pure(f"mul {flag}{value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
         )
 
-    def _add(self, a: Value, b: Value) -> Value:
+    def _add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         if a.text == "0":
             return b
         flag = "" if self.scope.wraps else "nsw "
-        return Value(self.text.pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
+        return SSAValue(self.text.pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
 
     def _levels(self, form: Linear) -> list[tuple[int, list[tuple[Expr, int]]]]:
         """The terms of a form grouped by the level they belong to, outermost first; what is read from memory last."""
@@ -101,27 +101,27 @@ class Memory:
             (depth, [form.terms[n] for _, n in group]) for depth, group in groupby(placed, key=lambda item: item[0])
         ]
 
-    def _level_sum(self, terms: list[tuple[Expr, int]]) -> Value:
+    def _level_sum(self, terms: list[tuple[Expr, int]]) -> SSAValue:
         out = constant(0, INDEX)
         for atom, c in terms:
             out = self._add(out, self._times(self.atom(atom), c))
         return out
 
-    def _sum(self, form: Linear) -> Value:
+    def _sum(self, form: Linear) -> SSAValue:
         out = constant(0, INDEX)
         for depth, terms in self._levels(form):
             with self.text.at(depth):
                 out = self._add(out, self._level_sum(terms))
         return self._add(out, constant(form.const, INDEX)) if form.const or not form.terms else out
 
-    def pointer(self, storage: Storage, form: Linear) -> str:
+    def pointer(self, storage: ArrayPointer, form: Linear) -> str:
         """The address of an element; `form` is free of lanes."""
         element = memory_text(storage.array.dtype)
         base = self._base(storage, form.terms, element) if form.terms else storage.pointer
         offset = constant(form.const, INDEX)
         return self.text.pure(f"getelementptr {element}, ptr {base}, {offset.typed}") if form.const else base
 
-    def _base(self, storage: Storage, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
+    def _base(self, storage: ArrayPointer, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
         """The address without its constant part."""
         key = (storage.array.name, terms)
         innermost = self.scope.depth(Linear(0, terms))
@@ -135,14 +135,14 @@ class Memory:
             names[key] = out
         return out
 
-    def in_bounds(self, storage: Storage, form: Linear) -> bool:
+    def in_bounds(self, storage: ArrayPointer, form: Linear) -> bool:
         """Whether every iteration, every lane and every untaken side would read memory that is there."""
         lo, hi = self.scope.indices.range(form)
         return lo is not None and hi is not None and lo >= 0 and hi < storage.padded
 
     # --- loads ---
 
-    def load(self, array: str, index: Expr) -> Value:
+    def load(self, array: str, index: Expr) -> SSAValue:
         """`array[index]`, a scalar where all lanes read one element."""
         storage = self.scope.arrays[array]
         form = self.scope.indices.form(index)
@@ -155,25 +155,25 @@ class Memory:
             return self._scalar_load(storage, shared, safe=safe)
         return self._vector_load(storage, shared, safe=safe)
 
-    def _from_memory(self, raw: Value, dtype: DType) -> Value:
+    def _from_memory(self, raw: SSAValue, dtype: DType) -> SSAValue:
         if not dtype.is_bool:
             return raw
         zero = constant(0, DType.U8, raw.width)
-        return Value(self.text.pure(f"icmp ne {raw.typed}, {zero.text}"), dtype, raw.width)
+        return SSAValue(self.text.pure(f"icmp ne {raw.typed}, {zero.text}"), dtype, raw.width)
 
-    def _to_memory(self, value: Value) -> Value:
+    def _to_memory(self, value: SSAValue) -> SSAValue:
         if not value.dtype.is_bool:
             return value
-        return Value(
+        return SSAValue(
             self.text.pure(f"zext {value.typed} to {memory_text(DType.BOOL, value.width)}"), DType.U8, value.width
         )
 
-    def _scalar_load(self, storage: Storage, form: Linear, *, safe: bool) -> Value:
+    def _scalar_load(self, storage: ArrayPointer, form: Linear, *, safe: bool) -> SSAValue:
         if not safe and (self.scope.guards):
             return self._redirected(storage, form)
         return self._cached(storage, form, 0, 0, safe=safe)
 
-    def _redirected(self, storage: Storage, form: Linear) -> Value:
+    def _redirected(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         """A load under a condition: where that is false, the first element is read instead, and never used."""
         predicate = self.scope.predicate()
         assert predicate is not None
@@ -181,9 +181,9 @@ class Memory:
         dtype = storage.array.dtype
         address = self.text.pure(f"getelementptr {memory_text(dtype)}, ptr {storage.pointer}, {place.typed}")
         raw = self.text.fresh(f"load {memory_text(dtype)}, ptr {address}, align {dtype.bytes}")
-        return self._from_memory(Value(raw, _stored(dtype)), dtype)
+        return self._from_memory(SSAValue(raw, _stored(dtype)), dtype)
 
-    def _vector_load(self, storage: Storage, form: Linear, *, safe: bool) -> Value:
+    def _vector_load(self, storage: ArrayPointer, form: Linear, *, safe: bool) -> SSAValue:
         lane = self.scope.lane
         assert lane is not None
         if (not safe and (lane.mask is not None or self.scope.guards)) or _may_be_unwritten(storage.array, lane):
@@ -191,7 +191,7 @@ class Memory:
         narrow = lane.active if storage.array.kind is ArrayKind.REGISTER and lane.active else 0
         return self._cached(storage, form, lane.width, narrow or lane.width, safe=safe)
 
-    def _cached(self, storage: Storage, form: Linear, width: int, read: int, *, safe: bool) -> Value:
+    def _cached(self, storage: ArrayPointer, form: Linear, width: int, read: int, *, safe: bool) -> SSAValue:
         """A load of `read` elements as a vector of `width`, or of a scalar; one that is known already is used again."""
         array = storage.array
         depth = self.scope.depth(form)
@@ -215,20 +215,20 @@ class Memory:
         self.text.known.loaded(array.name, place, form.const, found, _kept(storage))
         return found
 
-    def _read(self, storage: Storage, form: Linear, width: int, read: int) -> Value:
+    def _read(self, storage: ArrayPointer, form: Linear, width: int, read: int) -> SSAValue:
         dtype = storage.array.dtype
         address = self.pointer(storage, form)
         raw = self.text.fresh(f"load {memory_text(dtype, read)}, ptr {address}, align {dtype.bytes}")
         if read != width:
             raw = self._resized(raw, memory_text(dtype, read), read, width)
-        return self._from_memory(Value(raw, _stored(dtype), width), dtype)
+        return self._from_memory(SSAValue(raw, _stored(dtype), width), dtype)
 
     def _resized(self, vector: str, type_: str, lanes: int, to: int) -> str:
         """The first lanes of a vector in another number of lanes."""
         picks = ", ".join(f"i32 {n}" if n < lanes else "i32 poison" for n in range(to))
         return self.text.pure(f"shufflevector {type_} {vector}, {type_} poison, <{to} x i32> <{picks}>")
 
-    def _masked_load(self, storage: Storage, form: Linear) -> Value:
+    def _masked_load(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         assert self.scope.lane is not None
         width, dtype = self.scope.lane.width, storage.array.dtype
         mask = self.scope.mask()
@@ -240,13 +240,13 @@ class Memory:
         raw = self.text.fresh(
             f"call {type_} {symbol}(ptr {address}, i32 {dtype.bytes}, {mask.typed}, {type_} zeroinitializer)"
         )
-        return self._from_memory(Value(raw, _stored(dtype), width), dtype)
+        return self._from_memory(SSAValue(raw, _stored(dtype), width), dtype)
 
-    def _addresses(self, storage: Storage, form: Linear) -> str:
+    def _addresses(self, storage: ArrayPointer, form: Linear) -> str:
         element = memory_text(storage.array.dtype)
         return self.text.pure(f"getelementptr {element}, ptr {storage.pointer}, {self.index(form).typed}")
 
-    def _gather(self, storage: Storage, form: Linear) -> Value:
+    def _gather(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         assert self.scope.lane is not None
         width, dtype = self.scope.lane.width, storage.array.dtype
         mask = None if self.in_bounds(storage, form) else self.scope.mask()
@@ -258,9 +258,9 @@ class Memory:
             f"call {type_} {symbol}(<{width} x ptr> {self._addresses(storage, form)}, i32 {dtype.bytes}, "
             f"{mask_text}, {type_} zeroinitializer)"
         )
-        return Value(raw, _stored(dtype), width)
+        return SSAValue(raw, _stored(dtype), width)
 
-    def _from_runs(self, storage: Storage, form: Linear) -> Value | None:
+    def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
         """Lanes that read a few runs of neighbours, each in full: as vectors, shuffled."""
         lane = self.scope.lane
         assert lane is not None
@@ -282,7 +282,7 @@ class Memory:
 
     # --- stores ---
 
-    def store(self, array: str, index: Expr, value: Value) -> None:
+    def store(self, array: str, index: Expr, value: SSAValue) -> None:
         """`array[index] = value`, in the lanes that run."""
         storage = self.scope.arrays[array]
         form = self.scope.indices.form(index)
@@ -300,7 +300,7 @@ class Memory:
         else:
             self._masked_store(storage, shared, value, mask)
 
-    def _plain_store(self, storage: Storage, form: Linear, value: Value, write: int) -> None:
+    def _plain_store(self, storage: ArrayPointer, form: Linear, value: SSAValue, write: int) -> None:
         """A store of the first `write` lanes, or of a scalar."""
         dtype = storage.array.dtype
         raw = self._to_memory(value)
@@ -313,7 +313,7 @@ class Memory:
         place: Place = (form.terms, value.width, write, form.const % max(write, 1))
         self.text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
 
-    def stream(self, array: str, index: Expr, value: Value) -> None:
+    def stream(self, array: str, index: Expr, value: SSAValue) -> None:
         """`array[index] = value` past the caches, where that is a whole vector at a multiple of its size.
 
         Elsewhere it is an ordinary store. x86 has these stores out of order with others: a function that has any ends
@@ -332,7 +332,7 @@ class Memory:
             return
         self._stream(storage, shared, value, min(size, _LINE))
 
-    def _stream(self, storage: Storage, form: Linear, value: Value, boundary: int) -> None:
+    def _stream(self, storage: ArrayPointer, form: Linear, value: SSAValue, boundary: int) -> None:
         text, dtype, width = self.text, storage.array.dtype, value.width
         # A whole number of boundaries further on is as good a place to ask.
         asked = Linear(form.const % (boundary // dtype.bytes), form.terms)
@@ -370,7 +370,7 @@ class Memory:
                 self.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
                 self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
-    def _register_store(self, storage: Storage, form: Linear, value: Value) -> None:
+    def _register_store(self, storage: ArrayPointer, form: Linear, value: SSAValue) -> None:
         """A store to a register array: never masked, because a masked store would keep the array in memory."""
         lane = self.scope.lane
         assert lane is not None
@@ -383,7 +383,7 @@ class Memory:
             write = lane.active or lane.width
         self._plain_store(storage, form, value, write)
 
-    def _masked_store(self, storage: Storage, form: Linear, value: Value, mask: Value) -> None:
+    def _masked_store(self, storage: ArrayPointer, form: Linear, value: SSAValue, mask: SSAValue) -> None:
         dtype, width = storage.array.dtype, value.width
         raw = self._to_memory(value)
         symbol = f"@llvm.masked.store.{suffix(_stored(dtype), width)}.p0"
@@ -392,7 +392,7 @@ class Memory:
         self.text.line(f"call void {symbol}({raw.typed}, ptr {address}, i32 {dtype.bytes}, {mask.typed})")
         self.text.known.forget(storage.array.name)
 
-    def _scatter(self, storage: Storage, form: Linear, value: Value) -> None:
+    def _scatter(self, storage: ArrayPointer, form: Linear, value: SSAValue) -> None:
         dtype, width = storage.array.dtype, value.width
         mask = self.scope.mask()
         mask_text = f"<{width} x i1> {splat_text('i1', 'true', width)}" if mask is None else mask.typed
@@ -416,7 +416,7 @@ def _may_be_unwritten(array: Array, lane: Lane) -> bool:
     return lane.mask is not None and array.dtype.is_float and array.kind in (ArrayKind.SHARED, ArrayKind.THREAD)
 
 
-def _kept(storage: Storage) -> int:
+def _kept(storage: ArrayPointer) -> int:
     return storage.array.size if storage.array.kind is ArrayKind.REGISTER else _KEPT
 
 

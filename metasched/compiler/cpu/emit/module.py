@@ -9,12 +9,12 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.arith import Arithmetic
 from metasched.compiler.cpu.emit.linear import Indices
 from metasched.compiler.cpu.emit.native import Native
-from metasched.compiler.cpu.emit.scope import PADDING, Scope, Storage
+from metasched.compiler.cpu.emit.scope import PADDING, ArrayPointer, FunctionScope
 from metasched.compiler.cpu.emit.statements import Statements
 from metasched.compiler.cpu.emit.tensor import require_features
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.tiles import configure, needs_tiles, release, uses_tiles
-from metasched.compiler.cpu.emit.types import Value, memory_text
+from metasched.compiler.cpu.emit.types import SSAValue, memory_text
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
@@ -38,7 +38,7 @@ class EmittedModule:
 
 
 @dataclass(frozen=True)
-class Layout:
+class WorkspaceLayout:
     """Byte offsets of the workspace's arrays: shared ones from its start, then a slice for each chunk of a region."""
 
     offsets: dict[str, int]
@@ -51,7 +51,7 @@ class Layout:
         return self.shared + self.slice * self.threads
 
 
-def _layout(arrays: tuple[Array, ...], threads: int) -> Layout:
+def _layout(arrays: tuple[Array, ...], threads: int) -> WorkspaceLayout:
     offsets: dict[str, int] = {}
     sizes = {ArrayKind.SHARED: 0, ArrayKind.THREAD: 0}
     for array in arrays:
@@ -59,16 +59,16 @@ def _layout(arrays: tuple[Array, ...], threads: int) -> Layout:
             offsets[array.name] = sizes[array.kind]
             size = array.size * array.dtype.bytes + PADDING
             sizes[array.kind] += -(-size // _ALIGN) * _ALIGN
-    return Layout(offsets, sizes[ArrayKind.SHARED], sizes[ArrayKind.THREAD], threads)
+    return WorkspaceLayout(offsets, sizes[ArrayKind.SHARED], sizes[ArrayKind.THREAD], threads)
 
 
-def emit(kernel: lir.Kernel, target: Target) -> EmittedModule:
+def emit(kernel: lir.LoopProgram, target: Target) -> EmittedModule:
     """The LLVM module of a kernel; raises BuildError for what the backend cannot compile."""
     return _ModuleEmitter(kernel, target).emit()
 
 
 class _ModuleEmitter:
-    def __init__(self, kernel: lir.Kernel, target: Target) -> None:
+    def __init__(self, kernel: lir.LoopProgram, target: Target) -> None:
         require_features(kernel, target)
         self._kernel = kernel
         self._threads = target.threads
@@ -102,26 +102,26 @@ class _ModuleEmitter:
 
     # --- functions ---
 
-    def _scope(self) -> Scope:
+    def _scope(self) -> FunctionScope:
         text = FunctionText(self._metadata)
-        arrays = {a.name: Storage(a, _pointer(a)) for a in self._kernel.arrays}
+        arrays = {a.name: ArrayPointer(a, _pointer(a)) for a in self._kernel.arrays}
         arithmetic = Arithmetic(text, self._declarations, self._native)
-        scope = Scope(text, arithmetic, self._indices, arrays, self._kernel.wraps)
+        scope = FunctionScope(text, arithmetic, self._indices, arrays, self._kernel.wraps)
         for scalar in self._kernel.scalars:
             scope.variables[scalar.name] = (self._scalar(scope, scalar), 0)
         return scope
 
-    def _scalar(self, scope: Scope, scalar: Scalar) -> Value:
+    def _scalar(self, scope: FunctionScope, scalar: Scalar) -> SSAValue:
         if scalar.dtype.is_bool:
-            return Value(scope.text.pure(f"icmp ne i8 {_scalar(scalar)}, 0"), scalar.dtype)
-        return Value(_scalar(scalar), scalar.dtype)
+            return SSAValue(scope.text.pure(f"icmp ne i8 {_scalar(scalar)}, 0"), scalar.dtype)
+        return SSAValue(_scalar(scalar), scalar.dtype)
 
     def _parameters(self) -> list[str]:
         """What the body and the regions take: every array in memory, then the scalars."""
         arrays = [f"ptr noalias {_pointer(a)}" for a in self._memory]
         return arrays + [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
 
-    def _define(self, name: str, parameters: list[str], scope: Scope, body: lir.LStmt) -> None:
+    def _define(self, name: str, parameters: list[str], scope: FunctionScope, body: lir.LStmt) -> None:
         self._registers(scope, body)
         if self._needs_tiles(body):
             scope.text.entry.append(f"  {configure(self._declarations)}")
@@ -143,7 +143,7 @@ class _ModuleEmitter:
         self._declarations["@llvm.x86.sse.sfence"] = "declare void @llvm.x86.sse.sfence()"
         text.line("call void @llvm.x86.sse.sfence()")
 
-    def _registers(self, scope: Scope, body: lir.LStmt) -> None:
+    def _registers(self, scope: FunctionScope, body: lir.LStmt) -> None:
         """Room for the register arrays that a function uses; LLVM turns it into registers."""
         used = _used(body)
         size = 0
@@ -209,7 +209,7 @@ class _ModuleEmitter:
                 # This thread has run a chunk of its own, and given them up.
                 text.line(configure(self._declarations))
 
-        caller.branch(Value(some, DType.BOOL), caller.written(loop.body), start)
+        caller.branch(SSAValue(some, DType.BOOL), caller.written(loop.body), start)
 
     def _runtime_function(self, text: FunctionText, state: str, slot: int) -> str:
         place = text.fresh(f"getelementptr i64, ptr {state}, i64 {slot}")
@@ -218,14 +218,18 @@ class _ModuleEmitter:
     def _region(self, number: int, loop: lir.Loop, captured: list[str]) -> None:
         scope = self._scope()
         for name in captured:
-            scope.variables[name] = (Value(f'%"x.{name}"', INDEX), 0)
+            scope.variables[name] = (SSAValue(f'%"x.{name}"', INDEX), 0)
         crossing = _used(loop) & {a.name for a in self._kernel.arrays if a.kind in _IN_REGISTERS}
         if crossing & _used_outside(self._kernel.body, loop):
             raise BuildError("register buffer crosses a parallel loop", ", ".join(sorted(crossing)))
         statements = Statements(scope, self._declarations, None)
         hi = self._indices.range(self._indices.form(loop.extent))[1]
         statements.serial(
-            loop.var, Value("%lo", INDEX), Value("%hi", INDEX), (0, None if hi is None else max(hi - 1, 0)), loop.body
+            loop.var,
+            SSAValue("%lo", INDEX),
+            SSAValue("%hi", INDEX),
+            (0, None if hi is None else max(hi - 1, 0)),
+            loop.body,
         )
         parameters = [*self._parameters(), *(f'i64 %"x.{name}"' for name in captured), "i64 %lo", "i64 %hi"]
         self._define(f"region.{number}", parameters, scope, loop.body)

@@ -30,7 +30,7 @@ class Flag(IntFlag):
     WRITEABLE = 0x400
 
 
-class Argument(NamedTuple):
+class EntryArgument(NamedTuple):
     """An argument of the kernel; a scalar has no shape and is passed as a number."""
 
     dtype: DType
@@ -45,13 +45,13 @@ class Argument(NamedTuple):
         return size
 
 
-def python_entry(arguments: Sequence[Argument], entry: str, header: int) -> str:
+def python_entry(arguments: Sequence[EntryArgument], entry: str, header: int) -> str:
     """LLVM text of the entry: `header` is the size of what every Python object starts with, in bytes."""
     return _Writer(arguments, entry, header).text()
 
 
 class _Writer:
-    def __init__(self, arguments: Sequence[Argument], entry: str, header: int) -> None:
+    def __init__(self, arguments: Sequence[EntryArgument], entry: str, header: int) -> None:
         self._arguments = arguments
         self._entry = entry
         self._header = header
@@ -90,7 +90,7 @@ refused:
 }}
 """
 
-    def _check_array(self, n: int, argument: Argument) -> None:
+    def _check_array(self, n: int, argument: EntryArgument) -> None:
         assert argument.shape is not None
         header = self._header
         self._field(n, "type", header - 8, "ptr")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from metasched.compiler.cpu.emit.arith import Arithmetic
 from metasched.compiler.cpu.emit.linear import Indices, Linear
 from metasched.compiler.cpu.emit.text import INLINE, FunctionText
-from metasched.compiler.cpu.emit.types import Value
+from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import DType
 from metasched.ir.nodes import Var
@@ -19,7 +19,7 @@ PADDING = 64
 
 
 @dataclass(frozen=True)
-class Storage:
+class ArrayPointer:
     """An array and the pointer to its first element."""
 
     array: Array
@@ -44,7 +44,7 @@ class Lane:
     var: str
     width: int
     active: int | None = None
-    mask: Value | None = None
+    mask: SSAValue | None = None
     is_tail: bool = False
 
     @property
@@ -53,25 +53,25 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Guard:
+class Predicate:
     """A condition under which code runs, though it is emitted without a branch."""
 
-    cond: Value
+    cond: SSAValue
     negated: bool
 
 
 @dataclass
-class Scope:
+class FunctionScope:
     """State of the emission of one function."""
 
     text: FunctionText
     arith: Arithmetic
     indices: Indices
-    arrays: Mapping[str, Storage]
+    arrays: Mapping[str, ArrayPointer]
     wraps: bool = False  # as in `lir.Kernel`
-    variables: dict[str, tuple[Value, int]] = field(default_factory=dict)
+    variables: dict[str, tuple[SSAValue, int]] = field(default_factory=dict)
     lane: Lane | None = None
-    guards: list[Guard] = field(default_factory=list)
+    guards: list[Predicate] = field(default_factory=list)
 
     @contextmanager
     def vectors(self, lane: Lane, strip: Linear) -> Iterator[None]:
@@ -85,16 +85,16 @@ class Scope:
                 self.lane = None
 
     @contextmanager
-    def guarded(self, cond: Value, *, negated: bool = False) -> Iterator[None]:
+    def guarded(self, cond: SSAValue, *, negated: bool = False) -> Iterator[None]:
         """Code that runs where `cond` holds (or does not)."""
-        self.guards.append(Guard(cond, negated))
+        self.guards.append(Predicate(cond, negated))
         try:
             yield
         finally:
             self.guards.pop()
 
     @contextmanager
-    def variable(self, name: str, value: Value, depth: int) -> Iterator[None]:
+    def variable(self, name: str, value: SSAValue, depth: int) -> Iterator[None]:
         """A loop variable in an SSA value of a level."""
         self.variables[name] = (value, depth)
         try:
@@ -114,7 +114,7 @@ class Scope:
                 deepest = max((deepest, *(self.variables[name][1] for name in self.indices.names(atom))))
         return deepest
 
-    def mask(self) -> Value | None:
+    def mask(self) -> SSAValue | None:
         """The lanes that run, as a vector of bools; None for all of them."""
         if self.lane is None:
             raise AssertionError("a mask outside a vector loop")
@@ -124,9 +124,9 @@ class Scope:
             out = cond if out is None else self._and(out, cond)
         return out
 
-    def predicate(self) -> Value | None:
+    def predicate(self) -> SSAValue | None:
         """Whether code outside the lanes runs; None when it always does."""
-        out: Value | None = None
+        out: SSAValue | None = None
         for guard in self.guards:
             cond = self._holds(guard)
             if cond.width:
@@ -134,11 +134,11 @@ class Scope:
             out = cond if out is None else self._and(out, cond)
         return out
 
-    def _holds(self, guard: Guard) -> Value:
+    def _holds(self, guard: Predicate) -> SSAValue:
         return self.arith.invert(guard.cond) if guard.negated else guard.cond
 
-    def _and(self, a: Value, b: Value) -> Value:
-        return Value(self.text.pure(f"and {a.typed}, {b.text}"), DType.BOOL, a.width)
+    def _and(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return SSAValue(self.text.pure(f"and {a.typed}, {b.text}"), DType.BOOL, a.width)
 
-    def _any(self, cond: Value) -> Value:
-        return Value(self.arith.any_lane(cond), DType.BOOL)
+    def _any(self, cond: SSAValue) -> SSAValue:
+        return SSAValue(self.arith.any_lane(cond), DType.BOOL)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import Value, memory_text
+from metasched.compiler.cpu.emit.types import SSAValue, memory_text
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 
@@ -44,7 +44,7 @@ def is_arithmetic(e: Expr) -> bool:
     return all(isinstance(node, Const | Var | Unary | Binary) for node in e.walk())
 
 
-def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs) -> Value:
+def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs) -> SSAValue:
     """Lanes picked from a vector for each run, which are joined two by two until there are two."""
     length, shuffle = runs.length, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>"
     while len(parts) > 2:
@@ -54,7 +54,7 @@ def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs)
         length *= 2
     a, b = parts if len(parts) == 2 else (*parts, "poison")
     width, picks = len(runs.picks), _numbers(runs.picks)
-    return Value(text.pure(shuffle.format(memory_text(dtype, length), a, b, width, picks)), dtype, width)
+    return SSAValue(text.pure(shuffle.format(memory_text(dtype, length), a, b, width, picks)), dtype, width)
 
 
 def _numbers(lanes: Sequence[int]) -> str:

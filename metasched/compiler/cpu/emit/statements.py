@@ -9,10 +9,10 @@ from metasched.compiler import lir
 from metasched.compiler.cpu.emit.arg_reductions import Bests
 from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.linear import Linear, Range
-from metasched.compiler.cpu.emit.scope import Lane, Scope
+from metasched.compiler.cpu.emit.scope import FunctionScope, Lane
 from metasched.compiler.cpu.emit.tensor import TensorOperands, emitters
 from metasched.compiler.cpu.emit.tiles import TileRegisters
-from metasched.compiler.cpu.emit.types import Value, constant, first_lanes
+from metasched.compiler.cpu.emit.types import SSAValue, constant, first_lanes
 from metasched.compiler.lir import LoopMode
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
@@ -27,7 +27,7 @@ Launch = Callable[[lir.Loop, "Statements"], None]
 class Statements(Expressions):
     """Emits statements. `launch` emits a parallel loop; without one, parallel loops run serially."""
 
-    def __init__(self, scope: Scope, declarations: dict[str, str], launch: Launch | None) -> None:
+    def __init__(self, scope: FunctionScope, declarations: dict[str, str], launch: Launch | None) -> None:
         super().__init__(scope, declarations)
         self._launch = launch
         self._tiles = TileRegisters(self)
@@ -37,13 +37,13 @@ class Statements(Expressions):
 
     def statement(self, stmt: lir.LStmt) -> None:
         """Emit a statement in the current scope."""
-        if isinstance(stmt, lir.Block):
+        if isinstance(stmt, lir.Body):
             for child in stmt.stmts:
                 self.statement(child)
         elif isinstance(stmt, lir.Write):
             self._write(stmt)
             self._tiles.forget(stmt.array)
-        elif isinstance(stmt, lir.Best):
+        elif isinstance(stmt, lir.ArgReduction):
             self._bests.update(stmt)
         elif isinstance(stmt, lir.Prefetch):
             self.prefetch(stmt.array, stmt.index)
@@ -55,7 +55,7 @@ class Statements(Expressions):
             self._vector_loop(stmt)
         elif isinstance(stmt, lir.If):
             self._if(stmt)
-        elif isinstance(stmt, lir.Intrinsic):
+        elif isinstance(stmt, lir.IntrinsicCall):
             emitters()[stmt.name](TensorOperands(self, self._tiles, stmt))
             self._tiles.forget(stmt.output.first.buffer)
         elif isinstance(stmt, lir.TileMove):
@@ -83,9 +83,9 @@ class Statements(Expressions):
         found = self._written.get(stmt)
         if found is None:
             found = frozenset((stmt.array,)) if isinstance(stmt, lir.Write) else frozenset()
-            if isinstance(stmt, lir.Best):
+            if isinstance(stmt, lir.ArgReduction):
                 found = frozenset((stmt.values.buffer, stmt.positions.buffer))
-            if isinstance(stmt, lir.Intrinsic):
+            if isinstance(stmt, lir.IntrinsicCall):
                 found = frozenset((stmt.output.first.buffer,))
             if isinstance(stmt, lir.TileMove):
                 found = frozenset((stmt.target.first.buffer,))
@@ -109,7 +109,7 @@ class Statements(Expressions):
         else:
             self.branch(cond, self.written(stmt.body), lambda: self.statement(stmt.body))
 
-    def branch(self, cond: Value, written: frozenset[str], body: Callable[[], None]) -> None:
+    def branch(self, cond: SSAValue, written: frozenset[str], body: Callable[[], None]) -> None:
         """Run `body` when a scalar condition holds."""
         text = self.text
         then, after = text.fresh_label("then"), text.fresh_label("after")
@@ -142,7 +142,7 @@ class Statements(Expressions):
         hi = self.scope.indices.range(extent)[1]
         return 0, None if hi is None else max(hi - 1, 0)
 
-    def serial(self, var: str, start: Value, stop: Value, values: Range, body: lir.LStmt) -> None:
+    def serial(self, var: str, start: SSAValue, stop: SSAValue, values: Range, body: lir.LStmt) -> None:
         """`for var in range(start, stop)`; `values` bounds what `var` can be."""
         if start.text[0] != "%" and stop.text[0] != "%":
             first, last = int(start.text), int(stop.text)
@@ -155,7 +155,13 @@ class Statements(Expressions):
         self._counted(var, start, stop, values, self.written(body), lambda: self.statement(body))
 
     def _counted(
-        self, var: str, start: Value, stop: Value, values: Range, written: frozenset[str], body: Callable[[], None]
+        self,
+        var: str,
+        start: SSAValue,
+        stop: SSAValue,
+        values: Range,
+        written: frozenset[str],
+        body: Callable[[], None],
     ) -> None:
         """A loop over a range, tested at the end; entered only when it has an iteration."""
         text = self.text
@@ -174,7 +180,13 @@ class Statements(Expressions):
         text.start_block(after)
 
     def _rotated(
-        self, var: str, start: Value, stop: Value, values: Range, written: frozenset[str], body: Callable[[], None]
+        self,
+        var: str,
+        start: SSAValue,
+        stop: SSAValue,
+        values: Range,
+        written: frozenset[str],
+        body: Callable[[], None],
     ) -> None:
         text = self.text
         # Where assembly is commented, its name says which loop it is.
@@ -186,7 +198,7 @@ class Statements(Expressions):
         lines, place = text.reserve()
         with text.region(written):
             text.open_level()
-            value = Value(name, INDEX)
+            value = SSAValue(name, INDEX)
             with self.scope.variable(var, value, text.depth), self.scope.indices.ranged(var, values):
                 body()
             lines[place] = f"  {name} = phi i64 [ {start.text}, %{entered_from} ], [ {following}, %{text.label} ]"
@@ -239,7 +251,7 @@ class Statements(Expressions):
             value = self.arith.binary(op, self.value(write.value.a), folded)
         self.store(write.array, write.index, value)
 
-    def _folded(self, op: BinOp, lanes: Value) -> Value:
+    def _folded(self, op: BinOp, lanes: SSAValue) -> SSAValue:
         if lanes.width == 1:
             return self.arith.lane(lanes, 0)
         if op is BinOp.ADD and lanes.dtype.is_integer:
@@ -264,7 +276,9 @@ class Statements(Expressions):
         for node in loop.body.walk():
             if isinstance(node, lir.Write) and loop.var not in names(node.index):
                 return False
-            if isinstance(node, lir.Best) and not all(loop.var in names(x) for x in (node.values, node.positions)):
+            if isinstance(node, lir.ArgReduction) and not all(
+                loop.var in names(x) for x in (node.values, node.positions)
+            ):
                 return False
             if isinstance(node, lir.Loop | lir.VectorLoop) and loop.var in names(node.extent):
                 return False
@@ -295,11 +309,11 @@ class Statements(Expressions):
         total = self.index(extent)
         hi = self.scope.indices.range(extent)[1]
         positive = self.arith.binary(BinOp.MAX, constant(0, INDEX), total)
-        full = Value(self.text.pure(f"udiv {positive.typed}, {lanes}"), INDEX)
+        full = SSAValue(self.text.pure(f"udiv {positive.typed}, {lanes}"), INDEX)
         if hi is None or hi >= lanes:
             self._strip_loop(loop, full, (0, None if hi is None else max(hi // lanes - 1, 0)))
-        done = Value(self.text.pure(f"mul nuw nsw {full.typed}, {lanes}"), INDEX)
-        rest = Value(self.text.pure(f"sub nsw {positive.typed}, {done.text}"), INDEX)
+        done = SSAValue(self.text.pure(f"mul nuw nsw {full.typed}, {lanes}"), INDEX)
+        rest = SSAValue(self.text.pure(f"sub nsw {positive.typed}, {done.text}"), INDEX)
         some = self.arith.binary(BinOp.LT, constant(0, INDEX), rest)
         # In strips, so that what is a multiple of the lanes is seen to be one.
         start = f"{loop.var}.tail{lanes}.{hi}"
@@ -320,7 +334,7 @@ class Statements(Expressions):
 
         self.branch(some, self.written(loop.body), tail)
 
-    def _strip_loop(self, loop: lir.VectorLoop, full: Value, values: Range) -> None:
+    def _strip_loop(self, loop: lir.VectorLoop, full: SSAValue, values: Range) -> None:
         # Ranges are part of the name: one name has one range in all copies of the loop.
         strip = f"{loop.var}.strip{loop.lanes}.{values[1]}"
         start = Linear(0, ((Var(strip), loop.lanes),))

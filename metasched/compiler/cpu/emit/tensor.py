@@ -16,7 +16,7 @@ from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.scope import Lane
 from metasched.compiler.cpu.emit.tiles import TileRegisters
-from metasched.compiler.cpu.emit.types import Value, constant, type_text
+from metasched.compiler.cpu.emit.types import SSAValue, constant, type_text
 from metasched.dtypes import DType, integer_of_size
 from metasched.errors import BuildError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
@@ -38,7 +38,7 @@ def llvm_release() -> int:
 class TensorOperands:
     """The operands of one use of an intrinsic, by the names of its program."""
 
-    def __init__(self, emitter: Expressions, tiles: TileRegisters, stmt: lir.Intrinsic) -> None:
+    def __init__(self, emitter: Expressions, tiles: TileRegisters, stmt: lir.IntrinsicCall) -> None:
         self._emitter = emitter
         self._tiles = tiles
         names = [x.buffer for x in intrinsics()[stmt.name].operands]
@@ -50,33 +50,33 @@ class TensorOperands:
         """Elements between neighbours along an axis."""
         return self._operands[name].strides[axis]
 
-    def load(self, name: str, lanes: int, offset: int = 0) -> Value:
+    def load(self, name: str, lanes: int, offset: int = 0) -> SSAValue:
         """`lanes` consecutive elements, from `offset` elements behind the first."""
         operand = self._operands[name]
         with self._lanes(lanes):
             return self._emitter.load(operand.first.buffer, self._index(operand, offset))
 
-    def store(self, name: str, value: Value, offset: int = 0) -> None:
+    def store(self, name: str, value: SSAValue, offset: int = 0) -> None:
         """Write consecutive elements, from `offset` elements behind the first."""
         operand = self._operands[name]
         with self._lanes(value.width):
             self._emitter.store(operand.first.buffer, self._index(operand, offset), value)
 
-    def groups(self, name: str, count: int, size: int) -> Value:
+    def groups(self, name: str, count: int, size: int) -> SSAValue:
         """`count` groups of `size` consecutive elements, side by side; neighbouring groups are one stride of the
         operand's first axis apart."""
         stride, dtype = self.stride(name, 0), self._operands[name].first.type
         if stride == size:
             return self.load(name, count * size)
         word = _word(dtype, size)
-        out = Value("poison", word, count)
+        out = SSAValue("poison", word, count)
         for n in range(count):
             group = self._cast(self.load(name, size, n * stride), word, 0)
             text = self._emitter.text.pure(f"insertelement {out.typed}, {group.typed}, i64 {n}")
-            out = Value(text, word, count)
+            out = SSAValue(text, word, count)
         return self._cast(out, dtype, count * size)
 
-    def repeated(self, name: str, count: int, size: int) -> Value:
+    def repeated(self, name: str, count: int, size: int) -> SSAValue:
         """The first `size` elements, `count` times side by side."""
         dtype = self._operands[name].first.type
         word = _word(dtype, size)
@@ -85,29 +85,29 @@ class TensorOperands:
 
     # --- arithmetic ---
 
-    def call(self, symbol: str, result: DType, *args: Value) -> Value:
+    def call(self, symbol: str, result: DType, *args: SSAValue) -> SSAValue:
         """A call of an LLVM intrinsic that returns a vector as wide as its first argument or a `result` of 512 bits."""
         width = 512 // result.bits
         type_ = type_text(result, width)
         passed = [self._argument(a) for a in args]
         self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(t for t, _ in passed)})"
         text = self._emitter.text.pure(f"call {type_} @{symbol}({', '.join(f'{t} {v}' for t, v in passed)})")
-        return Value(text, result, width)
+        return SSAValue(text, result, width)
 
     def tiles(self, symbol: str, output: str, left: str, right: str) -> None:
         """`output += left . right` by an LLVM intrinsic on three tile registers."""
         self._tiles.multiply(symbol, *(self._operands[name] for name in (output, left, right)))
 
-    def binary(self, op: BinOp, a: Value, b: Value) -> Value:
+    def binary(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """Lane by lane."""
         return self._emitter.arith.binary(op, a, b)
 
-    def flipped(self, value: Value, bits: int) -> Value:
+    def flipped(self, value: SSAValue, bits: int) -> SSAValue:
         """The value with the given bits of each lane flipped."""
         mask = constant(bits, value.dtype, value.width)
-        return Value(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
+        return SSAValue(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
 
-    def dot_argument(self, value: Value) -> Value:
+    def dot_argument(self, value: SSAValue) -> SSAValue:
         """Bytes as LLVM's intrinsics of dot products of bytes take them: as such, or before LLVM 22 as 32-bit words.
 
         LLVM 22 takes words too, by upgrading them, but then moves arithmetic on broadcast bytes out of the vectors.
@@ -116,7 +116,7 @@ class TensorOperands:
 
     # --- inside ---
 
-    def _argument(self, value: Value) -> tuple[str, str]:
+    def _argument(self, value: SSAValue) -> tuple[str, str]:
         """Type and text of what an LLVM intrinsic takes: bf16 is a type of its own there, and bits elsewhere."""
         if value.dtype is not DType.BF16:
             return value.type, value.text
@@ -130,9 +130,9 @@ class TensorOperands:
         first = operand.first.indices[0]
         return Binary(BinOp.ADD, Binary(BinOp.ADD, first, Var(_ELEMENT)), Const(offset))
 
-    def _cast(self, value: Value, dtype: DType, width: int) -> Value:
+    def _cast(self, value: SSAValue, dtype: DType, width: int) -> SSAValue:
         text = self._emitter.text.pure(f"bitcast {value.typed} to {type_text(dtype, width)}")
-        return Value(text, dtype, width)
+        return SSAValue(text, dtype, width)
 
 
 def _word(dtype: DType, count: int) -> DType:
@@ -160,9 +160,9 @@ def emitters() -> Mapping[str, Emitter]:
     return MappingProxyType(found)
 
 
-def require_features(kernel: lir.Kernel, target: Target) -> None:
+def require_features(kernel: lir.LoopProgram, target: Target) -> None:
     """Raise BuildError where a kernel uses an intrinsic that the target does not have."""
-    for name in dict.fromkeys(node.name for node in kernel.walk() if isinstance(node, lir.Intrinsic)):
+    for name in dict.fromkeys(node.name for node in kernel.walk() if isinstance(node, lir.IntrinsicCall)):
         missing = sorted(intrinsics()[name].features - target.features)
         if missing:
             raise BuildError(

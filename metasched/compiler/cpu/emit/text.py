@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from metasched.compiler.cpu.emit.types import Value
+from metasched.compiler.cpu.emit.types import SSAValue
 
 # Deeper than every level: at the very place, for what reads memory.
 INLINE = 1 << 30
@@ -19,37 +19,37 @@ Place = tuple[object, ...]
 
 
 @dataclass
-class Known:
+class AvailableValues:
     """What has been computed at a point: pure instructions by text, and loads by array.
 
     An array's loads are grouped by *place*: accesses of one place at different offsets do not overlap.
     """
 
     names: dict[object, str] = field(default_factory=dict)
-    loads: dict[str, dict[Place, dict[int, Value]]] = field(default_factory=dict)
+    loads: dict[str, dict[Place, dict[int, SSAValue]]] = field(default_factory=dict)
 
-    def copy(self, changed: frozenset[str]) -> Known:
+    def copy(self, changed: frozenset[str]) -> AvailableValues:
         """What is still known where the arrays `changed` may have been written."""
         loads = {
             array: {place: dict(values) for place, values in found.items()}
             for array, found in self.loads.items()
             if array not in changed
         }
-        return Known(dict(self.names), loads)
+        return AvailableValues(dict(self.names), loads)
 
-    def find(self, array: str, place: Place, offset: int) -> Value | None:
+    def find(self, array: str, place: Place, offset: int) -> SSAValue | None:
         found = self.loads.get(array)
         values = None if found is None else found.get(place)
         return None if values is None else values.get(offset)
 
-    def loaded(self, array: str, place: Place, offset: int, value: Value, most: int) -> None:
+    def loaded(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
         """A read; `most` values are kept of a place, the latest ones."""
         values = self.loads.setdefault(array, {}).setdefault(place, {})
         values[offset] = value
         if len(values) > most:
             del values[next(iter(values))]
 
-    def stored(self, array: str, place: Place, offset: int, value: Value, most: int) -> None:
+    def stored(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
         """A write: what it may overlap is forgotten."""
         values = self.loads.get(array, {}).get(place, {})
         self.loads[array] = {place: values}
@@ -64,7 +64,7 @@ class Level:
     """A loop level: its head, what is computed there, and how many loads were moved there."""
 
     head: list[str]
-    known: Known = field(default_factory=Known)
+    known: AvailableValues = field(default_factory=AvailableValues)
     hoisted: int = 0
 
 
@@ -78,7 +78,7 @@ class FunctionText:
         self.entry: list[str] = []
         self._chunks: list[list[str]] = [["entry:"], self.entry]
         self._lines: list[str] = self.entry
-        self.known = Known()
+        self.known = AvailableValues()
         self.levels: list[Level] = []
         self.open_level()
 

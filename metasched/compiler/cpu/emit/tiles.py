@@ -163,4 +163,4 @@ class TileRegisters:
 
 
 def _is_tiled(node: Node) -> bool:
-    return isinstance(node, lir.TileMove) or (isinstance(node, lir.Intrinsic) and intrinsics()[node.name].tiles)
+    return isinstance(node, lir.TileMove) or (isinstance(node, lir.IntrinsicCall) and intrinsics()[node.name].tiles)

@@ -14,7 +14,7 @@ from metasched.dtypes import DType, integer_of_size
 _FLOATS = {32: "float", 64: "double"}
 
 
-class Value(NamedTuple):
+class SSAValue(NamedTuple):
     """An SSA value or a constant: its text, element type, and number of lanes (0 for a scalar)."""
 
     text: str
@@ -63,16 +63,16 @@ def splat_text(scalar_type: str, scalar: str, width: int) -> str:
     return "<" + ", ".join([f"{scalar_type} {scalar}"] * width) + ">"
 
 
-def constant(value: float | bool, dtype: DType, width: int = 0) -> Value:
+def constant(value: float | bool, dtype: DType, width: int = 0) -> SSAValue:
     """A constant, the same in every lane; integers wrap to the type and floats round to it."""
     if value == 0 and isinstance(value, float):
         return _constant(value, dtype, width)  # 0.0 and -0.0 are equal, so they cannot be remembered apart
     return _remembered(value, dtype, width)
 
 
-def _constant(value: float | bool, dtype: DType, width: int) -> Value:
+def _constant(value: float | bool, dtype: DType, width: int) -> SSAValue:
     scalar = _scalar(value, dtype)
-    return Value(splat_text(type_text(dtype), scalar, width) if width else scalar, dtype, width)
+    return SSAValue(splat_text(type_text(dtype), scalar, width) if width else scalar, dtype, width)
 
 
 _remembered = lru_cache(maxsize=4096, typed=True)(_constant)
@@ -95,13 +95,13 @@ def _scalar(value: float | bool, dtype: DType) -> str:
 
 
 @cache
-def lane_numbers(dtype: DType, width: int) -> Value:
+def lane_numbers(dtype: DType, width: int) -> SSAValue:
     """The vector 0, 1, 2, ..."""
-    return Value("<" + ", ".join(f"{type_text(dtype)} {n}" for n in range(width)) + ">", dtype, width)
+    return SSAValue("<" + ", ".join(f"{type_text(dtype)} {n}" for n in range(width)) + ">", dtype, width)
 
 
 @cache
-def first_lanes(active: int, width: int) -> Value:
+def first_lanes(active: int, width: int) -> SSAValue:
     """The mask of the first `active` of `width` lanes."""
     text = ", ".join("i1 true" if n < active else "i1 false" for n in range(width))
-    return Value(f"<{text}>", DType.BOOL, width)
+    return SSAValue(f"<{text}>", DType.BOOL, width)
