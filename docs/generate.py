@@ -20,7 +20,7 @@ from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.distributions.partitioned_tile import PartitionedTile
 from metasched.schedule.distributions.tile import Tile
-from metasched.schedule.kinds import Kind
+from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, registry
 
 PAGE = Path(__file__).parent / "primitives.md"
@@ -138,19 +138,19 @@ from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 class PrimitiveMethods:
 '''
 TYPES = {
-    Kind.BLOCK: "BlockRV",
-    Kind.LOOP: "LoopRV",
-    Kind.TARGET: "LoopRV | BlockRV",
-    Kind.LOCATION: 'LoopRV | Literal["root", "inline"]',
-    Kind.INT: "Int | int",
-    Kind.SETTING: "Int | int | bool",
-    Kind.FACTOR: "Int | int | None",
-    Kind.LITERAL: "str | float | bool",
-    Kind.STR: "str",
-    Kind.NUMBER: "int",
-    Kind.BOOL: "bool",
-    Kind.INDEX_MAP: "str | Callable[..., object]",
-    Kind.NONE: "None",
+    ArgumentKind.BLOCK: "BlockRV",
+    ArgumentKind.LOOP: "LoopRV",
+    ArgumentKind.TARGET: "LoopRV | BlockRV",
+    ArgumentKind.LOCATION: 'LoopRV | Literal["root", "inline"]',
+    ArgumentKind.INT: "Int | int",
+    ArgumentKind.SETTING: "Int | int | bool",
+    ArgumentKind.FACTOR: "Int | int | None",
+    ArgumentKind.LITERAL: "str | float | bool",
+    ArgumentKind.STR: "str",
+    ArgumentKind.NUMBER: "int",
+    ArgumentKind.BOOL: "bool",
+    ArgumentKind.INDEX_MAP: "str | Callable[..., object]",
+    ArgumentKind.NONE: "None",
 }
 # What a sampler gives whoever calls it, by the distribution that it declares.
 DRAWN = {Categorical: "Int", Tile: "list[Int]", PartitionedTile: "list[Int]", Choice: "LocationRV"}

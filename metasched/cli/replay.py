@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayResult:
     """What replaying gave; times in seconds per call, and `work` is that of one."""
 
     task: str
@@ -62,7 +62,7 @@ def run(args: Namespace, console: Console) -> int:
     given = trace_in(args.trace) if args.trace else None
     kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
     measured = measure(program, kernel) if args.check or args.time else None
-    outcome = Outcome(
+    outcome = ReplayResult(
         task=program.key,
         trace=str(kernel.trace),
         target=str(kernel.target),
@@ -97,7 +97,7 @@ def _failure_text(measured: Measurement) -> str:
     return "\n".join(text for text in (measured.failure.reason, measured.failure.detail) if text)
 
 
-def verdict(outcome: Outcome, checked: bool) -> str:
+def verdict(outcome: ReplayResult, checked: bool) -> str:
     """What was found of the trace."""
     lines = [] if outcome.repairs is None else [str(outcome.repairs)]
     if outcome.failure:
@@ -112,7 +112,7 @@ def verdict(outcome: Outcome, checked: bool) -> str:
     return "\n".join(lines)
 
 
-def as_json(outcome: Outcome, checked: bool) -> dict[str, object]:
+def as_json(outcome: ReplayResult, checked: bool) -> dict[str, object]:
     return {
         "task": outcome.task,
         "checked": checked,

@@ -31,16 +31,16 @@ Tree = Node | SourceNode
 
 
 @dataclass(frozen=True)
-class Size:
-    """Levels that are nested in one another, and operations, reads, names and numbers in all."""
+class ExpressionSize:
+    """How deep an expression is nested, and how many operations, reads, names and numbers it has in all."""
 
     levels: int
     nodes: int
 
 
-def size_of(tree: Tree) -> Size:
+def size_of(tree: Tree) -> ExpressionSize:
     """The size of an expression, written out. Cost: linear in its parts, those that are there twice counting once."""
-    known: dict[int, Size] = {}
+    known: dict[int, ExpressionSize] = {}
     stack: list[tuple[Tree, bool]] = [(tree, False)]
     while stack:
         node, below_done = stack.pop()
@@ -52,7 +52,7 @@ def size_of(tree: Tree) -> Size:
             stack.extend((child, False) for child in children)
             continue
         sizes = [known[id(child)] for child in children]
-        known[id(node)] = Size(1 + max((s.levels for s in sizes), default=0), 1 + sum(s.nodes for s in sizes))
+        known[id(node)] = ExpressionSize(1 + max((s.levels for s in sizes), default=0), 1 + sum(s.nodes for s in sizes))
     return known[id(tree)]
 
 

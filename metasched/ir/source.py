@@ -196,7 +196,7 @@ Setting: TypeAlias = int | str
 
 
 @dataclass(frozen=True)
-class Param(SourceNode):
+class ProgramParameter(SourceNode):
     """`N=512`, a size; `T=f32`, an element type; `U=T`, the type that an earlier parameter is set to."""
 
     name: str
@@ -223,7 +223,7 @@ class Argument(SourceNode):
 
 
 @dataclass(frozen=True)
-class Declaration(SourceNode):
+class BufferDeclaration(SourceNode):
     """An output, or the declared shape of a buffer in between."""
 
     name: str
@@ -264,11 +264,11 @@ class Stage(SourceNode):
 @dataclass(frozen=True)
 class ProgramDef(SourceNode):
     name: str
-    params: tuple[Param, ...]
+    params: tuple[ProgramParameter, ...]
     arguments: tuple[Argument, ...]
-    outputs: tuple[Declaration, ...]
+    outputs: tuple[BufferDeclaration, ...]
     lets: tuple[Let, ...]
-    buffers: tuple[Declaration, ...]
+    buffers: tuple[BufferDeclaration, ...]
     stages: tuple[Stage, ...]
 
 

@@ -11,7 +11,7 @@ from metasched.ir.source import (
     Argument,
     Axis,
     BoolLit,
-    Declaration,
+    BufferDeclaration,
     FloatLit,
     IfElse,
     IntLit,
@@ -90,7 +90,7 @@ def _argument(argument: Argument) -> str:
     return f"{const}{argument.name}: {argument.dtype}{shape}"
 
 
-def _declaration(declaration: Declaration) -> str:
+def _declaration(declaration: BufferDeclaration) -> str:
     return f"{declaration.name}: {declaration.dtype}[{_list(declaration.shape)}]"
 
 

@@ -9,10 +9,10 @@ from metasched.ir.program import Program
 from metasched.ir.source import (
     NOWHERE,
     Argument,
-    Declaration,
+    BufferDeclaration,
     Let,
-    Param,
     ProgramDef,
+    ProgramParameter,
     Reduce,
     SourceExpr,
     Stage,
@@ -97,7 +97,7 @@ def _definition(
     positions = [p for p in positions if p.name not in output_names and p.dtype is not DType.I64]
     return ProgramDef(
         name,
-        tuple(Param(p.name, p.default) for p in (used if params is None else params)),
+        tuple(ProgramParameter(p.name, p.default) for p in (used if params is None else params)),
         tuple(_argument(i) for i in inputs),
         tuple(_declaration(o) for o in outputs),
         tuple(Let(s.name, s.value.node) for s in symbols if isinstance(s, Size)),
@@ -159,11 +159,11 @@ def _argument(argument: Tensor | ScalarArgument) -> Argument:
     return Argument(argument.name, argument.dtype, tuple(n.node for n in argument.shape), argument.const)
 
 
-def _declaration(tensor: Tensor) -> Declaration:
+def _declaration(tensor: Tensor) -> BufferDeclaration:
     if tensor.dtype is None:
         hint = f"compute({tensor.name!r}, ..., dtype='f32')"
         raise wrong(f"nothing says which element type `{tensor.name}` has", hint)
-    return Declaration(tensor.name, tensor.dtype, tuple(n.node for n in tensor.shape))
+    return BufferDeclaration(tensor.name, tensor.dtype, tuple(n.node for n in tensor.shape))
 
 
 def _shows(tensor: Computed, tensors: dict[str, Tensor]) -> bool:

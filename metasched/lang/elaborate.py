@@ -21,12 +21,12 @@ from metasched.ir.source import (
     Apply,
     Argument,
     At,
-    Declaration,
+    BufferDeclaration,
     ElementType,
     Let,
     Name,
-    Param,
     ProgramDef,
+    ProgramParameter,
     Read,
     Reduce,
     Setting,
@@ -139,11 +139,11 @@ class _Elaborator:
     def _check_names(self) -> None:
         definition = self._definition
         seen: dict[str, At] = {}
-        named: list[Param | Argument | Declaration | Let] = [*definition.params, *definition.arguments]
+        named: list[ProgramParameter | Argument | BufferDeclaration | Let] = [*definition.params, *definition.arguments]
         named += [*definition.outputs, *definition.lets, *definition.buffers]
         for item in named:
             self._check_word(item.name, item.at)
-            if isinstance(item, Param) and item.is_type and item.name in functions():
+            if isinstance(item, ProgramParameter) and item.is_type and item.name in functions():
                 message = f"`{item.name}` is a function, and as an element type it would be a cast"
                 self._report.error(item.at, message, "choose another name")
             self._once(seen, item.name, item.at, f"`{item.name}` is defined twice")
@@ -219,7 +219,7 @@ class _Elaborator:
                 if declaration.name not in defined:
                     self._not_computed(kind, declaration, defined)
 
-    def _not_computed(self, kind: str, declaration: Declaration, defined: Iterable[str]) -> None:
+    def _not_computed(self, kind: str, declaration: BufferDeclaration, defined: Iterable[str]) -> None:
         outputs = {output.name for output in self._definition.outputs}
         hint = did_you_mean(declaration.name, set(defined) - outputs)
         hint = hint or f"write a stage: `{declaration.name}[...] = ...`"
@@ -311,9 +311,9 @@ def _mentioned(definition: ProgramDef) -> tuple[set[str], set[str]]:
                 named.add(name)
             case Apply(func=func):
                 named.add(func)
-            case Argument(dtype=dtype) | Declaration(dtype=dtype):
+            case Argument(dtype=dtype) | BufferDeclaration(dtype=dtype):
                 named.add(str(dtype))
-            case Param(default=default):
+            case ProgramParameter(default=default):
                 named.add(str(default))
     return read, named
 

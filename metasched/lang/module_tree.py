@@ -22,7 +22,7 @@ class Setting(SourceNode):
 
 
 @dataclass(frozen=True)
-class Target(SourceNode):
+class AssignedName(SourceNode):
     """A name that a statement defines; a starred one takes as many results as the others leave."""
 
     name: str
@@ -33,7 +33,7 @@ class Target(SourceNode):
 class Bind(SourceNode):
     """`i0, i1 = split(i, [x, y])`; `loops = get_loops(block)`; `z = x * 2`."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[AssignedName, ...]
     value: SourceExpr
 
 
@@ -41,7 +41,7 @@ class Bind(SourceNode):
 class Draw(SourceNode):
     """`x, y ~ sample_tile(i, parts=2) @ "i" := [_, 8]`: a random variable, its name, and what it always takes."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[AssignedName, ...]
     call: Apply
     address: str | None = None
     decision: Decision | None = None
@@ -85,16 +85,16 @@ class Branch(SourceNode):
 
 
 @dataclass(frozen=True)
-class Loop(SourceNode):
+class LoopStatement(SourceNode):
     """`for i in loops:`, once for each item of a list."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[AssignedName, ...]
     over: SourceExpr
     body: tuple[Statement, ...]
 
 
 Simple: TypeAlias = Bind | Draw | Run | Give | SkipLine
-Statement: TypeAlias = Simple | Branch | Loop
+Statement: TypeAlias = Simple | Branch | LoopStatement
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ModuleDef(SourceNode):
 
     name: str
     settings: tuple[Setting, ...]
-    parameters: tuple[Target, ...]
+    parameters: tuple[AssignedName, ...]
     doc: str
     body: tuple[Statement, ...]
 
@@ -152,7 +152,7 @@ def _statement(statement: Statement, depth: int) -> list[str]:
             for word, a in zip(["if", *["elif"] * len(alternatives)], alternatives, strict=False):
                 lines += _headed(f"{indent}{word} {print_source(a.test)}:", a.body, depth)
             return lines + (_headed(f"{indent}else:", otherwise, depth) if otherwise else [])
-        case Loop(targets=targets, over=over, body=body):
+        case LoopStatement(targets=targets, over=over, body=body):
             return _headed(f"{indent}for {_targets(targets)} in {print_source(over)}:", body, depth)
         case _:
             return [indent + print_statement(statement)]
@@ -166,7 +166,7 @@ def _headed(head: str, body: tuple[Statement, ...], depth: int) -> list[str]:
     return [head, *_body(body, depth + 1)]
 
 
-def _targets(targets: tuple[Target, ...]) -> str:
+def _targets(targets: tuple[AssignedName, ...]) -> str:
     return ", ".join("*" * t.starred + t.name for t in targets)
 
 

@@ -10,17 +10,17 @@ from metasched.lang.expressions import SyntaxTree, ValueReader, at_token, at_tre
 from metasched.lang.layout import Start
 from metasched.lang.module_tree import (
     Alternative,
+    AssignedName,
     Bind,
     Branch,
     Draw,
     Give,
-    Loop,
+    LoopStatement,
     ModuleDef,
     Run,
     Setting,
     SkipLine,
     Statement,
-    Target,
 )
 from metasched.lang.report import Report
 from metasched.lang.syntax import parse
@@ -54,7 +54,7 @@ class _ModuleReader:
         return ModuleDef(
             str(name),
             tuple(self._setting(s) for s in subtrees(settings)),
-            tuple(Target(str(t), at=at_token(t)) for t in parameters.children if isinstance(t, Token)),
+            tuple(AssignedName(str(t), at=at_token(t)) for t in parameters.children if isinstance(t, Token)),
             "\n".join(doc),
             self._body(lines),
             at=at_token(name),
@@ -85,7 +85,7 @@ class _ModuleReader:
                 return self._branch(tree)
             case "loop":
                 targets, over, body = subtrees(tree)
-                return Loop(self._targets(targets), self._read(over), self._body(subtrees(body)), at=at)
+                return LoopStatement(self._targets(targets), self._read(over), self._body(subtrees(body)), at=at)
         message = "a text that stands alone describes the module, and belongs before its first line"
         self._report.error(at, message, "move it there, or make it a comment: `# ...`")
         return None
@@ -108,9 +108,9 @@ class _ModuleReader:
         alternatives = tuple(Alternative(self._read(t), self._body(subtrees(b)), at=at_tree(t)) for t, b in pairs)
         return Branch(alternatives, otherwise, at=at_tree(tree))
 
-    def _targets(self, tree: SyntaxTree) -> tuple[Target, ...]:
+    def _targets(self, tree: SyntaxTree) -> tuple[AssignedName, ...]:
         targets = tuple(
-            Target(str(token(t, 1)), optional(t, 0) is not None, at=at_token(token(t, 1))) for t in subtrees(tree)
+            AssignedName(str(token(t, 1)), optional(t, 0) is not None, at=at_token(token(t, 1))) for t in subtrees(tree)
         )
         for starred in [t for t in targets if t.starred][1:]:
             message = "two names are starred: how the results are shared out is not clear"

@@ -11,11 +11,11 @@ from metasched.ir.source import (
     Argument,
     At,
     Axis,
-    Declaration,
+    BufferDeclaration,
     ElementType,
     Let,
-    Param,
     ProgramDef,
+    ProgramParameter,
     SourceExpr,
     Stage,
 )
@@ -49,16 +49,16 @@ def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Rep
     return tuple(_ProgramReader(report).read(child) for child in programs), report
 
 
-def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[Param, ...]:
+def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[ProgramParameter, ...]:
     """`[N=512, M=-1, T=f32]`, or nothing."""
     out = []
     for setting in subtrees(tree):
         if setting.data == "type_setting":
-            out.append(Param(str(token(setting, 0)), str(token(setting, 1)), at=at_token(token(setting, 0))))
+            out.append(ProgramParameter(str(token(setting, 0)), str(token(setting, 1)), at=at_token(token(setting, 0))))
             continue
         name, value = token(setting, 0), expressions.integer(token(setting, 2))
         negative = isinstance(setting.children[1], Token)
-        out.append(Param(str(name), -value if negative else value, at=at_token(name)))
+        out.append(ProgramParameter(str(name), -value if negative else value, at=at_token(name)))
     return tuple(out)
 
 
@@ -73,13 +73,13 @@ class _ProgramReader:
         settings, arguments, outputs, *definitions = subtrees(tree)
         params = self._params(settings)
         lets: list[Let] = []
-        buffers: list[Declaration] = []
+        buffers: list[BufferDeclaration] = []
         stages: list[Stage] = []
         for definition in definitions:
             match self._definition(definition):
                 case Let() as let:
                     lets.append(let)
-                case Declaration() as buffer:
+                case BufferDeclaration() as buffer:
                     buffers.append(buffer)
                 case Stage() as stage:
                     stages.append(stage)
@@ -94,7 +94,7 @@ class _ProgramReader:
             at=at_token(name),
         )
 
-    def _params(self, tree: SyntaxTree) -> tuple[Param, ...]:
+    def _params(self, tree: SyntaxTree) -> tuple[ProgramParameter, ...]:
         """The parameters; those that stand for element types are known to what is read after."""
         params = read_settings(tree, self._expressions)
         for param, setting in zip(params, subtrees(tree), strict=True):
@@ -111,13 +111,13 @@ class _ProgramReader:
             self._report.error(at_token(name), f"`const` marks tensors, and `{name}` is a scalar", "remove `const`")
         return Argument(str(name), dtype, shape, const, at=at_token(name))
 
-    def _output(self, tree: SyntaxTree) -> Declaration:
+    def _output(self, tree: SyntaxTree) -> BufferDeclaration:
         name = token(tree, 0)
         dtype, shape = self._type(subtree(tree, 1))
         if shape is None:
             hint = f"write `{name}: {dtype}[]` for an output of no dimensions"
             self._report.error(at_token(name), f"the output `{name}` has no shape", hint)
-        return Declaration(str(name), dtype, shape or (), at=at_token(name))
+        return BufferDeclaration(str(name), dtype, shape or (), at=at_token(name))
 
     def _type(self, tree: SyntaxTree) -> tuple[ElementType, tuple[SourceExpr, ...] | None]:
         items = subtrees(subtree(tree, 1))
@@ -136,7 +136,7 @@ class _ProgramReader:
         self._report.error(at_token(name), f"`{name}` is not an element type", hint)
         return DType.F32
 
-    def _definition(self, tree: SyntaxTree) -> Let | Declaration | Stage:
+    def _definition(self, tree: SyntaxTree) -> Let | BufferDeclaration | Stage:
         match tree.data:
             case "let":
                 name = token(tree, 0)
@@ -144,7 +144,7 @@ class _ProgramReader:
             case "declaration":
                 name = token(tree, 0)
                 type_name, shape = self._expressions.subscript(subtree(tree, 1))
-                return Declaration(str(name), self._element_type(type_name), shape, at=at_token(name))
+                return BufferDeclaration(str(name), self._element_type(type_name), shape, at=at_token(name))
             case "labelled":
                 return self._stage(str(token(tree, 0)), subtree(tree, 1), subtree(tree, 2), at_tree(tree))
             case "stage":

@@ -22,14 +22,14 @@ from metasched.ir.source import (
     Argument,
     At,
     Axis,
-    Declaration,
+    BufferDeclaration,
     IfElse,
     IntLit,
     Name,
     Operation,
-    Param,
     Prefix,
     ProgramDef,
+    ProgramParameter,
     Read,
     Reduce,
     SourceExpr,
@@ -379,12 +379,14 @@ class _Inference:
                 arguments.append(Argument(name, self._scalars.get(name, given.dtype), None, at=at))
         last = self._shorthand.stages[-1]
         outputs = tuple(
-            Declaration(name, self._dtypes[name], tuple(_size_expr(size) for size in self._sizes[name]), at=last.at)
+            BufferDeclaration(
+                name, self._dtypes[name], tuple(_size_expr(size) for size in self._sizes[name]), at=last.at
+            )
             for name in last.targets
         )
         used = {e.name for a in arguments for e in a.shape or () if isinstance(e, Name)}
         used |= {e.name for output in outputs for e in output.shape if isinstance(e, Name)}
-        params = tuple(Param(name, extent) for (_, extent), name in self._params.items() if name in used)
+        params = tuple(ProgramParameter(name, extent) for (_, extent), name in self._params.items() if name in used)
         return ProgramDef(NAME, params, tuple(arguments), outputs, (), (), stages)
 
     def _places(self) -> dict[str, At]:

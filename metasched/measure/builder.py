@@ -15,7 +15,7 @@ from metasched.measure.check import prepare
 from metasched.measure.compiling import code_hash, lower_func
 from metasched.measure.inputs import Given
 from metasched.measure.phases import Phases
-from metasched.measure.protocol import Kind, Message
+from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Candidate
 from metasched.schedule.trace import Trace
 from metasched.target import Target
@@ -34,7 +34,7 @@ class Builder:
         with phases.timed("emit"):
             code = code_hash(text)
         body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds}
-        return Message(Kind.DONE, body, text.encode())
+        return Message(MessageKind.DONE, body, text.encode())
 
     def compile(self, body: dict[str, Any], text: bytes) -> Message:
         """What `lower` gave to machine code. Raises BuildError."""
@@ -42,14 +42,14 @@ class Builder:
         artefact = Artefact.from_json(body["artefact"])
         with phases.timed("compile"):
             data = compile_text(text.decode(), _target(artefact.target)).data
-        return Message(Kind.DONE, {**body, "phases": phases.seconds}, data)
+        return Message(MessageKind.DONE, {**body, "phases": phases.seconds}, data)
 
     def build(self, candidate: Candidate) -> Message:
         """Both. Raises ScheduleError and BuildError."""
         lowered = self.lower(candidate)
         built = self.compile(lowered.body, lowered.blob)
         return Message(
-            Kind.DONE, {**built.body, "phases": {**lowered.body["phases"], **built.body["phases"]}}, built.blob
+            MessageKind.DONE, {**built.body, "phases": {**lowered.body["phases"], **built.body["phases"]}}, built.blob
         )
 
     def prepare(self, body: dict[str, Any]) -> Message:
@@ -59,7 +59,7 @@ class Builder:
         ranges = {name: (float(low), float(high)) for name, (low, high) in body["ranges"].items()}
         cases = prepare(_program(body["program"], params).func, Given(arrays, ranges), int(body["seed"]))
         cases.save(Path(body["path"]))
-        return Message(Kind.DONE)
+        return Message(MessageKind.DONE)
 
 
 @lru_cache(maxsize=32)

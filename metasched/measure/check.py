@@ -35,7 +35,7 @@ LARGE_BYTE = 0x7E  # 8.5e37 in f32, 1.3e300 in f64
 
 
 @dataclass(frozen=True)
-class Case:
+class CheckCase:
     """Data, what comes of it, and how far off a result may be.
 
     `inputs` are in calling order, a scalar as an array of shape (); `expected` are the outputs in order, each in the
@@ -54,8 +54,8 @@ class Cases:
     """Everything that checking the candidates of one program needs, without the program."""
 
     outputs: tuple[tuple[str, str], ...]  # (name, NumPy dtype)
-    integers: Case
-    random: Case
+    integers: CheckCase
+    random: CheckCase
 
     def save(self, path: Path) -> None:
         """Write an `.npz`, at once: another process sees all of it or nothing."""
@@ -75,9 +75,9 @@ class Cases:
         meta = json.loads(str(arrays["meta"]))
         outputs = tuple((str(name), str(dtype)) for name, dtype in meta["outputs"])
 
-        def case(label: str) -> Case:
+        def case(label: str) -> CheckCase:
             count, fill = meta["cases"][label]
-            return Case(
+            return CheckCase(
                 tuple(arrays[f"{label}.in.{n}"] for n in range(count)),
                 tuple(arrays[f"{label}.out.{n}"] for n in range(len(outputs))),
                 tuple(arrays.get(f"{label}.tol.{n}") for n in range(len(outputs))),
@@ -103,18 +103,18 @@ def _drawn(given: Given) -> bool:
     return not any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
 
 
-def _integer_case(func: Func, given: Given, seed: int) -> Case:
+def _integer_case(func: Func, given: Given, seed: int) -> CheckCase:
     for magnitude in _MAGNITUDES:
         data = integer_inputs(func, given, seed, magnitude)
         if exact_magnitude(func, data):
             # The bounds are of no use here, but compiling one program of two is.
             pairs = reference_with_bound(func)(*data.values())
             typed = tuple(value.astype(b.dtype.numpy) for (value, _), b in zip(pairs, func.outputs, strict=True))
-            return Case(tuple(data.values()), typed, (None,) * len(typed), NAN_BYTE)
+            return CheckCase(tuple(data.values()), typed, (None,) * len(typed), NAN_BYTE)
     return _bounded_case(func, integer_inputs(func, given, seed, _MAGNITUDES[-1]), _drawn(given), NAN_BYTE)
 
 
-def _bounded_case(func: Func, data: Mapping[str, Array], drawn: bool, fill: int) -> Case:
+def _bounded_case(func: Func, data: Mapping[str, Array], drawn: bool, fill: int) -> CheckCase:
     pairs = reference_with_bound(func)(*data.values())
     tolerance = tuple(
         tolerances(func, bound, buffer.dtype, drawn) for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
@@ -130,7 +130,7 @@ def _bounded_case(func: Func, data: Mapping[str, Array], drawn: bool, fill: int)
                 f"{func.name}: most of `{buffer.name}` is not finite on random inputs in [-1.25, 1.25], "
                 f"so nothing could be checked. Hint: say what it takes: `inputs={{NAME: (low, high)}}` for {names}"
             )
-    return Case(tuple(data.values()), expected, tolerance, fill)
+    return CheckCase(tuple(data.values()), expected, tolerance, fill)
 
 
 def mismatch(actual: Array, expected: Array, tolerance: NDArray[np.float64] | None) -> str | None:
@@ -211,14 +211,14 @@ class Bench:
             Guarded(e.size * np.dtype(dtype).itemsize)
             for e, (_, dtype) in zip(cases.random.expected, cases.outputs, strict=True)
         )
-        self._case: Case | None = None
+        self._case: CheckCase | None = None
 
     @property
     def addresses(self) -> tuple[int, ...]:
         """Where the kernel's buffers are: inputs (and scalars) in calling order, then outputs."""
         return tuple(g.address for g in self.inputs + self._outputs)
 
-    def load(self, case: Case, workspace: Guarded) -> None:
+    def load(self, case: CheckCase, workspace: Guarded) -> None:
         """Put a case's data in place, with outputs and workspace filled."""
         self._case = case
         for guarded, array in zip(self.inputs, case.inputs, strict=True):
@@ -227,7 +227,7 @@ class Bench:
         for guarded in (*self._outputs, workspace):
             guarded.fill(case.fill)
 
-    def holds(self, case: Case) -> bool:
+    def holds(self, case: CheckCase) -> bool:
         """Whether a case's data is in place, as far as checked candidates left it alone."""
         return self._case is case
 

@@ -9,7 +9,7 @@ from metasched.compiler.cpu.emit.runtime import Status
 from metasched.measure.check import Bench, Cases, Guarded
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.phases import Phases
-from metasched.measure.protocol import Kind, Message
+from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Failure, Reason
 from metasched.measure.timing import TimingPlan, take_samples
 from metasched.runtime.threads import state
@@ -44,8 +44,10 @@ class Executor:
                 failure = _status(bound) or (bench.verify(workspace) if body["verify"] else None)
         if failure is not None:
             bench.forget()
-            return Message(Kind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds})
-        return Message(Kind.DONE, {"times": times, "phases": phases.seconds})
+            return Message(
+                MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds}
+            )
+        return Message(MessageKind.DONE, {"times": times, "phases": phases.seconds})
 
 
 _Called = tuple[BoundKernel, list[float], Failure | None]

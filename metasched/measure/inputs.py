@@ -25,7 +25,7 @@ _LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.
 
 
 @dataclass(frozen=True)
-class Argument:
+class InputArgument:
     """An input buffer or a scalar: `shape` is () for a scalar. What others are indexed by is in [0, `below`)."""
 
     name: str
@@ -42,13 +42,13 @@ class Given:
     ranges: Mapping[str, tuple[float, float]]
 
 
-def arguments(func: Func) -> tuple[Argument, ...]:
+def arguments(func: Func) -> tuple[InputArgument, ...]:
     """The arguments of a program, in calling order."""
     buffers = {
-        b.name: Argument(b.name, shape_of(func, b.name), b.dtype, None if b.below is None else as_int(b.below))
+        b.name: InputArgument(b.name, shape_of(func, b.name), b.dtype, None if b.below is None else as_int(b.below))
         for b in func.inputs
     }
-    scalars = {s.name: Argument(s.name, (), s.dtype) for s in func.scalars}
+    scalars = {s.name: InputArgument(s.name, (), s.dtype) for s in func.scalars}
     return tuple((buffers | scalars)[name] for name in func.order)
 
 
@@ -85,7 +85,7 @@ def _range(name: str, spec: tuple[float, float]) -> tuple[float, float]:
     return (float(spec[0]), float(spec[1]))
 
 
-def _fitting(argument: Argument, array: Array) -> Array:
+def _fitting(argument: InputArgument, array: Array) -> Array:
     wanted = argument.dtype.numpy
     if array.shape == () and argument.shape == ():
         return array.astype(wanted)
@@ -120,7 +120,9 @@ def _stream(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng([seed, *name.encode()])
 
 
-def _integers(argument: Argument, span: tuple[float, float] | None, rng: np.random.Generator, magnitude: int) -> Array:
+def _integers(
+    argument: InputArgument, span: tuple[float, float] | None, rng: np.random.Generator, magnitude: int
+) -> Array:
     if argument.dtype.is_bool or argument.below is not None:
         return _random(argument, span, rng)
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
@@ -137,7 +139,7 @@ def _integers(argument: Argument, span: tuple[float, float] | None, rng: np.rand
     return values.astype(argument.dtype.numpy)
 
 
-def _random(argument: Argument, span: tuple[float, float] | None, rng: np.random.Generator) -> Array:
+def _random(argument: InputArgument, span: tuple[float, float] | None, rng: np.random.Generator) -> Array:
     if argument.dtype.is_bool:
         return rng.integers(0, 2, argument.shape).astype(np.bool_)
     if argument.dtype.is_integer:

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from metasched.errors import ResourceError
-from metasched.measure.protocol import Decoder, Kind, Message, ProtocolError
+from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolError
 from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
 from metasched.measure.resources import explaining
 
@@ -92,8 +92,8 @@ class WorkerUsage:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a worker belongs: `module` is what it runs, `folder` takes its standard error."""
+class WorkerSpec:
+    """What a worker process is: `module` is what it runs, `folder` takes its standard error."""
 
     role: Role
     name: str
@@ -122,7 +122,7 @@ class WorkerProcess:
     for `kill`.
     """
 
-    def __init__(self, place: Place, limits: Limits, spawn: Spawn) -> None:
+    def __init__(self, place: WorkerSpec, limits: Limits, spawn: Spawn) -> None:
         self.name = place.name
         self._place = place
         self._limits = limits
@@ -182,9 +182,9 @@ class WorkerProcess:
     def _greeted(self) -> bool:
         """Wait for what a new process says first."""
         message = self._receive(time.monotonic() + self._limits.start_s)
-        if message.kind is Kind.LACK:
+        if message.kind is MessageKind.LACK:
             raise ResourceError(f"a worker process cannot start: {message.body['detail']}")
-        if message.kind is not Kind.READY:
+        if message.kind is not MessageKind.READY:
             raise WorkerBug(f"the worker `{self.name}` did not start", str(message.body.get("traceback", message)))
         return True
 

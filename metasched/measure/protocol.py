@@ -23,7 +23,7 @@ class ProtocolError(Exception):
     """Bytes that are no frame."""
 
 
-class Kind(Enum):
+class MessageKind(Enum):
     """What a message is. A worker sends READY once, then one of the last four for each request."""
 
     READY = "ready"
@@ -42,7 +42,7 @@ class Kind(Enum):
 class Message:
     """`body` holds JSON values only; `blob` carries machine code, or the text it is made from."""
 
-    kind: Kind
+    kind: MessageKind
     body: dict[str, Any] = field(default_factory=dict)
     blob: bytes = b""
 
@@ -76,6 +76,6 @@ class Decoder:
         del self._buffer[:end]
         try:
             data = json.loads(text)
-            return Message(Kind(data["kind"]), dict(data["body"]), blob)
+            return Message(MessageKind(data["kind"]), dict(data["body"]), blob)
         except (ValueError, KeyError, TypeError) as error:
             raise ProtocolError(f"not a message: {text[:200]!r}") from error

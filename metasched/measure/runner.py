@@ -21,8 +21,8 @@ from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.archive import write_arrays
 from metasched.measure.inputs import Inputs, given_inputs
-from metasched.measure.process import Place, Role, WorkerLost, WorkerProcess, WorkerUsage
-from metasched.measure.protocol import Kind, Message
+from metasched.measure.process import Role, WorkerLost, WorkerProcess, WorkerSpec, WorkerUsage
+from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import (
     Candidate,
     CheckError,
@@ -244,7 +244,7 @@ class LocalRunner:
 
     def _worker(self, role: Role, name: str) -> WorkerProcess:
         settings = self._settings
-        place = Place(role, name, settings.worker, settings.threads, self._folder)
+        place = WorkerSpec(role, name, settings.worker, settings.threads, self._folder)
         return WorkerProcess(place, settings.limits, lambda launch: self._spawner.submit(launch).result())
 
     # --- the coordinator's thread ------------------------------------------------------------------------
@@ -287,14 +287,14 @@ class LocalRunner:
     def _lower(self, candidate: Candidate) -> Lowered:
         builder = self._idle.get()
         try:
-            answer = builder.request(Message(Kind.LOWER, asdict(candidate)), self._settings.limits.build_s)
+            answer = builder.request(Message(MessageKind.LOWER, asdict(candidate)), self._settings.limits.build_s)
         except WorkerLost as lost:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was lowered") from lost
             return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT))
         finally:
             self._idle.put(builder)
-        if answer.kind is Kind.DONE:
+        if answer.kind is MessageKind.DONE:
             return Lowered(candidate, str(answer.body["code"]), None, answer.body, answer.blob)
         return Lowered(candidate, None, _failure(answer, candidate))
 
@@ -309,7 +309,7 @@ class LocalRunner:
         builder = self._idle.get()
         try:
             answer = builder.request(_build_request(job), self._settings.limits.build_s)
-            if answer.kind is Kind.DONE:
+            if answer.kind is MessageKind.DONE:
                 job.artefact = answer
                 job.count(answer.body["phases"])
             else:
@@ -373,7 +373,9 @@ class LocalRunner:
             "verify": len(job.visits) in {0, job.plan.visits - 1},
         }
         try:
-            answer = self._runner.request(Message(Kind.RUN, body, job.artefact.blob), self._settings.limits.run_s)
+            answer = self._runner.request(
+                Message(MessageKind.RUN, body, job.artefact.blob), self._settings.limits.run_s
+            )
         except WorkerLost as lost:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was measured") from lost
@@ -382,7 +384,7 @@ class LocalRunner:
             return
         job.visited_at = time.monotonic()
         job.count(answer.body.get("phases", {}))
-        if answer.kind is Kind.DONE:
+        if answer.kind is MessageKind.DONE:
             job.visits.append(tuple(float(t) for t in answer.body["times"]))
         else:
             job.failure = _failure(answer, job.candidate)
@@ -427,12 +429,12 @@ class LocalRunner:
             "path": str(path),
         }
         what = f"computing the expected result of {program.key}"
-        answer = self._prepared(Message(Kind.PREPARE, body), what)
-        if answer.kind is Kind.FAILED:
+        answer = self._prepared(Message(MessageKind.PREPARE, body), what)
+        if answer.kind is MessageKind.FAILED:
             raise CheckError(f"{what} failed: {_text(answer)}")
-        if answer.kind is Kind.LACK:
+        if answer.kind is MessageKind.LACK:
             raise ResourceError(f"{what} failed: {_text(answer)}")
-        if answer.kind is not Kind.DONE:
+        if answer.kind is not MessageKind.DONE:
             raise WorkerBug(f"{what} failed", _text(answer), Candidate(text, program.params, "", ""))
         return path
 
@@ -456,16 +458,16 @@ class LocalRunner:
 def _build_request(job: _Job) -> Message:
     lowered = job.lowered
     return (
-        Message(Kind.BUILD, asdict(job.candidate))
+        Message(MessageKind.BUILD, asdict(job.candidate))
         if lowered is None
-        else Message(Kind.COMPILE, lowered.body, lowered.text)
+        else Message(MessageKind.COMPILE, lowered.body, lowered.text)
     )
 
 
 def _failure(answer: Message, candidate: Candidate) -> Failure:
-    if answer.kind is Kind.FAILED:
+    if answer.kind is MessageKind.FAILED:
         return Failure(answer.body["reason"], answer.body["detail"])
-    if answer.kind is Kind.LACK:
+    if answer.kind is MessageKind.LACK:
         raise ResourceError(f"measuring a candidate failed: {_text(answer)}")
     raise WorkerBug("a worker raised an exception while measuring a candidate", _text(answer), candidate)
 

@@ -22,7 +22,7 @@ import psutil
 from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.source import settings_from_json
 from metasched.measure.process import Role, WorkerSettings, waited_for
-from metasched.measure.protocol import Decoder, Kind, Message
+from metasched.measure.protocol import Decoder, Message, MessageKind
 from metasched.measure.records import Candidate, CheckError, Failure, Reason
 from metasched.measure.resources import as_resource_error
 
@@ -90,9 +90,9 @@ class Worker:
             limit_memory(self.settings.memory_bytes)
         except Exception as error:
             lack = not_ready(error)
-            channel.send(Message(Kind.BUG, {"traceback": traceback.format_exc()}) if lack is None else lack)
+            channel.send(Message(MessageKind.BUG, {"traceback": traceback.format_exc()}) if lack is None else lack)
             raise
-        channel.send(Message(Kind.READY))
+        channel.send(Message(MessageKind.READY))
         while True:
             channel.send(self.answer(channel.receive()))
 
@@ -110,18 +110,18 @@ class Worker:
             lack = as_resource_error(error, f"the worker's `{request.kind.value}`")
             if lack is not None:
                 return lacking(lack)
-            return Message(Kind.BUG, {"traceback": traceback.format_exc()})
+            return Message(MessageKind.BUG, {"traceback": traceback.format_exc()})
 
     def handle(self, request: Message) -> Message:
-        if request.kind is Kind.BUILD:
+        if request.kind is MessageKind.BUILD:
             return self.build(candidate_of(request.body))
-        if request.kind is Kind.LOWER:
+        if request.kind is MessageKind.LOWER:
             return self.lower(candidate_of(request.body))
-        if request.kind is Kind.COMPILE:
+        if request.kind is MessageKind.COMPILE:
             return self.compile(request)
-        if request.kind is Kind.PREPARE:
+        if request.kind is MessageKind.PREPARE:
             return self.prepare(request.body)
-        if request.kind is Kind.RUN:
+        if request.kind is MessageKind.RUN:
             return self.run(request)
         raise ValueError(f"a worker does not answer {request.kind}")
 
@@ -142,17 +142,19 @@ class Worker:
 
 
 def failed(failure: Failure) -> Message:
-    return Message(Kind.FAILED, {"reason": failure.reason, "detail": failure.detail})
+    return Message(MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail})
 
 
 def lacking(error: MetaschedError) -> Message:
-    return Message(Kind.LACK, {"detail": str(error)})
+    return Message(MessageKind.LACK, {"detail": str(error)})
 
 
 def not_ready(error: Exception) -> Message | None:
     """What to tell the parent of an error before the first request; None for one that only we can explain."""
     if isinstance(error, ImportError):  # files, memory, or a part that is not installed
-        return Message(Kind.LACK, {"detail": f"{error}\n  hint: `ulimit -a` shows the limits; is all installed?"})
+        return Message(
+            MessageKind.LACK, {"detail": f"{error}\n  hint: `ulimit -a` shows the limits; is all installed?"}
+        )
     found = error if isinstance(error, MetaschedError) else as_resource_error(error, "starting")
     return None if found is None else lacking(found)
 

@@ -20,7 +20,7 @@ from metasched.ir.program import Program
 from metasched.lang import parse_index_map
 from metasched.lang.instructions import Instruction, Ref, Value
 from metasched.operators.batches import Batch
-from metasched.schedule.handlers import Policy, Record, Replay
+from metasched.schedule.handlers import Policy, Prior, Replay
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 
@@ -59,7 +59,7 @@ class _Carried:
 
     def __init__(self, trace: Trace, batch: Batch, program: Program, share_elements: bool) -> None:
         self.element, self.whole = (
-            Schedule(of, handler=Replay(trace.decisions, Policy.REPAIR, Record(0))) for of in (batch.element, program)
+            Schedule(of, handler=Replay(trace.decisions, Policy.REPAIR, Prior(0))) for of in (batch.element, program)
         )
         self._dims = dict(batch.dims)
         self._turned = set(batch.turned)

@@ -7,13 +7,13 @@ from typing import Any
 
 from metasched.errors import ScheduleError
 from metasched.lang.instructions import Hole, Ref, Value
-from metasched.schedule.kinds import Kind
+from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.schedule.values import BlockRV, LoopRV
 
 # Handle kinds and what an environment holds for them: a name in the program, or an expression.
-LOOPLIKE = frozenset({Kind.LOOP, Kind.LOCATION})
-INTLIKE = frozenset({Kind.INT, Kind.FACTOR, Kind.SETTING})
+LOOPLIKE = frozenset({ArgumentKind.LOOP, ArgumentKind.LOCATION})
+INTLIKE = frozenset({ArgumentKind.INT, ArgumentKind.FACTOR, ArgumentKind.SETTING})
 
 
 def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Param, Any]]:
@@ -55,20 +55,20 @@ def is_default(param: Param, written: Value) -> bool:
     return type(written) is type(param.default) and written == param.default
 
 
-def is_literal_of(kind: Kind, value: Any) -> bool:
+def is_literal_of(kind: ArgumentKind, value: Any) -> bool:
     if isinstance(value, Hole):
         return False
-    if kind is Kind.FACTOR and value is None:
+    if kind is ArgumentKind.FACTOR and value is None:
         return True
-    if kind is Kind.SETTING and isinstance(value, bool):
+    if kind is ArgumentKind.SETTING and isinstance(value, bool):
         return True
-    if kind is Kind.BOOL:
+    if kind is ArgumentKind.BOOL:
         return isinstance(value, bool)
-    if kind in (Kind.STR, Kind.INDEX_MAP):
+    if kind in (ArgumentKind.STR, ArgumentKind.INDEX_MAP):
         return isinstance(value, str)
-    if kind is Kind.LITERAL:
+    if kind is ArgumentKind.LITERAL:
         return isinstance(value, str | int | float | bool)
-    return kind in (*INTLIKE, Kind.NUMBER) and isinstance(value, int) and not isinstance(value, bool)
+    return kind in (*INTLIKE, ArgumentKind.NUMBER) and isinstance(value, int) and not isinstance(value, bool)
 
 
 def wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:

@@ -18,10 +18,10 @@ from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import IterKind, LoopKind
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import BlockName, Flag, Kind, LoopName, Text
+from metasched.schedule.kinds import ArgumentKind, BlockName, Flag, LoopName, Text
 from metasched.schedule.primitive import MARK, Declaration, declaration_of, primitive
 
-Size = Annotated[int | None, Kind.NUMBER]
+Size = Annotated[int | None, ArgumentKind.NUMBER]
 
 fact = primitive(pure=True)
 

@@ -106,7 +106,7 @@ def stream(seed: int, address: str) -> np.random.Generator:
 
 
 @dataclass
-class Record:
+class Prior:
     """Draw from the prior."""
 
     seed: int
@@ -206,7 +206,7 @@ class Tentative:
             if site.dist.structural:
                 raise
             self.missing = self.missing or error
-            return Record(0).decide(site)
+            return Prior(0).decide(site)
 
 
 @dataclass

@@ -24,9 +24,9 @@ from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
-from metasched.schedule.handlers import Conditioned, Free, Handler, Record, Repair, Site, Tentative, Unasked
+from metasched.schedule.handlers import Conditioned, Free, Handler, Prior, Repair, Site, Tentative, Unasked
 from metasched.schedule.index_maps import index_map_text
-from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.methods import PrimitiveMethods
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.resolve import Env, resolved_arguments
@@ -47,7 +47,7 @@ class Interpreter(PrimitiveMethods):
 
     def __init__(self, program: Program, seed: int = 0, handler: Handler | None = None) -> None:
         self.program = program
-        self.handler: Handler = handler if handler is not None else Record(seed)
+        self.handler: Handler = handler if handler is not None else Prior(seed)
         self._ctx = Context(program.func)
         self._env = Env()
         self._instructions: list[Instruction] = []
@@ -279,15 +279,15 @@ class Interpreter(PrimitiveMethods):
 
     def _written_one(self, declaration: Declaration, param: Param, value: Any) -> Value:
         kind = param.kind
-        if isinstance(value, BlockRV) and kind in (Kind.BLOCK, Kind.TARGET):
+        if isinstance(value, BlockRV) and kind in (ArgumentKind.BLOCK, ArgumentKind.TARGET):
             return Ref(value.label)
-        if isinstance(value, LoopRV) and (kind in LOOPLIKE or kind is Kind.TARGET):
+        if isinstance(value, LoopRV) and (kind in LOOPLIKE or kind is ArgumentKind.TARGET):
             return Ref(value.label)
-        if kind is Kind.LOCATION and isinstance(value, str) and value in (ROOT, INLINE):
+        if kind is ArgumentKind.LOCATION and isinstance(value, str) and value in (ROOT, INLINE):
             return Ref(value)
         if kind in INTLIKE and isinstance(value, Int):
             return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
-        if kind is Kind.INDEX_MAP and callable(value):
+        if kind is ArgumentKind.INDEX_MAP and callable(value):
             return index_map_text(declaration.name, value)
         if is_literal_of(kind, value):
             return value  # type: ignore[no-any-return]
@@ -328,20 +328,20 @@ class Interpreter(PrimitiveMethods):
     # --- results
 
     def _bind_results(self, declaration: Declaration, instruction: Instruction, result: Any) -> Any:
-        if declaration.result is Kind.NONE:
+        if declaration.result is ArgumentKind.NONE:
             names: list[str] = []
         else:
             names = list(result) if declaration.many_results else [result]
-        table = self._env.blocks if declaration.result is Kind.BLOCK else self._env.loops
+        table = self._env.blocks if declaration.result is ArgumentKind.BLOCK else self._env.loops
         labels = list(instruction.outputs) or self._labels(names, table)
         _require_count(declaration.name, f"{counted(len(names), 'result')} here", len(names), labels)
-        handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is Kind.BLOCK else LoopRV
+        handle: type[BlockRV] | type[LoopRV] = BlockRV if declaration.result is ArgumentKind.BLOCK else LoopRV
         for label, target in zip(labels, names, strict=True):
             table[label] = target
         self._ctx.taken.update(labels)
         self._instructions.append(replace(instruction, outputs=tuple(labels)))
         handles = [handle(label) for label in labels]
-        if declaration.result is Kind.NONE:
+        if declaration.result is ArgumentKind.NONE:
             return None
         return handles if declaration.many_results else handles[0]
 

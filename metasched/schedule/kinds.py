@@ -12,7 +12,7 @@ from typing import Annotated
 from metasched.ir.nodes import Expr
 
 
-class Kind(Enum):
+class ArgumentKind(Enum):
     BLOCK = "a block"
     LOOP = "a loop"
     TARGET = "a loop or a block"
@@ -28,19 +28,19 @@ class Kind(Enum):
     NONE = "nothing"
 
 
-BlockName = Annotated[str, Kind.BLOCK]
-LoopName = Annotated[str, Kind.LOOP]
-TargetName = Annotated[str, Kind.TARGET]
-Location = Annotated[str, Kind.LOCATION]
-IntExpr = Annotated[Expr, Kind.INT]
-Factor = Annotated[Expr | None, Kind.FACTOR]
-Literal = Annotated[str | int | float | bool, Kind.LITERAL]
-Text = Annotated[str, Kind.STR]
-Number = Annotated[int, Kind.NUMBER]
-Flag = Annotated[bool, Kind.BOOL]
-IndexMapText = Annotated[str, Kind.INDEX_MAP]
+BlockName = Annotated[str, ArgumentKind.BLOCK]
+LoopName = Annotated[str, ArgumentKind.LOOP]
+TargetName = Annotated[str, ArgumentKind.TARGET]
+Location = Annotated[str, ArgumentKind.LOCATION]
+IntExpr = Annotated[Expr, ArgumentKind.INT]
+Factor = Annotated[Expr | None, ArgumentKind.FACTOR]
+Literal = Annotated[str | int | float | bool, ArgumentKind.LITERAL]
+Text = Annotated[str, ArgumentKind.STR]
+Number = Annotated[int, ArgumentKind.NUMBER]
+Flag = Annotated[bool, ArgumentKind.BOOL]
+IndexMapText = Annotated[str, ArgumentKind.INDEX_MAP]
 # True is 1, and False is 0.
-Setting = Annotated[Expr, Kind.SETTING]
+Setting = Annotated[Expr, ArgumentKind.SETTING]
 
 # Where `sample_compute_location` can put a block besides under a loop. Not identifiers of any loop.
 ROOT = "root"

@@ -10,7 +10,7 @@ from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
-from metasched.schedule.handlers import Free, Policy, Record, Repair, Replay
+from metasched.schedule.handlers import Free, Policy, Prior, Repair, Replay
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 
@@ -57,7 +57,7 @@ def rerun(
     `Schedule.repairs`. What the module decides itself stays so: another decision of the trace is treated as one that
     is out of support.
     """
-    replay = Replay(decisions.decisions, policy, Record(seed))
+    replay = Replay(decisions.decisions, policy, Prior(seed))
     schedule = Schedule(program, handler=replay)
     fn(schedule)
     name = getattr(fn, "__name__", "module")

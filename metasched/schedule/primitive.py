@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 
 from metasched.lang.instructions import Instruction
 from metasched.schedule.documentation import documentation
-from metasched.schedule.kinds import Kind
+from metasched.schedule.kinds import ArgumentKind
 from metasched.support.imports import imports
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +31,7 @@ class Param:
     """A parameter: `many` takes a list; `variadic` takes the rest of the positional arguments."""
 
     name: str
-    kind: Kind
+    kind: ArgumentKind
     many: bool
     variadic: bool
     keyword: bool
@@ -57,7 +57,7 @@ class Declaration:
     name: str
     version: int
     params: tuple[Param, ...]
-    result: Kind
+    result: ArgumentKind
     many_results: bool
     pure: bool
     random: bool
@@ -139,7 +139,7 @@ def declaration_of(fn: Callable[..., Any]) -> Declaration:
     unknown = [old for old in mark.upgrades if not 1 <= old < mark.version]
     if unknown:
         raise TypeError(f"primitive {fn.__name__}: version {mark.version} has no upgrade of version {unknown[0]}")
-    result, many = (Kind.NONE, False) if mark.random else _kind(fn.__name__, "return", hints["return"])
+    result, many = (ArgumentKind.NONE, False) if mark.random else _kind(fn.__name__, "return", hints["return"])
     return Declaration(
         fn.__name__,
         mark.version,
@@ -162,13 +162,13 @@ def _param(owner: str, p: inspect.Parameter, hint: Any) -> Param:
     return Param(p.name, kind, many or variadic, variadic, keyword, p.default)
 
 
-def _kind(owner: str, name: str, hint: Any) -> tuple[Kind, bool]:
+def _kind(owner: str, name: str, hint: Any) -> tuple[ArgumentKind, bool]:
     if hint is type(None):
-        return Kind.NONE, False
+        return ArgumentKind.NONE, False
     if typing.get_origin(hint) is tuple:
         return _kind(owner, name, typing.get_args(hint)[0])[0], True
     for extra in getattr(hint, "__metadata__", ()):
-        if isinstance(extra, Kind):
+        if isinstance(extra, ArgumentKind):
             return extra, False
     raise TypeError(f"primitive {owner}: `{name}` must be annotated with a name from metasched.schedule.kinds")
 

@@ -13,7 +13,7 @@ from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Instruction, Ref
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_literal_of, items, wrong
-from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 
 
@@ -54,7 +54,7 @@ def resolved_arguments(
 def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> Any:
     kind = param.kind
     if isinstance(value, Ref):
-        if kind is Kind.LOCATION and value.name in (ROOT, INLINE) and value.name not in env.loops:
+        if kind is ArgumentKind.LOCATION and value.name in (ROOT, INLINE) and value.name not in env.loops:
             return value.name
         tables = _tables(kind, env)
         for table in tables:
@@ -83,11 +83,11 @@ def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> An
     return value
 
 
-def _tables(kind: Kind, env: Env) -> list[Mapping[str, Any]]:
+def _tables(kind: ArgumentKind, env: Env) -> list[Mapping[str, Any]]:
     tables: list[Mapping[str, Any]] = []
-    if kind in (Kind.BLOCK, Kind.TARGET):
+    if kind in (ArgumentKind.BLOCK, ArgumentKind.TARGET):
         tables.append(env.blocks)
-    if kind in LOOPLIKE or kind is Kind.TARGET:
+    if kind in LOOPLIKE or kind is ArgumentKind.TARGET:
         tables.append(env.loops)
     if kind in INTLIKE:
         tables.append(env.ints)

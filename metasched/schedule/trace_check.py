@@ -11,9 +11,9 @@ from metasched.ir.program import Program
 from metasched.ir.source_printer import print_params
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData
-from metasched.schedule.handlers import Free, Record, Site, out_of_support
+from metasched.schedule.handlers import Free, Prior, Site, out_of_support
 from metasched.schedule.interpreter import Interpreter
-from metasched.schedule.kinds import Kind
+from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.versions import current_form
@@ -109,7 +109,7 @@ class _Static:
     def _check_outputs(self, declaration: Declaration, outputs: tuple[str, ...]) -> None:
         if declaration.random or declaration.many_results:
             return  # how many depends on the arguments and the program
-        expected = 0 if declaration.result is Kind.NONE else 1
+        expected = 0 if declaration.result is ArgumentKind.NONE else 1
         if len(outputs) != expected:
             raise ScheduleError(
                 declaration.name,
@@ -122,7 +122,7 @@ class _Static:
             self.env.ints.update({label: Var(label) for label in outputs})
             self.env.loops.update({label: label for label in outputs})
             return
-        table = self.env.blocks if declaration.result is Kind.BLOCK else self.env.loops
+        table = self.env.blocks if declaration.result is ArgumentKind.BLOCK else self.env.loops
         table.update({label: label for label in outputs})
 
 
@@ -140,7 +140,7 @@ class _Mending:
 
     def decide(self, site: Site) -> Decision | Free:
         if self.decision is None:
-            return Record(0).decide(site)
+            return Prior(0).decide(site)
         if site.dist.contains(self.decision):
             return self.decision
         self.errors.append(out_of_support(site, self.decision, "change it, or replay with Policy.REPAIR"))

@@ -13,7 +13,7 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 from metasched.ir.source import Setting
 from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
-from metasched.schedule.kinds import Kind
+from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, registry
 from metasched.schedule.versions import normal_form
 
@@ -154,7 +154,7 @@ class LineReader:
             if len(call.args) != 2:
                 _wrong(call, "a choice has a name and a list of options")
             return self._text(call.args[0]), tuple(self._value(item, None) for item in _items(call.args[1]))
-        kinds: list[Kind | None] = [param.kind for param in declaration.params if not param.variadic]
+        kinds: list[ArgumentKind | None] = [param.kind for param in declaration.params if not param.variadic]
         kinds += [None] * (len(call.args) - len(kinds))
         return "", tuple(self._value(value, kind) for value, kind in zip(call.args, kinds, strict=False))
 
@@ -168,9 +168,9 @@ class LineReader:
 
     # --- values
 
-    def _value(self, node: ast.expr, kind: Kind | None) -> Value:
+    def _value(self, node: ast.expr, kind: ArgumentKind | None) -> Value:
         match node:
-            case ast.Constant(value=str(text)) if kind is Kind.LOCATION:
+            case ast.Constant(value=str(text)) if kind is ArgumentKind.LOCATION:
                 return Ref(text)
             case ast.Constant(value=bool() | int() | float() | str() | None as value):
                 return value

@@ -14,7 +14,7 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FREE, PURE_HINT, Forced, Free, Handler, Policy, Record, Site
+from metasched.schedule.handlers import FREE, PURE_HINT, Forced, Free, Handler, Policy, Prior, Site
 from metasched.schedule.handlers import Conditioned as ConditionedHandler
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
@@ -257,7 +257,7 @@ class Space:
         """One more sketch from the prior; none after many draws that were known."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
-            handler = _Drawn({}, Record(self.seed + 1 + len(self._found) * 16 + attempt))
+            handler = _Drawn({}, Prior(self.seed + 1 + len(self._found) * 16 + attempt))
             run = self._legal(handler)
             if run is not None and run.sketch.trace not in known:
                 self._found.append(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import metasched as ms
-from metasched.measure.check import Case, mismatch, prepare
+from metasched.measure.check import CheckCase, mismatch, prepare
 from metasched.measure.inputs import Inputs, given_inputs
 
 
@@ -16,7 +16,7 @@ def check_kernel(kernel: ms.Kernel, program: ms.Program, inputs: Inputs | None =
         _check_case(kernel, program, case)
 
 
-def _check_case(kernel: ms.Kernel, program: ms.Program, case: Case) -> None:
+def _check_case(kernel: ms.Kernel, program: ms.Program, case: CheckCase) -> None:
     result = kernel(*(a.item() if a.shape == () else a for a in case.inputs))
     results = result if isinstance(result, tuple) else (result,)
     for buffer, actual, expected, tolerance in zip(

@@ -25,27 +25,27 @@ from metasched.ir.source import (
 from metasched.ir.source_printer import print_source
 from metasched.lang.instructions import Decision, Ref
 from metasched.lang.module_tree import (
+    AssignedName,
     Bind,
     Branch,
     Draw,
     Give,
-    Loop,
+    LoopStatement,
     ModuleDef,
     Run,
     Setting,
     SkipLine,
     Statement,
-    Target,
 )
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.schedule.block_queries import facts
-from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.space.text.decisions import outside
 from metasched.space.text.values import CHOOSE, CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
 
-_HANDLES = {Kind.BLOCK: 'a block: `get_block("name")`', Kind.LOOP: "a loop: `i, j = get_loops(block)`"}
+_HANDLES = {ArgumentKind.BLOCK: 'a block: `get_block("name")`', ArgumentKind.LOOP: "a loop: `i, j = get_loops(block)`"}
 # What people write who know Python or another scheduling language.
 _ELSEWHERE = {
     "range": "repeat over a list of loops or blocks: `for l in get_loops(block):`",
@@ -103,7 +103,7 @@ class _Checker:
     varying: Varying = field(default_factory=Varying)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # What does nothing unless one of its names is used.
-    idle: list[tuple[Target, ...]] = field(default_factory=list)
+    idle: list[tuple[AssignedName, ...]] = field(default_factory=list)
     # Whether a size was compared with None: what is compared after that may be known.
     wary: bool = False
 
@@ -119,7 +119,7 @@ class _Checker:
                 hint = f"remove it, or call it `_{named.name}`"
                 self.report.error(named.at, f"`{named.name}` is never used", hint)
 
-    def _named(self) -> list[Setting | Target]:
+    def _named(self) -> list[Setting | AssignedName]:
         return [*self.module.settings, *self.module.parameters]
 
     def _head(self) -> None:
@@ -162,7 +162,7 @@ class _Checker:
                 self._expr(reason)
             case Branch():
                 self._branch(statement)
-            case Loop():
+            case LoopStatement():
                 self._loop(statement)
 
     def _branch(self, branch: Branch) -> None:
@@ -175,7 +175,7 @@ class _Checker:
         self._body(branch.otherwise)
         self.varying.join([*after, self.varying.marks])
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: LoopStatement) -> None:
         self._expr(loop.over)
         if self.varying.is_number(loop.over):
             message = f"`{print_source(loop.over)}` is a random variable, and no list"
@@ -186,7 +186,7 @@ class _Checker:
         self._body(loop.body)
         self.varying.join([before, self.varying.marks])
 
-    def _bind(self, targets: tuple[Target, ...], value: SourceExpr) -> None:
+    def _bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
         if isinstance(value, Apply):
             self._call(value, _Place.BOUND, targets)
         else:
@@ -223,14 +223,14 @@ class _Checker:
             if isinstance(draw.decision, str) and draw.decision not in texts:
                 self._no_option(draw.call.at, draw.decision, texts)
 
-    def _define(self, targets: tuple[Target, ...]) -> None:
+    def _define(self, targets: tuple[AssignedName, ...]) -> None:
         for target in targets:
             self.known.add(target.name)
             self.options.pop(target.name, None)
 
     # --- calls
 
-    def _call(self, call: Apply, place: _Place, targets: tuple[Target, ...] = ()) -> None:
+    def _call(self, call: Apply, place: _Place, targets: tuple[AssignedName, ...] = ()) -> None:
         self._arguments(call)
         if call.func in self.modules:
             self._module(call, self.modules[call.func], place, targets)
@@ -280,7 +280,7 @@ class _Checker:
             takes = counted(arity, "argument")
             self.report.error(call.at, f"`{call.func}` takes {takes}, not {len(call.args)}", hint)
 
-    def _module(self, call: Apply, module: ModuleDef, place: _Place, targets: tuple[Target, ...]) -> None:
+    def _module(self, call: Apply, module: ModuleDef, place: _Place, targets: tuple[AssignedName, ...]) -> None:
         positional = tuple(arg for arg in call.args if not isinstance(arg, Keyword))
         defined = f"it is defined in line {module.at.line}"
         self._count(Apply(call.func, positional, at=call.at), len(module.parameters), defined)
@@ -336,7 +336,7 @@ class _Checker:
             message = f"argument `{param.name}` of `{declaration.name}` is a list, not {print_source(value)}"
             self.report.error(value.start, message, f"write `[{print_source(value)}]`")
 
-    def _results(self, call: Apply, declaration: Declaration, place: _Place, targets: tuple[Target, ...]) -> None:
+    def _results(self, call: Apply, declaration: Declaration, place: _Place, targets: tuple[AssignedName, ...]) -> None:
         op = declaration.name
         if declaration.random and place is not _Place.DRAWN:
             hint = "write `~` instead of `=`" if place is _Place.BOUND else f"give it a line: `x ~ {op}(...)`"
@@ -345,14 +345,14 @@ class _Checker:
             self.report.error(call.at, f"`{op}` is no random variable", "write `=` instead of `~`")
         elif declaration.random:
             return
-        elif declaration.result is Kind.NONE and place in (_Place.BOUND, _Place.INSIDE):
+        elif declaration.result is ArgumentKind.NONE and place in (_Place.BOUND, _Place.INSIDE):
             self.report.error(call.at, f"`{op}` gives no result", f"write `{op}(...)` on a line of its own")
-        elif declaration.result is not Kind.NONE and not declaration.many_results:
+        elif declaration.result is not ArgumentKind.NONE and not declaration.many_results:
             self._fits(call, targets, 1, f"`{op}` gives")
         elif place is _Place.ALONE and declaration.pure:
             self.report.error(call.at, f"nothing is done with what `{op}` gives", "name it, or remove the line")
 
-    def _fits(self, call: Apply, targets: tuple[Target, ...], count: int, what: str) -> None:
+    def _fits(self, call: Apply, targets: tuple[AssignedName, ...], count: int, what: str) -> None:
         """One name takes whatever there is; several, or a starred one, each their share."""
         starred = any(t.starred for t in targets)
         if len(targets) + starred < 2:

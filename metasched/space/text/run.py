@@ -31,21 +31,21 @@ from metasched.ir.source import (
 from metasched.ir.source_printer import print_source
 from metasched.lang.instructions import Decision, Ref
 from metasched.lang.module_tree import (
+    AssignedName,
     Bind,
     Branch,
     Draw,
     Give,
-    Loop,
+    LoopStatement,
     ModuleDef,
     Run,
     SkipLine,
     Statement,
-    Target,
 )
 from metasched.lang.sizes import OPERATORS
 from metasched.schedule.arguments import bind, wrong
 from metasched.schedule.block_queries import facts
-from metasched.schedule.kinds import INLINE, ROOT, Kind
+from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.module import scope_name
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.trace import Schedule
@@ -136,7 +136,7 @@ class _Activation:
                     return Skip(str(self._value(reason)))
             case Branch():
                 return self._branch(statement)
-            case Loop():
+            case LoopStatement():
                 return self._loop(statement)
         return None
 
@@ -148,7 +148,7 @@ class _Activation:
                 return self._body(alternative.body)
         return self._body(branch.otherwise)
 
-    def _loop(self, loop: Loop) -> _End | None:
+    def _loop(self, loop: LoopStatement) -> _End | None:
         with self._at(loop.over.start):
             items = self._value(loop.over)
             if not isinstance(items, list):
@@ -197,7 +197,7 @@ class _Activation:
         self._fail(at, f"`{decision.name}` is {said(value)}, and no decision", "a decision is a plain value")
         return decision
 
-    def _assign(self, targets: tuple[Target, ...], value: Any, e: SourceExpr) -> None:
+    def _assign(self, targets: tuple[AssignedName, ...], value: Any, e: SourceExpr) -> None:
         if len(targets) == 1 and not targets[0].starred:
             self.names[targets[0].name] = value
             return
@@ -256,9 +256,9 @@ class _Activation:
         for param, value in bind(declaration, tuple(args), kwargs):
             for item in value if param.variadic else (value,):
                 match param.kind, item:
-                    case (Kind.BLOCK, BlockRV()) | (Kind.LOOP, LoopRV()):
+                    case (ArgumentKind.BLOCK, BlockRV()) | (ArgumentKind.LOOP, LoopRV()):
                         values.append(self.schedule.name_of(item))
-                    case (Kind.STR, str()):
+                    case (ArgumentKind.STR, str()):
                         values.append(item)
                     case _:
                         raise wrong(declaration, param, item)

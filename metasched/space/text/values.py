@@ -49,7 +49,7 @@ def plain(e: SourceExpr) -> Any:
 
 
 @dataclass(frozen=True)
-class Function:
+class TextFunction:
     """A function of values: its number of arguments, what it computes, and that in words."""
 
     arity: int
@@ -72,11 +72,11 @@ def _of_integers(
     return run
 
 
-FUNCTIONS: Mapping[str, Function] = {
-    "len": Function(1, len, "`len(loops)` is how many items a list has"),
-    "min": Function(2, _of_integers(min, minimum), "`min(a, b)` is the smaller of two integers"),
-    "max": Function(2, _of_integers(max, maximum), "`max(a, b)` is the larger of two integers"),
-    "ceildiv": Function(
+FUNCTIONS: Mapping[str, TextFunction] = {
+    "len": TextFunction(1, len, "`len(loops)` is how many items a list has"),
+    "min": TextFunction(2, _of_integers(min, minimum), "`min(a, b)` is the smaller of two integers"),
+    "max": TextFunction(2, _of_integers(max, maximum), "`max(a, b)` is the larger of two integers"),
+    "ceildiv": TextFunction(
         2,
         _of_integers(lambda a, b: -(-a // b), ceildiv),
         "`ceildiv(a, b)` is a quotient of integers, rounded up",

@@ -22,7 +22,7 @@ from metasched.ir.source import (
     SourceExpr,
     Starred,
 )
-from metasched.lang.module_tree import Draw, Target
+from metasched.lang.module_tree import AssignedName, Draw
 from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.primitive import registry
@@ -75,7 +75,7 @@ class Varying:
             marks = {_Mark.OPEN} if varying and draw.decision is None else set()
             self._define(target, varying, marks | ({_Mark.NUMBER} if single and not target.starred else set()))
 
-    def bind(self, targets: tuple[Target, ...], value: SourceExpr) -> None:
+    def bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
         """The names of a value are defined, or those of its parts."""
         whole = self._marks(value)
         parts = _shared_out(targets, self._split(value, len(targets))) if isinstance(value, Apply) else None
@@ -85,7 +85,7 @@ class Varying:
                 marks = {_Mark.LOOP} if parts[n] else set()
             self._define(target, self.is_random(value), marks)
 
-    def repeat(self, targets: tuple[Target, ...], over: SourceExpr) -> None:
+    def repeat(self, targets: tuple[AssignedName, ...], over: SourceExpr) -> None:
         """The names of a loop's items are defined."""
         for target in targets:
             self._define(target, self.is_random(over), ())
@@ -94,7 +94,7 @@ class Varying:
         """Several ways come together here."""
         self.marks = frozenset.intersection(*paths)
 
-    def _define(self, target: Target, random: bool, marks: Iterable[_Mark]) -> None:
+    def _define(self, target: AssignedName, random: bool, marks: Iterable[_Mark]) -> None:
         self.random = self.random | {target.name} if random else self.random - {target.name}
         kept = {(name, mark) for name, mark in self.marks if name != target.name}
         self.marks = frozenset(kept | {(target.name, mark) for mark in marks})
@@ -184,7 +184,7 @@ class Varying:
         return [rest if isinstance(f, NoneLit) else w for f, w in zip(factors.items, written, strict=True)]
 
 
-def _shared_out(targets: tuple[Target, ...], parts: list[bool]) -> list[bool] | None:
+def _shared_out(targets: tuple[AssignedName, ...], parts: list[bool]) -> list[bool] | None:
     """For each name whether it holds of all that it takes; None where it is not known what that is."""
     star = next((n for n, target in enumerate(targets) if target.starred), None)
     spare = len(parts) - len(targets)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from metasched.errors import BuildError, ScheduleError
-from metasched.measure.protocol import Kind, Message
+from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Candidate, Reason
 from metasched.measure.worker import Failure, Worker, failed, main
 
@@ -59,20 +59,20 @@ class FaultyWorker(Worker):
     def prepare(self, body: dict[str, Any]) -> Message:
         del body
         early("prepare")
-        return Message(Kind.DONE)
+        return Message(MessageKind.DONE)
 
     def build(self, candidate: Candidate) -> Message:
         early("build")
         if candidate.trace.startswith("build:"):
             misbehave(candidate.trace.removeprefix("build:"))
         body = {"artefact": {"trace": candidate.trace}, "code": candidate.trace, "phases": {"build": 0.5}}
-        return Message(Kind.DONE, body, b"code")
+        return Message(MessageKind.DONE, body, b"code")
 
     def lower(self, candidate: Candidate) -> Message:
         return self.build(candidate)
 
     def compile(self, request: Message) -> Message:
-        return Message(Kind.DONE, request.body, request.blob)
+        return Message(MessageKind.DONE, request.body, request.blob)
 
     def run(self, request: Message) -> Message:
         trace = request.body["artefact"]["trace"]
@@ -82,7 +82,7 @@ class FaultyWorker(Worker):
                 return answer
         assert request.blob == b"code"
         times = [0.25, request.body["best_s"] or 0.25]
-        return Message(Kind.DONE, {"times": times, "phases": {"run": 0.25}})
+        return Message(MessageKind.DONE, {"times": times, "phases": {"run": 0.25}})
 
 
 def hang() -> None:
@@ -127,7 +127,7 @@ def build_error() -> None:
 
 
 def timed(*times: float) -> Message:
-    return Message(Kind.DONE, {"times": times, "phases": {}})
+    return Message(MessageKind.DONE, {"times": times, "phases": {}})
 
 
 FAULTS: dict[str, Callable[[], Message | None]] = {

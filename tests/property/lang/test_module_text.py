@@ -29,17 +29,17 @@ from metasched.ir.source import (
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.lang.module_tree import (
     Alternative,
+    AssignedName,
     Bind,
     Branch,
     Draw,
     Give,
-    Loop,
+    LoopStatement,
     ModuleDef,
     Run,
     Setting,
     SkipLine,
     Statement,
-    Target,
     print_module,
 )
 from metasched.lang.modules import read_modules
@@ -85,10 +85,10 @@ decisions: st.SearchStrategy[Decision] = st.recursive(
 
 
 @st.composite
-def targets(draw: st.DrawFn) -> tuple[Target, ...]:
+def targets(draw: st.DrawFn) -> tuple[AssignedName, ...]:
     some = draw(st.lists(names, min_size=1, max_size=3))
     star = draw(st.integers(-3, len(some) - 1))
-    return tuple(Target(name, n == star) for n, name in enumerate(some))
+    return tuple(AssignedName(name, n == star) for n, name in enumerate(some))
 
 
 simple = st.one_of(
@@ -103,14 +103,16 @@ simple = st.one_of(
 def nested(inner: st.SearchStrategy[Statement]) -> st.SearchStrategy[Statement]:
     body = st.lists(inner, min_size=1, max_size=2).map(tuple)
     alternatives = st.lists(st.builds(Alternative, expressions, body), min_size=1, max_size=3).map(tuple)
-    return st.one_of(st.builds(Branch, alternatives, st.just(()) | body), st.builds(Loop, targets(), expressions, body))
+    return st.one_of(
+        st.builds(Branch, alternatives, st.just(()) | body), st.builds(LoopStatement, targets(), expressions, body)
+    )
 
 
 modules = st.builds(
     ModuleDef,
     names,
     st.lists(st.builds(Setting, names, expressions), max_size=2).map(tuple),
-    st.lists(names.map(Target), max_size=3).map(tuple),
+    st.lists(names.map(AssignedName), max_size=3).map(tuple),
     st.text(),
     st.lists(st.recursive(simple, nested, max_leaves=5), min_size=1, max_size=3).map(tuple),
 )

@@ -13,16 +13,16 @@ from metasched.ir.source import (
     Argument,
     Axis,
     BoolLit,
-    Declaration,
+    BufferDeclaration,
     FloatLit,
     IfElse,
     IntLit,
     Let,
     Name,
     Operation,
-    Param,
     Prefix,
     ProgramDef,
+    ProgramParameter,
     Read,
     Reduce,
     SourceExpr,
@@ -130,7 +130,7 @@ def larger(inner: st.SearchStrategy[SourceExpr]) -> st.SearchStrategy[SourceExpr
 
 expressions = st.recursive(st.one_of(literals, names.map(Name)), larger, max_leaves=12)
 shapes = st.lists(expressions, max_size=3).map(tuple)
-declarations = st.builds(Declaration, names, dtypes, shapes)
+declarations = st.builds(BufferDeclaration, names, dtypes, shapes)
 arguments = st.one_of(
     st.builds(Argument, names, dtypes, shapes, st.booleans()), st.builds(Argument, names, dtypes, st.none())
 )
@@ -144,7 +144,7 @@ stages = st.builds(
 definitions = st.builds(
     ProgramDef,
     names,
-    st.lists(st.builds(Param, names, st.integers(-(2**63), 2**63)), max_size=3).map(tuple),
+    st.lists(st.builds(ProgramParameter, names, st.integers(-(2**63), 2**63)), max_size=3).map(tuple),
     st.lists(arguments, max_size=3).map(tuple),
     st.lists(declarations, min_size=1, max_size=2).map(tuple),
     st.lists(st.builds(Let, names, expressions), max_size=2).map(tuple),

@@ -9,17 +9,17 @@ from metasched.lang import load_program, parse_program
 from metasched.lang.instructions import HOLE, Ref
 from metasched.lang.module_tree import (
     Alternative,
+    AssignedName,
     Bind,
     Branch,
     Draw,
     Give,
-    Loop,
+    LoopStatement,
     ModuleDef,
     Run,
     Setting,
     SkipLine,
     Statement,
-    Target,
     print_module,
 )
 from metasched.lang.modules import read_modules
@@ -75,7 +75,7 @@ def test_the_first_lines() -> None:
         Setting("kinds", ListLit((TextLit("a"), NoneLit()))),
         Setting("by", IntLit(-1)),
     )
-    assert module.parameters == (Target("dense"), Target("loop"))
+    assert module.parameters == (AssignedName("dense"), AssignedName("loop"))
     assert module.doc == "What it does.\n\nAnd more."
 
 
@@ -84,17 +84,19 @@ def test_statements() -> None:
     call = Apply("f", (i, Starred(Name("rest")), Keyword("k", TextLit("x"))))
     cases: dict[str, Statement] = {
         'f(i, *rest, k="x")': Run(call),
-        'a, *b = f(i, *rest, k="x",)': Bind((Target("a"), Target("b", starred=True)), call),
-        "a = i": Bind((Target("a"),), i),
-        "a = loops[-1]": Bind((Target("a"),), Read("loops", (IntLit(-1),))),
-        "a = f(i)[0]": Bind((Target("a"),), Item(Apply("f", (i,)), (IntLit(0),))),
-        "a ~ f(i)": Draw((Target("a"),), Apply("f", (i,))),
-        'a, b ~ f(i) @ "x" := [_, 8]': Draw((Target("a"), Target("b")), Apply("f", (i,)), "x", (HOLE, 8)),
-        "a ~ f(i) := root": Draw((Target("a"),), Apply("f", (i,)), None, Ref("root")),
+        'a, *b = f(i, *rest, k="x",)': Bind((AssignedName("a"), AssignedName("b", starred=True)), call),
+        "a = i": Bind((AssignedName("a"),), i),
+        "a = loops[-1]": Bind((AssignedName("a"),), Read("loops", (IntLit(-1),))),
+        "a = f(i)[0]": Bind((AssignedName("a"),), Item(Apply("f", (i,)), (IntLit(0),))),
+        "a ~ f(i)": Draw((AssignedName("a"),), Apply("f", (i,))),
+        'a, b ~ f(i) @ "x" := [_, 8]': Draw((AssignedName("a"), AssignedName("b")), Apply("f", (i,)), "x", (HOLE, 8)),
+        "a ~ f(i) := root": Draw((AssignedName("a"),), Apply("f", (i,)), None, Ref("root")),
         "return": Give(()),
         "return i, 3": Give((i, IntLit(3))),
         'skip "no"': SkipLine(TextLit("no")),
-        "for x, y in i: f(x)": Loop((Target("x"), Target("y")), i, (Run(Apply("f", (Name("x"),))),)),
+        "for x, y in i: f(x)": LoopStatement(
+            (AssignedName("x"), AssignedName("y")), i, (Run(Apply("f", (Name("x"),))),)
+        ),
     }
     for text, expected in cases.items():
         assert body(text) == (expected,), text

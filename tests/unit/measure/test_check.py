@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.lang import parse_program
-from metasched.measure.check import LARGE_BYTE, NAN_BYTE, Bench, Case, Cases, Guarded, mismatch, prepare
+from metasched.measure.check import LARGE_BYTE, NAN_BYTE, Bench, Cases, CheckCase, Guarded, mismatch, prepare
 from metasched.measure.inputs import Given, Inputs, given_inputs, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
 from metasched.measure.tolerance import exact_magnitude, roundings
@@ -30,7 +30,7 @@ def cases_of(text: str, inputs: Inputs | None = None, seed: int = 0, **params: i
     return prepare(func, given_inputs(func, inputs, seed), seed)
 
 
-def terms(case: Case) -> Array:
+def terms(case: CheckCase) -> Array:
     """Every product of the matmul, rounded to f32, the reduction last."""
     a, b = case.inputs
     return a[:, None, :] * b.T[None, :, :]

@@ -17,7 +17,7 @@ from metasched.measure.compiling import code_hash, compile_func
 from metasched.measure.executor import Executor
 from metasched.measure.inputs import Given, Inputs, given_inputs
 from metasched.measure.phases import Phases
-from metasched.measure.protocol import Kind, Message
+from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Reason
 from metasched.measure.timing import TimingPlan
 from metasched.target import Target
@@ -49,7 +49,7 @@ def request(tmp_path: Path, text: str, artefact: Artefact, code: bytes, inputs: 
         "first": True,
         "verify": True,
     }
-    return Message(Kind.RUN, json.loads(json.dumps(body)), code)
+    return Message(MessageKind.RUN, json.loads(json.dumps(body)), code)
 
 
 def answer(executor: Executor, tmp_path: Path, text: str, built: str, inputs: Inputs | None = None) -> Message:
@@ -60,7 +60,7 @@ def answer(executor: Executor, tmp_path: Path, text: str, built: str, inputs: In
 
 def test_a_right_kernel_is_timed(executor: Executor, tmp_path: Path) -> None:
     done = answer(executor, tmp_path, DENSE, DENSE, {"n": np.int64(5), "alpha": (0.5, 2.0)})
-    assert done.kind is Kind.DONE, done.body
+    assert done.kind is MessageKind.DONE, done.body
     assert len(done.body["times"]) == PLAN.samples
     assert all(0 < t < 1 for t in done.body["times"])
     assert set(done.body["phases"]) == {"load", "check", "run"}
@@ -78,7 +78,7 @@ def test_a_right_kernel_is_timed(executor: Executor, tmp_path: Path) -> None:
 )
 def test_a_kernel_that_is_slightly_wrong_is_caught(executor: Executor, tmp_path: Path, wrong: str) -> None:
     failed = answer(executor, tmp_path, DENSE, wrong, {"n": np.int64(5)})
-    assert failed.kind is Kind.FAILED
+    assert failed.kind is MessageKind.FAILED
     assert failed.body["reason"] == Reason.WRONG_RESULT.value
     assert "`D`: " in failed.body["detail"]
     assert "expected" in failed.body["detail"]
@@ -121,7 +121,7 @@ PAST_END = "%c = getelementptr float, ptr %{buffer}, i64 {index}\n store float 1
 def test_what_a_kernel_may_do_wrong(executor: Executor, tmp_path: Path, body: str, reason: Reason | None) -> None:
     found = executor.run(request(tmp_path, DOUBLE, *hand_written(body, workspace_bytes=64)))
     assert found.body.get("reason") == (reason.value if reason else None)
-    assert found.kind is (Kind.FAILED if reason else Kind.DONE)
+    assert found.kind is (MessageKind.FAILED if reason else MessageKind.DONE)
 
 
 def test_a_kernel_that_goes_wrong_after_a_few_calls_is_caught(executor: Executor, tmp_path: Path) -> None:
@@ -151,19 +151,19 @@ def test_a_later_visit_is_timed_on_the_same_data(executor: Executor, tmp_path: P
     asked = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
     later = replace(asked, body=asked.body | {"first": False})
     assert len(executor.run(later).body["times"]) == PLAN.samples, "in a process that never saw it before"
-    assert executor.run(asked).kind is Kind.DONE
-    assert executor.run(later).kind is Kind.DONE
+    assert executor.run(asked).kind is MessageKind.DONE
+    assert executor.run(later).kind is MessageKind.DONE
     late = request(tmp_path, DOUBLE, *hand_written("store <4 x float> zeroinitializer, ptr %b, align 4\n" + OK))
-    assert executor.run(replace(late, body=late.body | {"first": False})).kind is Kind.FAILED
+    assert executor.run(replace(late, body=late.body | {"first": False})).kind is MessageKind.FAILED
     unverified = replace(late, body=late.body | {"first": False, "verify": False})
-    assert executor.run(unverified).kind is Kind.DONE
+    assert executor.run(unverified).kind is MessageKind.DONE
 
 
 def test_what_one_candidate_spoils_is_mended_for_the_next(executor: Executor, tmp_path: Path) -> None:
     good = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
     bad = request(tmp_path, DOUBLE, *hand_written(STORE + "store <5 x float> %y, ptr %a, align 4\n" + OK))
     assert executor.run(bad).body["reason"] == Reason.INPUTS_MODIFIED.value
-    assert executor.run(replace(good, body=good.body | {"first": False})).kind is Kind.DONE
+    assert executor.run(replace(good, body=good.body | {"first": False})).kind is MessageKind.DONE
 
 
 def test_equal_code_has_equal_hashes_whatever_its_loops_are_called() -> None:

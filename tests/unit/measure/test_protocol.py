@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.measure.protocol import Decoder, Kind, Message, ProtocolError
+from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolError
 
 MESSAGES = st.builds(
     Message,
-    st.sampled_from(Kind),
+    st.sampled_from(MessageKind),
     st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.floats(-1, 1))),
     st.binary(),
 )
@@ -28,7 +28,7 @@ def test_messages_survive_a_stream_cut_anywhere(messages: list[Message], piece: 
 
 def test_half_a_message_is_none_yet() -> None:
     decoder = Decoder()
-    decoder.feed(Message(Kind.BUILD, {"a": 1}, b"12345").encode()[:-1])
+    decoder.feed(Message(MessageKind.BUILD, {"a": 1}, b"12345").encode()[:-1])
     assert decoder.next() is None
 
 
@@ -36,9 +36,9 @@ def test_half_a_message_is_none_yet() -> None:
     "data",
     [
         b"Segmentation fault, says a candidate to our pipe",
-        Message(Kind.DONE).encode().replace(b"done", b"dine"),
-        Message(Kind.DONE).encode().replace(b'"kind"', b'"kine"'),
-        Message(Kind.DONE).encode().replace(b"{", b"]"),
+        Message(MessageKind.DONE).encode().replace(b"done", b"dine"),
+        Message(MessageKind.DONE).encode().replace(b'"kind"', b'"kine"'),
+        Message(MessageKind.DONE).encode().replace(b"{", b"]"),
         b"msw1" + b"\xff" * 12,
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 import metasched as ms
 from metasched.schedule.block_queries import facts
-from metasched.schedule.kinds import Kind
+from metasched.schedule.kinds import ArgumentKind
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
 from tests.support.schedules import program
 
@@ -109,7 +109,7 @@ def test_what_is_not_there() -> None:
     sch = ms.Schedule(program(DENSE_RELU))
     for name, declaration in facts().items():
         kinds = [p.kind for p in declaration.params if not p.variadic]
-        if kinds[0] is Kind.STR:
+        if kinds[0] is ArgumentKind.STR:
             continue
         with pytest.raises(ms.ScheduleError, match=r"no longer exists|there is no block"):
             ask(sch, name, "none")

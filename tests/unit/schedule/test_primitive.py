@@ -14,7 +14,7 @@ from metasched.ir.nodes import Binary, BinOp, Const, Var
 from metasched.lang.instructions import Instruction, Ref, TraceData, Value
 from metasched.schedule import primitive as declaring
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import BlockName, IntExpr, Kind, LoopName
+from metasched.schedule.kinds import ArgumentKind, BlockName, IntExpr, LoopName
 from metasched.schedule.primitive import Declaration, Param, declaration_of, primitive, registry, sampler
 from metasched.schedule.trace import Trace
 from tests.support.schedules import schedule
@@ -22,19 +22,19 @@ from tests.support.schedules import schedule
 FILES = sorted(p.stem for p in Path(next(iter(package.__path__))).glob("*.py") if p.stem != "__init__")
 EACH = pytest.mark.parametrize("declaration", registry().values(), ids=lambda d: d.name)
 
-EXAMPLES: dict[Kind, Value] = {
-    Kind.BLOCK: Ref("block"),
-    Kind.LOOP: Ref("loop"),
-    Kind.TARGET: Ref("loop"),
-    Kind.LOCATION: Ref("root"),
-    Kind.INT: Binary(BinOp.MUL, Var("tile"), Const(2)),
-    Kind.SETTING: True,
-    Kind.FACTOR: Ref("tile"),
-    Kind.LITERAL: "text",
-    Kind.STR: 'a "quoted" text',
-    Kind.NUMBER: 3,
-    Kind.BOOL: True,
-    Kind.INDEX_MAP: "i, j -> j // 16, i, j % 16",
+EXAMPLES: dict[ArgumentKind, Value] = {
+    ArgumentKind.BLOCK: Ref("block"),
+    ArgumentKind.LOOP: Ref("loop"),
+    ArgumentKind.TARGET: Ref("loop"),
+    ArgumentKind.LOCATION: Ref("root"),
+    ArgumentKind.INT: Binary(BinOp.MUL, Var("tile"), Const(2)),
+    ArgumentKind.SETTING: True,
+    ArgumentKind.FACTOR: Ref("tile"),
+    ArgumentKind.LITERAL: "text",
+    ArgumentKind.STR: 'a "quoted" text',
+    ArgumentKind.NUMBER: 3,
+    ArgumentKind.BOOL: True,
+    ArgumentKind.INDEX_MAP: "i, j -> j // 16, i, j % 16",
 }
 
 
@@ -55,7 +55,7 @@ def instruction(declaration: Declaration) -> Instruction:
             kwargs.append((param.name, value))
         else:
             args.append(value)
-    outputs = () if declaration.result is Kind.NONE and not declaration.random else ("one", "two")
+    outputs = () if declaration.result is ArgumentKind.NONE and not declaration.random else ("one", "two")
     address = "somewhere/else" if declaration.random else None
     return Instruction(
         declaration.name, tuple(args), tuple(kwargs), outputs, declaration.random, address, version=declaration.version
@@ -132,11 +132,11 @@ def test_a_declaration_is_read_off_the_signature() -> None:
 
     declared = declaration_of(swap)
     assert (declared.name, declared.version, declared.pure, declared.random) == ("swap", 3, False, False)
-    assert (declared.result, declared.many_results) == (Kind.BLOCK, True)
+    assert (declared.result, declared.many_results) == (ArgumentKind.BLOCK, True)
     first, others, lanes = declared.params
-    assert (first.kind, first.many, first.required) == (Kind.LOOP, False, True)
+    assert (first.kind, first.many, first.required) == (ArgumentKind.LOOP, False, True)
     assert (others.variadic, others.many, others.required) == (True, True, False)
-    assert (lanes.kind, lanes.keyword, lanes.required) == (Kind.INT, True, True)
+    assert (lanes.kind, lanes.keyword, lanes.required) == (ArgumentKind.INT, True, True)
     assert declared.signature == "swap(first, *others, lanes)"
 
 

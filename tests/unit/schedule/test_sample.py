@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.lang.instructions import HOLE, Ref
-from metasched.schedule.handlers import Policy, Record, Replay, Symbolic
+from metasched.schedule.handlers import Policy, Prior, Replay, Symbolic
 from metasched.schedule.trace import Trace
 from metasched.schedule.values import Int
 from tests.support.programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
@@ -15,7 +15,7 @@ from tests.support.schedules import checked, fails, lines, loops_of, schedule, v
 
 
 def test_a_tile_is_written_with_its_outer_part_open() -> None:
-    sch = schedule(handler=Replay({"i": (HOLE, 2, 3)}, Policy.STRICT, Record(0)))
+    sch = schedule(handler=Replay({"i": (HOLE, 2, 3)}, Policy.STRICT, Prior(0)))
     i, *_ = loops_of(sch, "dense")
     sizes = sch.sample_tile(i, parts=3)
     assert all(isinstance(t, Int) for t in sizes)
@@ -35,7 +35,7 @@ def test_a_tile_of_a_tile() -> None:
 
 
 def test_integers_are_integers_under_every_handler() -> None:
-    for handler in (Record(0), Symbolic(Record(0)), Replay({"i": (HOLE, 4)}, Policy.STRICT, Record(0))):
+    for handler in (Prior(0), Symbolic(Prior(0)), Replay({"i": (HOLE, 4)}, Policy.STRICT, Prior(0))):
         sch = schedule(handler=handler)
         assert all(isinstance(t, Int) for t in sch.sample_tile(loops_of(sch, "dense")[0]))
 
@@ -108,7 +108,7 @@ def test_values_are_integers(value: object) -> None:
 
 
 def test_a_choice_leaves_a_line() -> None:
-    sch = schedule(handler=Replay({"how": "outer"}, Policy.STRICT, Record(0)))
+    sch = schedule(handler=Replay({"how": "outer"}, Policy.STRICT, Prior(0)))
     assert sch.choose("how", ["none", "outer"]) == "outer"
     assert lines(sch.trace) == ['how ~ choose("none", "outer") @ "how" := "outer"']
     checked(sch)
@@ -144,14 +144,14 @@ def test_every_place_is_legal(text: str) -> None:
     """Whatever is drawn, compute_at takes it, and the result stays."""
     for block in schedule(text).block_names():
         for place in options(text, block):
-            sch = schedule(text, handler=Replay({block: place}, Policy.STRICT, Record(0)))
+            sch = schedule(text, handler=Replay({block: place}, Policy.STRICT, Prior(0)))
             handle = sch.get_block(block)
             sch.compute_at(handle, sch.sample_compute_location(handle))
             checked(sch)
 
 
 def test_staying_where_it_is_changes_nothing() -> None:
-    sch = schedule(RELU_PAD_MATMUL, handler=Replay({"pad": Ref("root")}, Policy.STRICT, Record(0)))
+    sch = schedule(RELU_PAD_MATMUL, handler=Replay({"pad": Ref("root")}, Policy.STRICT, Prior(0)))
     pad = sch.get_block("pad")
     before = sch.func
     place = sch.sample_compute_location(pad)
