@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom
-from metasched.cost.nest import Access, Guard, Statement
+from metasched.cost.nest import Guard, Statement, StatementAccess
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 LINE = 64
@@ -130,7 +130,7 @@ class Footprint:
     run: Array
 
 
-def footprint(access: Access, ranges: Ranges) -> Footprint:
+def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
     """What `access` touches under each level of its statement."""
     rows = ranges.rows
     shape = [ranges.sizes[slot] for slot in access.shape]
@@ -177,7 +177,7 @@ def usable_sets(mark: Footprint, element_bytes: int) -> Array:
     return share
 
 
-def flat_step(access: Access, mark: Footprint, ranges: Ranges, loop: int) -> Array:
+def flat_step(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int) -> Array:
     """Elements in storage between what `access` touches at one iteration of `loop` and at the next."""
     total: Array = np.zeros(ranges.rows, np.float32)
     for dim, stride in zip(access.dims, mark.strides, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.footprint import LINE, Array, Levels, at_level, usable_sets
-from metasched.cost.nest import Access
+from metasched.cost.nest import StatementAccess
 from metasched.cost.statement import CACHES, Columns, View
 
 BUFFERS = 4
@@ -53,7 +53,7 @@ def _buffer(view: View, n: int) -> Columns:
     return dict(zip(BUFFER_NAMES, values, strict=True))
 
 
-def _reuse_distance(view: View, access: Access) -> Array:
+def _reuse_distance(view: View, access: StatementAccess) -> Array:
     """Bytes the statement touches between two uses of the same element: inside the innermost loop that does not
     move the access; everything where there is no such loop."""
     distance: Array = view.working_set[0]

@@ -56,7 +56,7 @@ class LoopInfo:
 
 
 @dataclass(frozen=True)
-class Access:
+class StatementAccess:
     """One buffer access of a statement.
 
     `dims[n]` is the index of dimension `n` over the statement's loops, `shape[n]` the slot of its extent.
@@ -93,7 +93,7 @@ class Statement:
 
     name: str
     loops: tuple[LoopInfo, ...]
-    accesses: tuple[Access, ...]
+    accesses: tuple[StatementAccess, ...]
     guards: tuple[Guard, ...]
     opaque_guards: int
     operations: Operations
@@ -106,7 +106,7 @@ class Statement:
     streams: int | None = None
 
     @property
-    def store(self) -> Access:
+    def store(self) -> StatementAccess:
         return self.accesses[0]
 
     @cached_property
@@ -248,7 +248,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
     block = site.block
     loop_of = {loop.var: depth for depth, loop in enumerate(site.loops)}
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
-    accesses: dict[tuple[str, tuple[Expr, ...]], Access] = {}
+    accesses: dict[tuple[str, tuple[Expr, ...]], StatementAccess] = {}
     targets = [(block.store.buffer, block.store.indices)]
     targets += [(load.buffer, load.indices) for load in _loads(block.store.value)]
     if block.index is not None:
@@ -258,7 +258,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         if (name, indices) not in accesses:
             buffer = storage.buffers[name]
             located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
-            accesses[name, indices] = Access(
+            accesses[name, indices] = StatementAccess(
                 name,
                 tuple(index_of(e, loop_of, table) for e in located),
                 tuple(table.slot(extent) for extent in shape),

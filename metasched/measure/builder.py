@@ -16,7 +16,7 @@ from metasched.measure.compiling import code_hash, lower_func
 from metasched.measure.inputs import Given
 from metasched.measure.phases import Phases
 from metasched.measure.protocol import Message, MessageKind
-from metasched.measure.records import Artefact, Candidate
+from metasched.measure.records import Artefact, MeasureCandidate
 from metasched.schedule.trace import Trace
 from metasched.target import Target
 
@@ -24,7 +24,7 @@ from metasched.target import Target
 class Builder:
     """Compiles candidates and computes expected results."""
 
-    def lower(self, candidate: Candidate) -> Message:
+    def lower(self, candidate: MeasureCandidate) -> Message:
         """Replay, lower, emit: LLVM text and its hash. Raises ScheduleError and BuildError: the candidate's fault."""
         phases = Phases()
         with phases.timed("replay"):
@@ -44,7 +44,7 @@ class Builder:
             data = compile_text(text.decode(), _target(artefact.target)).data
         return Message(MessageKind.DONE, {**body, "phases": phases.seconds}, data)
 
-    def build(self, candidate: Candidate) -> Message:
+    def build(self, candidate: MeasureCandidate) -> Message:
         """Both. Raises ScheduleError and BuildError."""
         lowered = self.lower(candidate)
         built = self.compile(lowered.body, lowered.blob)

@@ -30,7 +30,7 @@ _STARTS = 3  # how often a worker is started that dies before it is ready
 _NO_MEMORY = re.compile(rb"out of memory|bad_alloc|cannot allocate memory|MemoryError", re.IGNORECASE)
 
 
-class Role(Enum):
+class WorkerRole(Enum):
     """What a worker is for; it imports early what its role needs."""
 
     BUILDER = "builder"
@@ -95,7 +95,7 @@ class WorkerUsage:
 class WorkerSpec:
     """What a worker process is: `module` is what it runs, `folder` takes its standard error."""
 
-    role: Role
+    role: WorkerRole
     name: str
     module: str
     threads: int

@@ -35,7 +35,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class MeasureCandidate:
     """What is measured, as text: a program with its parameters, a trace of it, a target."""
 
     program: str
@@ -76,7 +76,7 @@ class Measurement:
     `phases` are (name, seconds). `code` is the hash of the code, None where the candidate has none.
     """
 
-    candidate: Candidate
+    candidate: MeasureCandidate
     visits: tuple[Times, ...]
     raced: bool
     failure: Failure | None
@@ -101,7 +101,7 @@ class Lowered:
     `code` is the hash by which equal code is known; `body` and `text` are what a builder makes machine code from.
     """
 
-    candidate: Candidate
+    candidate: MeasureCandidate
     code: str | None
     failure: Failure | None = None
     body: dict[str, Any] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class WorkerBug(Exception):
     It is no `MetaschedError`, so that nobody counts it as a failed candidate.
     """
 
-    def __init__(self, what: str, traceback: str, candidate: Candidate | None = None) -> None:
+    def __init__(self, what: str, traceback: str, candidate: MeasureCandidate | None = None) -> None:
         self.traceback = traceback
         self.candidate = candidate
         super().__init__(what, traceback, candidate)

@@ -21,14 +21,14 @@ from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.archive import write_arrays
 from metasched.measure.inputs import Inputs, given_inputs
-from metasched.measure.process import Role, WorkerLost, WorkerProcess, WorkerSpec, WorkerUsage
+from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import (
-    Candidate,
     CheckError,
     Failure,
     Limits,
     Lowered,
+    MeasureCandidate,
     Measurement,
     Reason,
     RunnerClosed,
@@ -94,7 +94,7 @@ class _Job:
     """A candidate on its way. Phases are seconds by name."""
 
     program: Program
-    candidate: Candidate
+    candidate: MeasureCandidate
     future: Future[Measurement]
     best_s: float | None
     plan: TimingPlan
@@ -147,8 +147,8 @@ class LocalRunner:
         self._cleanup = weakref.finalize(self, folder.close)
         # Workers are the children of this thread, and the kernel ends them when it ends.
         self._spawner = ThreadPoolExecutor(1, "metasched-spawn")
-        self._builders = [self._worker(Role.BUILDER, f"builder-{n}") for n in range(settings.builders)]
-        self._runner = self._worker(Role.RUNNER, "runner")
+        self._builders = [self._worker(WorkerRole.BUILDER, f"builder-{n}") for n in range(settings.builders)]
+        self._runner = self._worker(WorkerRole.RUNNER, "runner")
         self._idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
         for builder in self._builders:
             self._idle.put(builder)
@@ -170,7 +170,7 @@ class LocalRunner:
 
     def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
         """The code of one candidate, on whichever builder is free."""
-        candidate = Candidate(str(program), program.params, trace, target)
+        candidate = MeasureCandidate(str(program), program.params, trace, target)
         with self._lock:
             self._refuse_if_closed()
             return self._building.submit(self._lower, candidate)
@@ -186,7 +186,7 @@ class LocalRunner:
         plan: TimingPlan | None = None,
     ) -> Future[Measurement]:
         """Measure one candidate. `best_s` is the best time known, against which it races."""
-        candidate = Candidate(str(program), program.params, trace, target)
+        candidate = MeasureCandidate(str(program), program.params, trace, target)
         future: Future[Measurement] = Future()
         job = _Job(program, candidate, future, best_s, plan or self._settings.plan, {}, lowered)
         with self._lock:
@@ -242,7 +242,7 @@ class LocalRunner:
     ) -> None:
         self.close()
 
-    def _worker(self, role: Role, name: str) -> WorkerProcess:
+    def _worker(self, role: WorkerRole, name: str) -> WorkerProcess:
         settings = self._settings
         place = WorkerSpec(role, name, settings.worker, settings.threads, self._folder)
         return WorkerProcess(place, settings.limits, lambda launch: self._spawner.submit(launch).result())
@@ -284,7 +284,7 @@ class LocalRunner:
                 self._jobs.put(None)
             return job
 
-    def _lower(self, candidate: Candidate) -> Lowered:
+    def _lower(self, candidate: MeasureCandidate) -> Lowered:
         builder = self._idle.get()
         try:
             answer = builder.request(Message(MessageKind.LOWER, asdict(candidate)), self._settings.limits.build_s)
@@ -435,7 +435,7 @@ class LocalRunner:
         if answer.kind is MessageKind.LACK:
             raise ResourceError(f"{what} failed: {_text(answer)}")
         if answer.kind is not MessageKind.DONE:
-            raise WorkerBug(f"{what} failed", _text(answer), Candidate(text, program.params, "", ""))
+            raise WorkerBug(f"{what} failed", _text(answer), MeasureCandidate(text, program.params, "", ""))
         return path
 
     def _prepared(self, request: Message, what: str) -> Message:
@@ -464,7 +464,7 @@ def _build_request(job: _Job) -> Message:
     )
 
 
-def _failure(answer: Message, candidate: Candidate) -> Failure:
+def _failure(answer: Message, candidate: MeasureCandidate) -> Failure:
     if answer.kind is MessageKind.FAILED:
         return Failure(answer.body["reason"], answer.body["detail"])
     if answer.kind is MessageKind.LACK:

@@ -21,9 +21,9 @@ import psutil
 
 from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.source import settings_from_json
-from metasched.measure.process import Role, WorkerSettings, waited_for
+from metasched.measure.process import WorkerRole, WorkerSettings, waited_for
 from metasched.measure.protocol import Decoder, Message, MessageKind
-from metasched.measure.records import Candidate, CheckError, Failure, Reason
+from metasched.measure.records import CheckError, Failure, MeasureCandidate, Reason
 from metasched.measure.resources import as_resource_error
 
 _PR_SET_PDEATHSIG = 1
@@ -70,11 +70,11 @@ class Worker:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
-        self.role = Role(settings.role)
+        self.role = WorkerRole(settings.role)
 
     def preload(self) -> None:
         """Import what the role needs, before the first request asks for it."""
-        if self.role is Role.BUILDER:
+        if self.role is WorkerRole.BUILDER:
             from metasched.measure.builder import Builder
 
             self._builder = Builder()
@@ -125,10 +125,10 @@ class Worker:
             return self.run(request)
         raise ValueError(f"a worker does not answer {request.kind}")
 
-    def build(self, candidate: Candidate) -> Message:
+    def build(self, candidate: MeasureCandidate) -> Message:
         return self._builder.build(candidate)
 
-    def lower(self, candidate: Candidate) -> Message:
+    def lower(self, candidate: MeasureCandidate) -> Message:
         return self._builder.lower(candidate)
 
     def compile(self, request: Message) -> Message:
@@ -159,10 +159,10 @@ def not_ready(error: Exception) -> Message | None:
     return None if found is None else lacking(found)
 
 
-def candidate_of(body: dict[str, Any]) -> Candidate:
+def candidate_of(body: dict[str, Any]) -> MeasureCandidate:
     """The candidate in a BUILD request."""
     params = settings_from_json(body["params"])
-    return Candidate(body["program"], params, body["trace"], body["target"])
+    return MeasureCandidate(body["program"], params, body["trace"], body["target"])
 
 
 def limit_memory(allowance: int) -> None:

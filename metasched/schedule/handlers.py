@@ -156,7 +156,7 @@ class Replay:
 
 
 @dataclass
-class Conditioned:
+class FixedDecisions:
     """Some decisions are given, by address and as Python says them; `inner` is never asked for these.
 
     `used` are those that were met. Whether a given decision is in the support is for the schedule to say, as that may
@@ -173,8 +173,8 @@ class Conditioned:
         self.used.add(site.address)
         decision = decision_of(site.dist, self.given[site.address])
         inner = self.inner
-        while isinstance(inner, Conditioned | Tentative):
-            if isinstance(inner, Conditioned) and site.address in inner.given:
+        while isinstance(inner, FixedDecisions | Tentative):
+            if isinstance(inner, FixedDecisions) and site.address in inner.given:
                 self._require_same(site, decision, decision_of(site.dist, inner.given[site.address]))
             inner = inner.inner
         return decision

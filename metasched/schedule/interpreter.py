@@ -24,7 +24,7 @@ from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
-from metasched.schedule.handlers import Conditioned, Free, Handler, Prior, Repair, Site, Tentative, Unasked
+from metasched.schedule.handlers import FixedDecisions, Free, Handler, Prior, Repair, Site, Tentative, Unasked
 from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.methods import PrimitiveMethods
@@ -368,7 +368,7 @@ class Interpreter(PrimitiveMethods):
         site = Site(address, declaration.name, dist)
         handler = self.handler
         if not isinstance(asked.decision, Open):
-            handler = Conditioned({address: asked.decision}, handler)
+            handler = FixedDecisions({address: asked.decision}, handler)
         decision = handler.decide(site)
         if not isinstance(decision, Free):
             require_support(self._ctx, site, decision)

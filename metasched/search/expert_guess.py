@@ -33,7 +33,7 @@ _LARGE = 1e5
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ExpertCandidate:
     """An expert trace replayed on the program.
 
     `terms` is what an instruction of its intrinsic sums, `expected` what the roofline says, and `distance` how far the
@@ -54,15 +54,15 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ExpertChoice:
     """The best expert trace for a program on a target, if any can be taken: `why`, and of each other why not."""
 
-    taken: Candidate | None
+    taken: ExpertCandidate | None
     why: str
     passed_over: Mapping[str, str]
 
 
-def best_expert(program: Program, target: Target) -> Choice:
+def best_expert(program: Program, target: Target) -> ExpertChoice:
     """The best expert trace that the machine can run."""
     reasons: dict[str, str] = {}
     candidates = _candidates(program, target, reasons)
@@ -71,17 +71,17 @@ def best_expert(program: Program, target: Target) -> Choice:
         obstacle = obstacle_to(chosen.schedule.func, target)
         if obstacle is None:
             others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
-            return Choice(chosen, _why(candidate, candidates), {**others, **reasons})
+            return ExpertChoice(chosen, _why(candidate, candidates), {**others, **reasons})
         reasons[candidate.name] = obstacle
     why = (
         "no expert trace for what it computes can be taken"
         if reasons
         else "no expert wrote a trace for what it computes"
     )
-    return Choice(None, why, reasons)
+    return ExpertChoice(None, why, reasons)
 
 
-def _why(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
+def _why(chosen: ExpertCandidate, candidates: Sequence[ExpertCandidate]) -> str:
     rivals = [c for c in candidates if c.terms == chosen.terms and c is not chosen]
     if not rivals:
         return "its instructions do most" if len(candidates) > 1 else "no other expert trace can be replayed"
@@ -91,7 +91,7 @@ def _why(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
     return f"it has the shortest estimate of {len(rivals) + 1} expert traces"
 
 
-def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _ranked(candidates: Sequence[ExpertCandidate]) -> list[ExpertCandidate]:
     """Intrinsics first, those that do most; then by the estimate, and by nearness where that is much the same."""
     best: dict[int, float] = {}
     for c in candidates:
@@ -102,14 +102,14 @@ def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     )
 
 
-def _why_not(other: Candidate, chosen: Candidate) -> str:
+def _why_not(other: ExpertCandidate, chosen: ExpertCandidate) -> str:
     if other.terms < chosen.terms:
         return "its instructions do less"
     ratio = other.cycles / chosen.cycles
     return "it was written for another shape" if ratio <= _TIE else f"the estimate is {ratio:.1f} times as long"
 
 
-def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> list[Candidate]:
+def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> list[ExpertCandidate]:
     found = []
     for fit in fits(program):
         reason = _other_types(fit, program)
@@ -152,9 +152,9 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
     return sum(sizes) > target.l3
 
 
-def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> Candidate:
+def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> ExpertCandidate:
     schedule = _applied(trace, program)
-    found = Candidate(
+    found = ExpertCandidate(
         fit.expert.name,
         trace,
         schedule,
@@ -183,7 +183,7 @@ def _intrinsics(func: Func) -> list[Intrinsic]:
     return [intrinsics()[name] for loop in tensorized(func).values() if (name := tensorized_by(loop)) is not None]
 
 
-def _with_threads_where_they_pay(program: Program, candidate: Candidate, target: Target) -> Candidate:
+def _with_threads_where_they_pay(program: Program, candidate: ExpertCandidate, target: Target) -> ExpertCandidate:
     """The candidate, or the same without threads unless they gain enough."""
     instructions = tuple(i for i in candidate.written.instructions if i.op != "parallel")
     if len(instructions) == len(candidate.written.instructions):

@@ -24,7 +24,7 @@ from metasched.ir.program import Program
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.expert_guess import Candidate, Choice, best_expert, obstacle_to
+from metasched.search.expert_guess import ExpertCandidate, ExpertChoice, best_expert, obstacle_to
 from metasched.search.favourite import favourite
 from metasched.search.space_protocol import SearchSpace
 from metasched.space.conditions import space_of
@@ -105,7 +105,7 @@ def guess(
     return _by_expert(choice, choice.taken, why)
 
 
-def _by_expert(choice: Choice, taken: Candidate, why: str) -> Guess:
+def _by_expert(choice: ExpertChoice, taken: ExpertCandidate, why: str) -> Guess:
     trace, repairs = taken.schedule.trace, Repairs(taken.schedule.repairs)
     return Guess(trace, taken.name, taken.carried_over, why, taken.expected, repairs, _sorted(choice.passed_over))
 
@@ -121,7 +121,7 @@ def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 _Favourite = tuple[Trace, Expectation]
 
 
-def _leaves_room(program: Program, taken: Candidate, target: Target) -> bool:
+def _leaves_room(program: Program, taken: ExpertCandidate, target: Target) -> bool:
     """Whether a look at the space may gain enough over an expert's trace to be worth its time."""
     if taken.terms or taken.cycles < _WORTH_LOOKING:
         return False  # what tensor instructions gain, the estimate does not know
@@ -151,7 +151,7 @@ def _the_favourite(
     return Guess(found[0], None, "", why, found[1], passed_over=_sorted(passed_over))
 
 
-def _instead(favourite: _Favourite, ratio: float, choice: Choice, taken: Candidate) -> Guess:
+def _instead(favourite: _Favourite, ratio: float, choice: ExpertChoice, taken: ExpertCandidate) -> Guess:
     """The favourite of the space in place of the best expert's trace."""
     why = f"it is expected to take {ratio:.2f} of the time of the expert trace {taken.name}"
     reason = f"the estimate is {1 / ratio:.1f} times as long"

@@ -14,8 +14,7 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FREE, PURE_HINT, Forced, Free, Handler, Policy, Prior, Site
-from metasched.schedule.handlers import Conditioned as ConditionedHandler
+from metasched.schedule.handlers import FREE, PURE_HINT, FixedDecisions, Forced, Free, Handler, Policy, Prior, Site
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome
@@ -265,7 +264,7 @@ class Space:
         return False
 
     def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
-        schedule = Schedule(self.program, handler=ConditionedHandler(self.given, handler))
+        schedule = Schedule(self.program, handler=FixedDecisions(self.given, handler))
         outcomes = self.source.run(schedule)
         self._addresses.update(record.site.address for record in schedule.sites)
         return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)

@@ -33,7 +33,7 @@ from metasched.compiler.lower.nest import NameSupply
 from metasched.compiler.lower.operand_order import order_operands
 from metasched.compiler.lower.partial_sums import sum_in_blocks
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import Machine, Target
+from metasched.compiler.lower.registers import VectorRegisters
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
@@ -42,6 +42,7 @@ from metasched.compiler.lower.widths import index_arithmetic_wraps
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.nodes import Func
+from metasched.target import Target
 
 MAX_WORKSPACE = 1 << 30
 
@@ -52,7 +53,7 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
     loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
     """
-    machine = Machine(target)
+    machine = VectorRegisters(target)
     names = NameSupply(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
@@ -88,4 +89,4 @@ def _check_workspace(kernel: lir.LoopProgram) -> None:
         raise BuildError("workspace too large", f"intermediates take {size >> 20} MiB; at most {MAX_WORKSPACE >> 20}")
 
 
-__all__ = ["Target", "lower"]
+__all__ = ["lower"]

@@ -36,7 +36,7 @@ from metasched.compiler.lower.nest import (
     with_body,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import Machine
+from metasched.compiler.lower.registers import VectorRegisters
 from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registers, shrink
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.lower.tiles import TileAllocation, Tiles, starts_at_zero, tiled_nest, tiles_for
@@ -68,7 +68,7 @@ class Promotion:
     def __init__(
         self,
         storages: Mapping[str, Storage],
-        machine: Machine,
+        machine: VectorRegisters,
         budget: Budget,
         names: NameSupply,
         declined: RegisterWarnings,

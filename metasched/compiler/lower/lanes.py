@@ -36,7 +36,7 @@ from metasched.compiler.lower.nest import (
     with_body,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import Machine, registers_needed
+from metasched.compiler.lower.registers import VectorRegisters, registers_needed
 from metasched.compiler.lower.storage import Budget, Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.dtypes import DType
@@ -48,7 +48,7 @@ from metasched.schedule.rewrite.parts import identity
 class ReductionLanes:
     """One run of the pass: registers that are left, and the arrays of lanes made so far."""
 
-    def __init__(self, machine: Machine, budget: Budget, names: NameSupply, declined: RegisterWarnings) -> None:
+    def __init__(self, machine: VectorRegisters, budget: Budget, names: NameSupply, declined: RegisterWarnings) -> None:
         self._machine = machine
         self._budget = budget
         self._names = names

@@ -17,7 +17,7 @@ from math import prod
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt, Path, around, map_children
-from metasched.compiler.lower.registers import Machine, registers_needed
+from metasched.compiler.lower.registers import VectorRegisters, registers_needed
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import split_strip
 from metasched.ir.affine import free_vars
@@ -29,7 +29,9 @@ _BESIDE = 3
 _SPARE = 2
 
 
-def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], machine: Machine, names: NameSupply) -> NestStmt:
+def order_operands(
+    stmt: NestStmt, storages: Mapping[str, Storage], machine: VectorRegisters, names: NameSupply
+) -> NestStmt:
     """`stmt` with the loops of crowded tiles in the order that takes the fewest registers."""
     tile = _tile(stmt, storages)
     if tile is None:
@@ -50,7 +52,7 @@ class _Tile:
     def lanes(self) -> NestLoop:
         return self.loops[-1]
 
-    def accumulators(self, storage: Storage, machine: Machine) -> int:
+    def accumulators(self, storage: Storage, machine: VectorRegisters) -> int:
         return registers_needed(storage.size, self.lanes.lanes, storage.dtype, machine)
 
     def ordered(self, free: int, names: NameSupply) -> NestStmt:

@@ -5,19 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from metasched.dtypes import DType
+from metasched.target import Target
 
 # Left for an operand. Where more do not fit, they take turns (`metasched.compiler.lower.operand_order`).
 RESERVED = 1
-
-
-class Target(Protocol):
-    """The part of a target that lowering uses."""
-
-    @property
-    def registers(self) -> int: ...
-
-    @property
-    def vector_bits(self) -> int: ...
 
 
 class Registers(Protocol):
@@ -27,8 +18,8 @@ class Registers(Protocol):
     def accumulators(self) -> int: ...
 
 
-class Machine:
-    """Registers of a target."""
+class VectorRegisters:
+    """The vector registers of a target, and how many of them accumulators may take."""
 
     def __init__(self, target: Target) -> None:
         self.registers = target.registers
@@ -36,7 +27,7 @@ class Machine:
         self.vector_bits = target.vector_bits
 
 
-def registers_needed(size: int, lanes: int, dtype: DType, machine: Machine) -> int:
+def registers_needed(size: int, lanes: int, dtype: DType, machine: VectorRegisters) -> int:
     """Vector registers for `size` elements handled `lanes` at a time."""
     vectors = -(-size // lanes)
     return vectors * -(-lanes * dtype.bits // machine.vector_bits)

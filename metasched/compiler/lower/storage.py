@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, map_children
-from metasched.compiler.lower.registers import Machine, Registers, registers_needed
+from metasched.compiler.lower.registers import Registers, VectorRegisters, registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
@@ -104,7 +104,9 @@ def accesses(stmt: NestStmt) -> dict[str, list[BufferAccess]]:
     return found
 
 
-def place_storage(func: Func, stmt: NestStmt, machine: Machine, budget: Budget) -> tuple[NestStmt, dict[str, Storage]]:
+def place_storage(
+    func: Func, stmt: NestStmt, machine: VectorRegisters, budget: Budget
+) -> tuple[NestStmt, dict[str, Storage]]:
     """`stmt` with the loops over explicit register buffers unrolled, and every buffer's storage by name.
 
     Raises BuildError when a buffer of scope `register` cannot be in registers.
@@ -235,7 +237,7 @@ def _unroll_over(stmt: NestStmt, storage: Storage, used: list[BufferAccess], own
 
 
 def in_registers(
-    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], machine: Machine
+    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], machine: VectorRegisters
 ) -> tuple[Storage, int] | None:
     """`storage` laid out in registers, and how many vector registers it takes.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from metasched.errors import BuildError, ScheduleError
 from metasched.measure.protocol import Message, MessageKind
-from metasched.measure.records import Candidate, Reason
+from metasched.measure.records import MeasureCandidate, Reason
 from metasched.measure.worker import Failure, Worker, failed, main
 
 # What happens while a worker starts or prepares: METASCHED_TEST_FAULT is such a name, with `*N` for the first N times
@@ -61,14 +61,14 @@ class FaultyWorker(Worker):
         early("prepare")
         return Message(MessageKind.DONE)
 
-    def build(self, candidate: Candidate) -> Message:
+    def build(self, candidate: MeasureCandidate) -> Message:
         early("build")
         if candidate.trace.startswith("build:"):
             misbehave(candidate.trace.removeprefix("build:"))
         body = {"artefact": {"trace": candidate.trace}, "code": candidate.trace, "phases": {"build": 0.5}}
         return Message(MessageKind.DONE, body, b"code")
 
-    def lower(self, candidate: Candidate) -> Message:
+    def lower(self, candidate: MeasureCandidate) -> Message:
         return self.build(candidate)
 
     def compile(self, request: Message) -> Message:

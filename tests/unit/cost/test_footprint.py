@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metasched.cost.footprint import Ranges, footprint, usable_sets
 from metasched.cost.index import Table
 from metasched.cost.memory import conflicts
-from metasched.cost.nest import Access, Statement, analyse
+from metasched.cost.nest import Statement, StatementAccess, analyse
 from metasched.dtypes import DType
 from metasched.ir.evaluate import Evaluator, evaluate
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, Store, Var
@@ -76,7 +76,7 @@ def test_lines_merge_rows_that_are_read_whole() -> None:
 def test_power_of_two_rows_collide(row: int, crowded: bool) -> None:
     loops = {"i": 64, "j": 16}
     statement, sizes = nest_of(loops, (VI, VJ), (64, row))
-    access: Access = statement.accesses[1]
+    access: StatementAccess = statement.accesses[1]
     mark = footprint(access, Ranges(statement, sizes, 1))
     ratio = conflicts(mark.lines / usable_sets(mark, access.element_bytes), np.zeros(1, np.int64), 32768)
     # 64 rows of one line each, 4 KB apart: eight of them fit the ways of their one set.

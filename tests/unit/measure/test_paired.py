@@ -10,7 +10,7 @@ from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.comparison import Comparison
 from metasched.measure.paired_timing import compare
-from metasched.measure.records import Candidate, Failure, Lowered, Measurement
+from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan, is_clearly_slower
 
 PROGRAM = parse_program("program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n")
@@ -42,7 +42,7 @@ class Runner:
         future: Future[Measurement] = Future()
         failed = Failure("crash SIGSEGV") if trace == "crash" else None
         visits = () if failed else ((float(trace), 99.0, float(trace)),) * plan.visits
-        future.set_result(Measurement(Candidate("", (), trace, target), visits, False, failed, ()))
+        future.set_result(Measurement(MeasureCandidate("", (), trace, target), visits, False, failed, ()))
         return future
 
     def close(self) -> None: ...

@@ -9,8 +9,7 @@ import pytest
 
 from metasched.database.backends import open_database
 from metasched.lang import parse_program
-from metasched.measure.records import Candidate as Measured
-from metasched.measure.records import Measurement
+from metasched.measure.records import MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.paired_tuning import Side, tune_in_turns
 from metasched.search.progress import Progress, ProgressCallback
@@ -27,7 +26,7 @@ class Logged(ToyRunner):
         self.name = name
         self.log = log
 
-    def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+    def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
         self.log.append(self.name)
         return super().measured(candidate, code, plan)
 

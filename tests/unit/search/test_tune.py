@@ -23,8 +23,7 @@ from metasched.database.record import NO_TRIAL, Role, VisitKind
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.records import Candidate as Measured
-from metasched.measure.records import Failure, Lowered, Measurement
+from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.contest import REPEATS
 from metasched.search.evolution import Evolution, EvolutionConfig
@@ -73,7 +72,7 @@ class ToyRunner:
 
     def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
         future: Future[Lowered] = Future()
-        future.set_result(Lowered(Measured(str(program), program.params, trace, target), self.codes(trace)))
+        future.set_result(Lowered(MeasureCandidate(str(program), program.params, trace, target), self.codes(trace)))
         return future
 
     def submit(
@@ -97,11 +96,11 @@ class ToyRunner:
             assert lowered.code == code
             self.traces.append(trace)
             self.raced_against.append(best_s)
-        candidate = Measured(str(program), program.params, trace, target)
+        candidate = MeasureCandidate(str(program), program.params, trace, target)
         future.set_result(self.measured(candidate, code, plan or TimingPlan()))
         return future
 
-    def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+    def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
         arm, *row = json.loads(code)
         failure = Failure("crash SIGSEGV") if self.fail and row[1] % 3 == 0 else None
         seconds = self.fixed.get(code) or self.space.arms[arm].seconds(tuple(row))
@@ -241,7 +240,7 @@ def test_records_of_another_space_count_and_compete_but_teach_nothing(database: 
 
 def test_a_defect_is_not_a_failed_candidate(database: Database) -> None:
     class Broken(ToyRunner):
-        def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+        def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
             raise RuntimeError("a defect")
 
     runner = Broken(ToySpace())
@@ -278,7 +277,7 @@ def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
 class DisturbedGuess(ToyRunner):
     """While the guess is first measured something else runs: it seems slow, and loses the race if it is in one."""
 
-    def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+    def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
         found = super().measured(candidate, code, plan)
         if candidate.trace != FAST or self.again:
             return found
@@ -318,7 +317,7 @@ def test_what_only_looked_faster_in_the_search_is_not_taken(database: Database) 
     """In turns with the guess, everything else takes twice as long as it did alone."""
 
     class Lucky(ToyRunner):
-        def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+        def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
             found = super().measured(candidate, code, plan)
             alone = plan == TimingPlan() or candidate.trace == ELSEWHERE
             return found if alone else replace(found, visits=tuple((2 * t[0],) for t in found.visits))
@@ -361,7 +360,7 @@ def test_a_guess_that_fails_is_a_trial_and_others_win(database: Database) -> Non
 
 def test_a_search_in_which_all_else_fails_gives_the_guess(database: Database) -> None:
     class Failing(ToyRunner):
-        def measured(self, candidate: Measured, code: str, plan: TimingPlan) -> Measurement:
+        def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
             found = super().measured(candidate, code, plan)
             if candidate.trace == FAST:
                 return found
