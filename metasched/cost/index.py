@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from metasched.dtypes import INDEX
+from metasched.ir.affine import ONE, ZERO, free_vars, terms_over
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, Var
 
 
 class Table:
@@ -105,102 +107,48 @@ def _atom_loops(atom: Atom) -> frozenset[int]:
     return atom.value.loops
 
 
-ZERO = Const(0)
-ONE = Const(1)
-
-
-def _add(a: Expr, b: Expr) -> Expr:
-    if a == ZERO:
-        return b
-    return a if b == ZERO else a + b
-
-
-def _mul(a: Expr, b: Expr) -> Expr:
-    if a == ONE:
-        return b
-    return a if b == ONE else a * b
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """An index under construction: the coefficients are still expressions."""
-
-    constant: Expr
-    terms: tuple[tuple[Expr, Atom], ...] = ()
-
-    def plus(self, other: _Sum) -> _Sum:
-        terms = list(self.terms)
-        for coefficient, atom in other.terms:
-            for n, (old, existing) in enumerate(terms):
-                if existing == atom:
-                    terms[n] = (_add(old, coefficient), atom)
-                    break
-            else:
-                terms.append((coefficient, atom))
-        return _Sum(_add(self.constant, other.constant), tuple(terms))
-
-    def times(self, factor: Expr) -> _Sum:
-        return _Sum(_mul(self.constant, factor), tuple((_mul(c, factor), atom) for c, atom in self.terms))
-
-
 def index_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Index:
     """`expr` over the loops named in `loop_of` (name to depth); its sizes go into `table`."""
-    return _finish(_sum(expr, loop_of, table), table)
+    if expr.dtype is not INDEX:
+        return Index(table.slot(ZERO), (IndexTerm(table.slot(ONE), _unknown((expr,), loop_of, table)),))
+    base, products = terms_over(expr, frozenset(loop_of))
+    terms = [_term(product, coefficient, loop_of, table) for product, coefficient in products.items()]
+    if not _is_of_sizes(base):
+        terms.append(IndexTerm(table.slot(ONE), _unknown((base,), loop_of, table)))
+        base = ZERO
+    return Index(table.slot(base), tuple(terms))
 
 
-def _finish(total: _Sum, table: Table) -> Index:
-    return Index(
-        table.slot(total.constant),
-        tuple(IndexTerm(table.slot(coefficient), atom) for coefficient, atom in total.terms),
-    )
+def _term(product: tuple[Expr, ...], coefficient: Expr, loop_of: Mapping[str, int], table: Table) -> IndexTerm:
+    if not _is_of_sizes(coefficient):
+        return IndexTerm(table.slot(ONE), _unknown((*product, coefficient), loop_of, table))
+    atom = _atom(product[0], loop_of, table) if len(product) == 1 else None
+    return IndexTerm(table.slot(coefficient), _unknown(product, loop_of, table) if atom is None else atom)
 
 
-def _loops_in(expr: Expr, loop_of: Mapping[str, int]) -> frozenset[int]:
-    names = (node.name for node in expr.walk() if isinstance(node, Var))
-    return frozenset(loop_of[name] for name in names if name in loop_of)
+def _is_of_sizes(expr: Expr) -> bool:
+    """Whether an expression without loops is a number that tile sizes make."""
+    return not depends_on_data(expr) and all(type(node) in (Const, Var, Binary, Unary) for node in expr.walk())
 
 
-def _sum(expr: Expr, loop_of: Mapping[str, int], table: Table) -> _Sum:
-    loops = _loops_in(expr, loop_of)
-    if depends_on_data(expr):
-        return _data(expr, loops, loop_of, table)
-    if not loops and not any(type(node) not in (Const, Var, Binary, Unary) for node in expr.walk()):
-        return _Sum(expr)
-    if isinstance(expr, Var):
-        return _Sum(ZERO, ((ONE, LoopAtom(loop_of[expr.name])),))
-    if isinstance(expr, Unary) and expr.op is UnOp.NEG:
-        return _sum(expr.a, loop_of, table).times(Const(-1))
-    if isinstance(expr, Binary):
-        found = _binary(expr, loop_of, table)
-        if found is not None:
-            return found
+def _unknown(parts: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> UnknownAtom:
     table.unknown += 1
-    return _Sum(ZERO, ((ONE, UnknownAtom(loops)),))
+    return UnknownAtom(frozenset(loop_of[name] for part in parts for name in free_vars(part) & loop_of.keys()))
 
 
-def _data(expr: Expr, loops: frozenset[int], loop_of: Mapping[str, int], table: Table) -> _Sum:
-    """An index that depends on data: nobody knows how, beyond what is added to it."""
-    if isinstance(expr, Binary) and expr.op is BinOp.ADD:
-        return _sum(expr.a, loop_of, table).plus(_sum(expr.b, loop_of, table))
-    table.unknown += 1
-    return _Sum(ZERO, ((ONE, UnknownAtom(loops)),))
-
-
-def _binary(expr: Binary, loop_of: Mapping[str, int], table: Table) -> _Sum | None:
-    a_moves = bool(_loops_in(expr.a, loop_of))
-    b_moves = bool(_loops_in(expr.b, loop_of))
-    if expr.op is BinOp.ADD:
-        return _sum(expr.a, loop_of, table).plus(_sum(expr.b, loop_of, table))
-    if expr.op is BinOp.SUB:
-        return _sum(expr.a, loop_of, table).plus(_sum(expr.b, loop_of, table).times(Const(-1)))
-    if expr.op is BinOp.MUL and not (a_moves and b_moves):
-        moving, factor = (expr.a, expr.b) if a_moves else (expr.b, expr.a)
-        return _sum(moving, loop_of, table).times(factor)
-    if expr.op in (BinOp.FLOORDIV, BinOp.CEILDIV) and not b_moves:
-        return _Sum(ZERO, ((ONE, QuotientAtom(index_of(expr.a, loop_of, table), table.slot(expr.b))),))
-    if expr.op is BinOp.MOD and not b_moves:
-        return _Sum(ZERO, ((ONE, RemainderAtom(index_of(expr.a, loop_of, table), table.slot(expr.b))),))
-    if expr.op in (BinOp.MIN, BinOp.MAX) and not (a_moves and b_moves):
-        moving = expr.a if a_moves else expr.b
-        return _Sum(ZERO, ((ONE, ClampAtom(index_of(moving, loop_of, table))),))
+def _atom(atom: Expr, loop_of: Mapping[str, int], table: Table) -> Atom | None:
+    """A loop, or a quotient, remainder or clamp of an index; None for what is none of them."""
+    if isinstance(atom, Var):
+        return LoopAtom(loop_of[atom.name])
+    if not isinstance(atom, Binary) or depends_on_data(atom):
+        return None
+    if atom.op in (BinOp.MIN, BinOp.MAX):
+        moving = [side for side in (atom.a, atom.b) if free_vars(side) & loop_of.keys()]
+        return ClampAtom(index_of(moving[0], loop_of, table)) if len(moving) == 1 else None
+    if free_vars(atom.b) & loop_of.keys():
+        return None
+    if atom.op in (BinOp.FLOORDIV, BinOp.CEILDIV):
+        return QuotientAtom(index_of(atom.a, loop_of, table), table.slot(atom.b))
+    if atom.op is BinOp.MOD:
+        return RemainderAtom(index_of(atom.a, loop_of, table), table.slot(atom.b))
     return None

@@ -32,9 +32,20 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
-
-Monomial = tuple[Expr, ...]
-Poly = dict[Monomial, int]
+from metasched.ir.polynomial import (
+    Monomial,
+    Poly,
+    add,
+    constant_poly,
+    constant_value,
+    divide_out,
+    is_positive_divisor,
+    multiply,
+    order_of,
+    replace_atom,
+    subtract,
+    without_factors,
+)
 
 ZERO = Const(0)
 ONE = Const(1)
@@ -89,11 +100,6 @@ def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
 # --- normal form -----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1 << 14)
-def _key(atom: Expr) -> tuple[int, str]:
-    return (0, atom.name) if isinstance(atom, Var) else (1, repr(atom))
-
-
 @lru_cache(maxsize=1 << 15)
 def simplify(e: Expr) -> Expr:
     """The normal form: equal integer polynomials become equal expressions; other types keep their shape.
@@ -117,7 +123,7 @@ def simplify(e: Expr) -> Expr:
 
 def _simplify_comparison(op: BinOp, a: Expr, b: Expr) -> Expr:
     a, b = simplify(a), simplify(b)
-    difference = _sub(_to_poly(a), _to_poly(b))
+    difference = subtract(_to_poly(a), _to_poly(b))
     if not difference or (set(difference) == {()} and not _any_data(a, b)):
         return TRUE if COMPARE[op](difference.get((), 0)) else FALSE
     return Binary(op, a, b)
@@ -154,7 +160,9 @@ def _simplify_select(e: Select) -> Expr:
     return then if then == otherwise else Select(cond, then, otherwise)
 
 
+@lru_cache(maxsize=1 << 14)
 def _to_poly(e: Expr) -> Poly:
+    """The polynomial of an expression. It is shared: nothing changes it."""
     if isinstance(e, Const):
         return {(): int(e.value)} if e.value else {}
     if isinstance(e, Unary) and e.op is UnOp.NEG:
@@ -170,27 +178,12 @@ def _to_poly(e: Expr) -> Poly:
     return {(e.map(simplify),): 1}
 
 
-def _add(a: Poly, b: Poly) -> Poly:
-    out = dict(a)
-    for m, c in b.items():
-        total = out.get(m, 0) + c
-        if total:
-            out[m] = total
-        else:
-            del out[m]
-    return out
-
-
-def _sub(a: Poly, b: Poly) -> Poly:
-    return _add(a, {m: -c for m, c in b.items()})
-
-
 def _sum(a: Poly, b: Poly) -> Poly:
-    return _whole(_add(a, b))
+    return _whole(add(a, b))
 
 
 def _difference(a: Poly, b: Poly) -> Poly:
-    return _whole(_sub(a, b))
+    return _whole(subtract(a, b))
 
 
 def _whole(p: Poly) -> Poly:
@@ -198,74 +191,13 @@ def _whole(p: Poly) -> Poly:
     for monomial, coefficient_ in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
-                quotient = _mul({monomial: coefficient_}, _to_poly(atom.b))
-                quotient = _replaced(quotient, atom, {(Binary(BinOp.FLOORDIV, atom.a, atom.b),): 1})
+                quotient = multiply({monomial: coefficient_}, _to_poly(atom.b))
+                quotient = replace_atom(quotient, atom, {(Binary(BinOp.FLOORDIV, atom.a, atom.b),): 1})
                 if all(p.get(m) == c for m, c in quotient.items()):
-                    parts = _add({monomial: coefficient_}, quotient)
-                    value = _replaced({monomial: coefficient_}, atom, _to_poly(atom.a))
-                    return _whole(_add(_sub(p, parts), value))
+                    parts = add({monomial: coefficient_}, quotient)
+                    value = replace_atom({monomial: coefficient_}, atom, _to_poly(atom.a))
+                    return _whole(add(subtract(p, parts), value))
     return p
-
-
-def _replaced(p: Poly, atom: Expr, value: Poly) -> Poly:
-    """`p`, each term of which has `atom`, with a value in the place of one of it."""
-    out: Poly = {}
-    for m, c in p.items():
-        rest = _remove(m, (atom,))
-        assert rest is not None
-        out = _add(out, _mul({rest: c}, value))
-    return out
-
-
-def _mul(a: Poly, b: Poly) -> Poly:
-    out: Poly = {}
-    for m1, c1 in a.items():
-        for m2, c2 in b.items():
-            m = tuple(sorted(m1 + m2, key=_key)) if m1 and m2 else m1 + m2
-            out[m] = out.get(m, 0) + c1 * c2
-    return {m: c for m, c in out.items() if c}
-
-
-def _constant(p: Poly) -> int | None:
-    if not p:
-        return 0
-    return p[()] if len(p) == 1 and () in p else None
-
-
-def _divide_out(a: Poly, b: Poly) -> tuple[Poly, Poly]:
-    """`a = quotient * b + rest` for a single-term `b`, taking what divides exactly."""
-    if len(b) != 1:
-        return {}, a
-    (monomial, coefficient), *_ = b.items()
-    quotient: Poly = {}
-    rest: Poly = {}
-    for m, c in a.items():
-        reduced = _remove(m, monomial)
-        if reduced is not None and c % coefficient == 0:
-            quotient[reduced] = c // coefficient
-        elif reduced is not None and not monomial and m == ():
-            # A constant over a constant: take the whole multiples, so that the rest lies in [0, b).
-            if c // coefficient:
-                quotient[()] = c // coefficient
-            rest[()] = c % coefficient
-        else:
-            rest[m] = c
-    return quotient, rest
-
-
-def _remove(m: Monomial, factor: Monomial) -> Monomial | None:
-    left = list(m)
-    for atom in factor:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def _is_positive_divisor(b: Poly) -> bool:
-    """Whether nothing says that a divisor is zero or negative: by such a number nothing is simplified."""
-    value = _constant(b)
-    return value is None or value > 0
 
 
 def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:
@@ -273,54 +205,50 @@ def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:
 
 
 def _floordiv(a: Poly, b: Poly) -> Poly:
-    if not _is_positive_divisor(b):
+    if not is_positive_divisor(b):
         return _opaque(BinOp.FLOORDIV, a, b)
-    if _constant(b) == 1:
+    if constant_value(b) == 1:
         return a
-    quotient, rest = _divide_out(a, b)
-    r, d = _constant(rest), _constant(b)
+    quotient, rest = divide_out(a, b)
+    r, d = constant_value(rest), constant_value(b)
     if r is not None and d is not None:
-        return _add(quotient, _constant_poly(r // d))
+        return add(quotient, constant_poly(r // d))
     if not rest or (r is not None and r == 0):
         return quotient
-    return _add(quotient, {(Binary(BinOp.FLOORDIV, _from_poly(rest), _from_poly(b)),): 1})
+    return add(quotient, {(Binary(BinOp.FLOORDIV, _from_poly(rest), _from_poly(b)),): 1})
 
 
 def _mod(a: Poly, b: Poly) -> Poly:
-    if not _is_positive_divisor(b):
+    if not is_positive_divisor(b):
         return _opaque(BinOp.MOD, a, b)
-    if _constant(b) == 1:
+    if constant_value(b) == 1:
         return {}
-    _, rest = _divide_out(a, b)
-    r, d = _constant(rest), _constant(b)
+    _, rest = divide_out(a, b)
+    r, d = constant_value(rest), constant_value(b)
     if r is not None and d is not None:
-        return _constant_poly(r % d)
+        return constant_poly(r % d)
     if not rest:
         return {}
     return {(Binary(BinOp.MOD, _from_poly(rest), _from_poly(b)),): 1}
 
 
 def _ceildiv(a: Poly, b: Poly) -> Poly:
-    if not _is_positive_divisor(b):
+    if not is_positive_divisor(b):
         return _opaque(BinOp.CEILDIV, a, b)
-    if _constant(b) == 1:
+    if constant_value(b) == 1:
         return a
-    quotient, rest = _divide_out(a, b)
-    r, d = _constant(rest), _constant(b)
+    quotient, rest = divide_out(a, b)
+    r, d = constant_value(rest), constant_value(b)
     if r is not None and d is not None:
-        return _add(quotient, _constant_poly(-(-r // d)))
+        return add(quotient, constant_poly(-(-r // d)))
     if not rest:
         return quotient
-    return _add(quotient, {(Binary(BinOp.CEILDIV, _from_poly(rest), _from_poly(b)),): 1})
-
-
-def _constant_poly(value: int) -> Poly:
-    return {(): value} if value else {}
+    return add(quotient, {(Binary(BinOp.CEILDIV, _from_poly(rest), _from_poly(b)),): 1})
 
 
 def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
     def combine(a: Poly, b: Poly) -> Poly:
-        difference = _constant(_sub(a, b))
+        difference = constant_value(subtract(a, b))
         if difference is not None:
             return a if (difference <= 0) == (op is BinOp.MIN) else b
         first, second = sorted((_from_poly(a), _from_poly(b)), key=repr)
@@ -332,7 +260,7 @@ def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
 _POLY: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.ADD: _sum,
     BinOp.SUB: _difference,
-    BinOp.MUL: _mul,
+    BinOp.MUL: multiply,
     BinOp.FLOORDIV: _floordiv,
     BinOp.MOD: _mod,
     BinOp.CEILDIV: _ceildiv,
@@ -349,7 +277,7 @@ def _from_poly(p: Poly) -> Expr:
         p = {m: w for m, c in p.items() if (w := (c + _WRAPS) % (2 * _WRAPS) - _WRAPS)}
     if not p:
         return ZERO
-    ordered = sorted(p.items(), key=lambda item: (not item[0], item[1] < 0, [_key(a) for a in item[0]]))
+    ordered = sorted(p.items(), key=lambda item: (not item[0], item[1] < 0, [order_of(a) for a in item[0]]))
     out: Expr | None = None
     for monomial, coefficient in ordered:
         if out is None:
@@ -376,12 +304,12 @@ def coefficient(e: Expr, var: str) -> Expr:
     out: Poly = {}
     target = Var(var)
     for m, c in _to_poly(e).items():
-        rest = _remove(m, (target,))
+        rest = without_factors(m, (target,))
         left = m if rest is None else rest
         if any(var in _free_vars(atom) for atom in left):
             raise NotAffine(f"not linear in {var}")
         if rest is not None:
-            out = _add(out, {rest: c})
+            out = add(out, {rest: c})
     return _from_poly(out)
 
 
@@ -403,7 +331,7 @@ def _atom_nonnegative(atom: Expr) -> bool:
     if isinstance(atom, Select):
         return nonnegative(atom.then) and nonnegative(atom.otherwise)
     if isinstance(atom, Binary):
-        if atom.op in _DIVISIONS and not _is_positive_divisor(_to_poly(atom.b)):
+        if atom.op in _DIVISIONS and not is_positive_divisor(_to_poly(atom.b)):
             return False
         if atom.op is BinOp.MOD:
             return True
@@ -425,10 +353,16 @@ def _split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, P
         inside = tuple(a for a in m if _touches(a, names))
         outside = tuple(a for a in m if not _touches(a, names))
         if inside:
-            inner[inside] = _add(inner.get(inside, {}), {outside: c})
+            inner[inside] = add(inner.get(inside, {}), {outside: c})
         else:
             base[m] = c
     return base, inner
+
+
+def terms_over(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Monomial, Expr]]:
+    """`e` as a part free of `names`, and the coefficient of each product of atoms that touch them."""
+    base, inner = _split_inner(_to_poly(e), names)
+    return _from_poly(base), {product: _from_poly(p) for product, p in inner.items()}
 
 
 def linear(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Expr, Expr]]:
@@ -436,10 +370,10 @@ def linear(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Expr, Expr]]:
 
     Raises NotAffine when two such are multiplied.
     """
-    base, inner = _split_inner(_to_poly(e), names)
-    if any(len(product) != 1 for product in inner):
+    base, terms = terms_over(e, names)
+    if any(len(product) != 1 for product in terms):
         raise NotAffine("a product of loop variables")
-    return _from_poly(base), {product[0]: _from_poly(p) for product, p in inner.items()}
+    return base, {product[0]: coefficient_ for product, coefficient_ in terms.items()}
 
 
 def bounds(e: Expr, ranges: Mapping[str, Expr]) -> Interval:
@@ -457,9 +391,9 @@ def _bounds(p: Poly, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple
     for product, coefficient_ in inner.items():
         low, high = _product_bounds(product, ranges, names)
         if _poly_nonnegative(coefficient_):
-            lo, hi = _add(lo, _mul(coefficient_, low)), _add(hi, _mul(coefficient_, high))
+            lo, hi = add(lo, multiply(coefficient_, low)), add(hi, multiply(coefficient_, high))
         elif _poly_nonnegative({m: -c for m, c in coefficient_.items()}):
-            lo, hi = _add(lo, _mul(coefficient_, high)), _add(hi, _mul(coefficient_, low))
+            lo, hi = add(lo, multiply(coefficient_, high)), add(hi, multiply(coefficient_, low))
         else:
             raise NotAffine("the sign of a coefficient depends on tile sizes")
     return lo, hi
@@ -471,13 +405,13 @@ def _product_bounds(product: Monomial, ranges: Mapping[str, Expr], names: frozen
         low, high = _atom_bounds(atom, ranges, names)
         if not (_poly_nonnegative(lo) and _poly_nonnegative(low)):
             raise NotAffine("product of variables of unknown sign")
-        lo, hi = _mul(lo, low), _mul(hi, high)
+        lo, hi = multiply(lo, low), multiply(hi, high)
     return lo, hi
 
 
 def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
     if isinstance(atom, Var):
-        return {}, _sub(_to_poly(ranges[atom.name]), {(): 1})
+        return {}, subtract(_to_poly(ranges[atom.name]), {(): 1})
     if isinstance(atom, Select):
         (l1, h1), (l2, h2) = (_bounds(_to_poly(x), ranges, names) for x in (atom.then, atom.otherwise))
         return _POLY[BinOp.MIN](l1, l2), _POLY[BinOp.MAX](h1, h2)
@@ -489,7 +423,7 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) 
         return _POLY[atom.op](l1, l2), _POLY[atom.op](h1, h2)
     if _touches(atom.b, names):
         raise NotAffine("a loop variable as divisor")
-    if not _is_positive_divisor(b):
+    if not is_positive_divisor(b):
         raise NotAffine("a divisor that is not positive")
     if atom.op is BinOp.MOD:
         return _mod_bounds(a, b, ranges, names)
@@ -498,9 +432,9 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) 
 
 
 def _mod_bounds(a: Poly, b: Poly, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
-    last = _sub(b, {(): 1})
+    last = subtract(b, {(): 1})
     low, high = _bounds(a, ranges, names)
-    if low or not _poly_nonnegative(_add(high, {(): 1})):
+    if low or not _poly_nonnegative(add(high, {(): 1})):
         return {}, last
     return {}, _POLY[BinOp.MIN](high, last)
 
@@ -520,12 +454,12 @@ def region(e: Expr, ranges: Mapping[str, Expr]) -> tuple[Expr, Expr]:
         low, width = _product_span(product, ranges, names)
         negated = {m: -c for m, c in coefficient_.items()}
         if _poly_nonnegative(coefficient_):
-            lo, span = _add(lo, _mul(coefficient_, low)), _add(span, _mul(coefficient_, width))
+            lo, span = add(lo, multiply(coefficient_, low)), add(span, multiply(coefficient_, width))
         elif _poly_nonnegative(negated):
-            lo, span = _add(lo, _mul(coefficient_, _add(low, width))), _add(span, _mul(negated, width))
+            lo, span = add(lo, multiply(coefficient_, add(low, width))), add(span, multiply(negated, width))
         else:
             raise NotAffine("the sign of a coefficient depends on tile sizes")
-    return _from_poly(lo), _from_poly(_add(span, {(): 1}))
+    return _from_poly(lo), _from_poly(add(span, {(): 1}))
 
 
 def _product_span(product: Monomial, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
@@ -536,19 +470,19 @@ def _product_span(product: Monomial, ranges: Mapping[str, Expr], names: frozense
         divisor = _to_poly(atom.b)
         if _touches(atom.b, names):
             raise NotAffine("a loop variable as divisor")
-        if not _is_positive_divisor(divisor):
+        if not is_positive_divisor(divisor):
             raise NotAffine("a divisor that is not positive")
-        width = _sub(_to_poly(extent), {(): 1})
+        width = subtract(_to_poly(extent), {(): 1})
         exact = not free_vars(lo)
         low = _POLY[atom.op](_to_poly(lo), divisor)
         if exact:
-            return low, _sub(_POLY[atom.op](_add(_to_poly(lo), width), divisor), low)
+            return low, subtract(_POLY[atom.op](add(_to_poly(lo), width), divisor), low)
         return low, _ceildiv(width, divisor)
     if len(product) == 1 and isinstance(atom, Binary) and atom.op is BinOp.MOD:
         low, high = _mod_bounds(_to_poly(atom.a), _to_poly(atom.b), ranges, names)
-        return low, _sub(high, low)
+        return low, subtract(high, low)
     low, high = _product_bounds(product, ranges, names)
-    return low, _sub(high, low)
+    return low, subtract(high, low)
 
 
 def prove(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 from metasched.dtypes import INDEX, fits, integer_range
 from metasched.ir.affine import simplify
 from metasched.ir.data import depends_on_data
+from metasched.ir.linear import Linear, form_of_sum
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
 
 # An integer, or an infinity where nothing is known.
@@ -33,23 +34,6 @@ class Range(NamedTuple):
 
     lo: Bound
     hi: Bound
-
-
-@dataclass(frozen=True)
-class Linear:
-    """`sum(coefficient * atom) + constant`."""
-
-    terms: Mapping[Expr, int]
-    constant: int
-
-    def plus(self, other: Linear, factor: int = 1) -> Linear:
-        terms = dict(self.terms)
-        for atom, coefficient in other.terms.items():
-            terms[atom] = terms.get(atom, 0) + factor * coefficient
-        return Linear({a: c for a, c in terms.items() if c}, self.constant + factor * other.constant)
-
-    def times(self, factor: int) -> Linear:
-        return Linear({a: c * factor for a, c in self.terms.items() if factor}, self.constant * factor)
 
 
 @dataclass(frozen=True)
@@ -97,7 +81,7 @@ class Facts:
         """Whether an integer expression, and the numbers in its normal form, stay in 64 bits, as far as is known."""
         form = self._linear(e)
         lo, hi = self._range(form)
-        numbers = (form.constant, *form.terms.values())
+        numbers = (form.const, *(c for _, c in form.terms))
         return math.isinf(lo) or math.isinf(hi) or (fits(INDEX, lo, hi) and fits(INDEX, min(numbers), max(numbers)))
 
     def _range(self, form: Linear) -> Range:
@@ -108,41 +92,32 @@ class Facts:
         form = self._forms.get(e)
         if form is None:
             form = self._form(e)
-            if depends_on_data(e) and _is_sum(form) and not fits(INDEX, *self._range(form)):
-                form = Linear({simplify(e): 1}, 0)
+            if depends_on_data(e) and not form.is_atom and not fits(INDEX, *self._range(form)):
+                form = Linear.of_atom(simplify(e))
             self._forms[e] = form
         return form
 
     def _form(self, e: Expr) -> Linear:
         match e:
             case Const(value=value):
-                return Linear({}, int(value))
+                return Linear(int(value))
             case Cast(value=value) if e.dtype is INDEX and value.dtype.is_integer:
                 return self._linear(value)
             case _ if e.dtype is not INDEX:
-                return Linear({simplify(e): 1}, 0)  # arithmetic in a narrower type may wrap
-            case Binary(op=BinOp.ADD, a=a, b=b):
-                return self._linear(a).plus(self._linear(b))
-            case Unary(op=UnOp.NEG, a=a):
-                return self._linear(a).times(-1)
-            case Binary(op=BinOp.SUB, a=a, b=b):
-                return self._linear(a).plus(self._linear(b), -1)
-            case Binary(op=BinOp.MUL, a=a, b=b):
-                left, right = self._linear(a), self._linear(b)
-                if not left.terms:
-                    return right.times(left.constant)
-                if not right.terms:
-                    return left.times(right.constant)
+                return Linear.of_atom(simplify(e))  # arithmetic in a narrower type may wrap
+        form = form_of_sum(e, self._linear)
+        if form is not None:
+            return form
         simple = simplify(e)
-        return Linear({e: 1}, 0) if simple == e else self._linear(simple)
+        return Linear.of_atom(e) if simple == e else self._linear(simple)
 
     def _lower(self, form: Linear, facts: int = _MAX_FACTS_COMBINED) -> Bound:
         best = self._box(form)
         if facts == 0:
             return best
         for fact in self.known:
-            for atom, coefficient in fact.terms.items():
-                wanted = form.terms.get(atom, 0)
+            for atom, coefficient in fact.terms:
+                wanted = form.coefficient(atom)
                 if wanted * coefficient <= 0:
                     continue
                 # form * p = (form * p - fact * q) + fact * q, and the last is >= 0; `atom` cancels.
@@ -153,8 +128,8 @@ class Facts:
         return best
 
     def _box(self, form: Linear) -> Bound:
-        total: Bound = form.constant
-        for atom, coefficient in form.terms.items():
+        total: Bound = form.const
+        for atom, coefficient in form.terms:
             lo, hi = self._atom(atom)
             total += coefficient * (lo if coefficient > 0 else hi)
         return total
@@ -168,11 +143,11 @@ class Facts:
         for fact in self.known:
             if len(fact.terms) != 1:
                 continue
-            coefficient = fact.terms.get(atom, 0)
+            coefficient = fact.coefficient(atom)
             if coefficient > 0:
-                lo = max(lo, _ceildiv(-fact.constant, coefficient))
+                lo = max(lo, _ceildiv(-fact.const, coefficient))
             elif coefficient < 0:
-                hi = min(hi, fact.constant // -coefficient)
+                hi = min(hi, fact.const // -coefficient)
         return Range(lo, hi)
 
     def _structure(self, atom: Expr) -> Range:
@@ -208,11 +183,6 @@ class Facts:
 _UNKNOWN = Range(-math.inf, math.inf)
 
 
-def _is_sum(form: Linear) -> bool:
-    """Whether a form is more than an atom as it is."""
-    return form.constant != 0 or tuple(form.terms.values()) != (1,)
-
-
 def _in_type(atom: Expr, found: Range) -> Range:
     """What an atom may be: any value of its type where it may wrap. Of 64 bits, that is to know nothing."""
     if fits(atom.dtype, *found):
@@ -225,7 +195,7 @@ def _in_type(atom: Expr, found: Range) -> Range:
 def _nonnegative(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, ...]:
     """The linear forms that are >= 0 when `a op b` holds (or does not)."""
     difference, opposite = a.plus(b, -1), b.plus(a, -1)
-    minus_one = Linear({}, -1)
+    minus_one = Linear(-1)
     match op, holds:
         case (BinOp.GE, True) | (BinOp.LT, False):
             return (difference,)

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from metasched.dtypes import INDEX, DType
 from metasched.errors import Diagnostic, KernelError, LanguageError
-from metasched.ir.nodes import BinOp, UnOp
+from metasched.ir.linear import Linear, product
+from metasched.ir.nodes import BinOp, UnOp, Var
 from metasched.ir.program import Program
 from metasched.ir.source import (
     Apply,
@@ -426,45 +427,37 @@ def _unguarded(e: SourceNode) -> Iterator[Read]:
         yield from _unguarded(child)
 
 
-_Linear = tuple[dict[str, int], int]
-
-
-def _linear(e: SourceExpr) -> _Linear | None:
-    """An index as coefficients and a constant; None when it is not linear."""
+def _linear(e: SourceExpr) -> Linear | None:
+    """An index as a linear form over its names; None when it is not linear."""
     match e:
         case IntLit(value=value):
-            return {}, value
+            return Linear(value)
         case Name(name=name):
-            return {name: 1}, 0
+            return Linear.of_atom(Var(name))
         case Prefix(op=UnOp.NEG, a=a):
             inner = _linear(a)
-            return None if inner is None else _scaled(inner, -1)
+            return None if inner is None else inner.times(-1)
         case Operation(op=op, a=a, b=b):
             left, right = _linear(a), _linear(b)
             if left is None or right is None:
                 return None
-            if op is BinOp.MUL and not (left[0] and right[0]):
-                return _scaled(left, right[1]) if not right[0] else _scaled(right, left[1])
+            if op is BinOp.MUL:
+                return product(left, right)
             if op in (BinOp.ADD, BinOp.SUB):
-                right = _scaled(right, 1 if op is BinOp.ADD else -1)
-                names = left[0].keys() | right[0].keys()
-                return {n: left[0].get(n, 0) + right[0].get(n, 0) for n in names}, left[1] + right[1]
+                return left.plus(right, 1 if op is BinOp.ADD else -1)
     return None
 
 
-def _scaled(value: _Linear, factor: int) -> _Linear:
-    return {name: n * factor for name, n in value[0].items()}, value[1] * factor
-
-
-def _limit(index: _Linear | None, axis: str, extents: Mapping[str, int], size: int) -> int | None:
+def _limit(index: Linear | None, axis: str, extents: Mapping[str, int], size: int) -> int | None:
     """How many values an index may take for its place to stay inside a dimension; None when it is not known."""
-    if index is None or index[0].get(axis, 0) <= 0:
+    step = 0 if index is None else index.coefficient(Var(axis))
+    if index is None or step <= 0:
         return None
-    others = {name: n for name, n in index[0].items() if name != axis}
+    others = {atom.name: n for atom, n in index.terms if isinstance(atom, Var) and atom.name != axis}
     if not others.keys() <= extents.keys():
         return None
-    most = index[1] + sum(max(n, 0) * (extents[name] - 1) for name, n in others.items())
-    return (size - 1 - most) // index[0][axis] + 1
+    most = index.const + sum(max(n, 0) * (extents[name] - 1) for name, n in others.items())
+    return (size - 1 - most) // step + 1
 
 
 def _scalar_names(stage: Stage, types: Mapping[str, ArgumentType]) -> list[str]:

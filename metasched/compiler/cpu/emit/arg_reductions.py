@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.expressions import Expressions
-from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.scope import Lane
 from metasched.compiler.cpu.emit.types import SSAValue
+from metasched.ir.linear import Linear
 from metasched.ir.nodes import BinOp, Cast, Const, Load
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.memory import Memory
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
+from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD)

@@ -11,7 +11,6 @@ from itertools import groupby
 
 import numpy as np
 
-from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.scope import ArrayPointer, FunctionScope, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import find_runs, is_arithmetic, shuffled
 from metasched.compiler.cpu.emit.text import INLINE, Place
@@ -19,6 +18,7 @@ from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, 
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
 from metasched.ir.evaluate import evaluate
+from metasched.ir.linear import Linear
 from metasched.ir.nodes import Expr, Var
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.arith import Arithmetic
-from metasched.compiler.cpu.emit.linear import Indices
+from metasched.compiler.cpu.emit.indices import Indices
 from metasched.compiler.cpu.emit.native import Native
 from metasched.compiler.cpu.emit.scope import PADDING, ArrayPointer, FunctionScope
 from metasched.compiler.cpu.emit.statements import Statements

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from metasched.compiler.cpu.emit.arith import Arithmetic
-from metasched.compiler.cpu.emit.linear import Indices, Linear
+from metasched.compiler.cpu.emit.indices import Indices
 from metasched.compiler.cpu.emit.text import INLINE, FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import DType
+from metasched.ir.linear import Linear
 from metasched.ir.nodes import Var
 
 # Bytes that may be read past the end of a workspace or register array: one vector of the widest kind.

@@ -8,7 +8,7 @@ from contextlib import ExitStack, nullcontext
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.arg_reductions import Bests
 from metasched.compiler.cpu.emit.expressions import Expressions
-from metasched.compiler.cpu.emit.linear import Linear, Range
+from metasched.compiler.cpu.emit.indices import Range
 from metasched.compiler.cpu.emit.scope import FunctionScope, Lane
 from metasched.compiler.cpu.emit.tensor import TensorOperands, emitters
 from metasched.compiler.cpu.emit.tiles import TileRegisters
@@ -16,6 +16,7 @@ from metasched.compiler.cpu.emit.types import SSAValue, constant, first_lanes
 from metasched.compiler.lir import LoopMode
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
+from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
 
 # Operations whose terms may be taken in any order.

@@ -13,12 +13,12 @@ from types import MappingProxyType
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.expressions import Expressions
-from metasched.compiler.cpu.emit.linear import Linear
 from metasched.compiler.cpu.emit.scope import Lane
 from metasched.compiler.cpu.emit.tiles import TileRegisters
 from metasched.compiler.cpu.emit.types import SSAValue, constant, type_text
 from metasched.dtypes import DType, integer_of_size
 from metasched.errors import BuildError
+from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
 from metasched.schedule.tensor import intrinsics
 from metasched.support.imports import imports

@@ -1,57 +1,23 @@
 """Index arithmetic during emission: linear forms, their ranges, and what unrolled loops make of them.
 
-An index is a constant plus a sum of integer multiples of *atoms*: loop variables and whatever is not linear
-(`i // 14`, `min(a, b)`). Unrolled loops and vector strips are substitutions: `i := 3`, `j := 16 * strip + lane`.
+Unrolled loops and vector strips are substitutions: `i := 3`, `j := 16 * strip + lane`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from metasched.dtypes import INDEX
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Unary, UnOp, Var
+from metasched.ir.linear import Linear, combine, form_of_sum, product, to_expr
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Var
 
 Range = tuple[int | None, int | None]  # inclusive; None is unbounded
 UNKNOWN: Range = (None, None)
 
 # What is known to stay this far from what 64 bits hold does not wrap, and neither does a difference of two of it.
 _COMFORTABLE = 2**61
-
-
-class Linear(NamedTuple):
-    """`const + sum(coefficient * atom)`, each atom once, no zero coefficient."""
-
-    const: int
-    terms: tuple[tuple[Expr, int], ...] = ()
-
-
-def _is_atom(form: Linear) -> bool:
-    return form.const == 0 and [c for _, c in form.terms] == [1]
-
-
-def combine(*parts: tuple[int, Linear]) -> Linear:
-    """The sum of multiples of linear forms."""
-    const = 0
-    terms: dict[Expr, int] = {}
-    for factor, part in parts:
-        const += factor * part.const
-        for atom, c in part.terms:
-            terms[atom] = terms.get(atom, 0) + factor * c
-    return Linear(const, tuple((atom, c) for atom, c in terms.items() if c))
-
-
-def to_expr(form: Linear) -> Expr:
-    """The linear form as an expression."""
-    out: Expr | None = None
-    for atom, c in form.terms:
-        term = atom if c == 1 else Binary(BinOp.MUL, atom, Const(c))
-        out = term if out is None else Binary(BinOp.ADD, out, term)
-    if out is None:
-        return Const(form.const)
-    return out if form.const == 0 else Binary(BinOp.ADD, out, Const(form.const))
 
 
 class Indices:
@@ -143,46 +109,33 @@ class Indices:
         return form
 
     def _split(self, e: Expr) -> Linear:
-        if isinstance(e, Const):
-            return Linear(int(e.value))
-        if isinstance(e, Unary) and e.op is UnOp.NEG:
-            return combine((-1, self._as_written(e.a)))
-        if isinstance(e, Binary):
-            if e.op is BinOp.ADD:
-                return combine((1, self._as_written(e.a)), (1, self._as_written(e.b)))
-            if e.op is BinOp.SUB:
-                return combine((1, self._as_written(e.a)), (-1, self._as_written(e.b)))
-            if e.op is BinOp.MUL:
-                a, b = self._as_written(e.a), self._as_written(e.b)
-                if not b.terms:
-                    return combine((b.const, a))
-                if not a.terms:
-                    return combine((a.const, b))
-        return Linear(0, ((e, 1),))
+        form = form_of_sum(e, self._as_written)
+        return Linear.of_atom(e) if form is None else form
 
     def _resolve(self, form: Linear) -> Linear:
         parts: list[tuple[int, Linear]] = []
         for atom, c in form.terms:
             if isinstance(atom, Var):
                 value = self._values.get(atom.name)
-                parts.append((c, Linear(0, ((atom, 1),)) if value is None else value))
+                parts.append((c, Linear.of_atom(atom) if value is None else value))
             else:
                 parts.append((c, self._opaque(atom)))
         return combine((1, Linear(form.const)), *parts)
 
     def _opaque(self, atom: Expr) -> Linear:
         if not isinstance(atom, Binary) or atom.op.is_comparison or atom.op.is_logical:
-            return Linear(0, ((self._substituted(atom), 1),))
+            return Linear.of_atom(self._substituted(atom))
         a, b = self.form(atom.a), self.form(atom.b)
         if atom.op is not BinOp.MUL and (self._wraps(atom.a, a) or self._wraps(atom.b, b)):
-            return Linear(0, ((Binary(atom.op, to_expr(a), to_expr(b)), 1),))
+            return Linear.of_atom(Binary(atom.op, to_expr(a), to_expr(b)))
         if atom.op in _DIVISIONS and not b.terms and b.const > 0:
             return self._divide(atom.op, a, b.const)
         if atom.op in (BinOp.MIN, BinOp.MAX):
             return self._extremum(atom.op, a, b)
-        if atom.op is BinOp.MUL and (not a.terms or not b.terms):
-            return combine((b.const, a)) if not b.terms else combine((a.const, b))
-        return Linear(0, ((Binary(atom.op, to_expr(a), to_expr(b)), 1),))
+        multiple = product(a, b) if atom.op is BinOp.MUL else None
+        if multiple is not None:
+            return multiple
+        return Linear.of_atom(Binary(atom.op, to_expr(a), to_expr(b)))
 
     def _substituted(self, e: Expr) -> Expr:
         """An atom that is not arithmetic (a load, a cast, a select), its variables substituted."""
@@ -198,15 +151,15 @@ class Indices:
         quotient = Linear(a.const // d, tuple((t, c // d) for t, c in a.terms if c % d == 0))
         rest = Linear(a.const % d, tuple((t, c) for t, c in a.terms if c % d))
         lo, hi = self.range(rest)
-        if (lo is None or hi is None) and not _is_atom(rest):
+        if (lo is None or hi is None) and not rest.is_atom:
             # The dividend was checked to fit; what is left of it may still leave 64 bits, by less than `d`.
-            return Linear(0, ((Binary(whole, to_expr(dividend), Const(d)), 1),))
+            return Linear.of_atom(Binary(whole, to_expr(dividend), Const(d)))
         inside = lo is not None and hi is not None and lo >= 0 and hi < d
         if op is BinOp.MOD:
-            return rest if inside else Linear(0, ((Binary(op, to_expr(rest), Const(d)), 1),))
+            return rest if inside else Linear.of_atom(Binary(op, to_expr(rest), Const(d)))
         if inside:
             return quotient
-        return combine((1, quotient), (1, Linear(0, ((Binary(op, to_expr(rest), Const(d)), 1),))))
+        return combine((1, quotient), (1, Linear.of_atom(Binary(op, to_expr(rest), Const(d)))))
 
     def _extremum(self, op: BinOp, a: Linear, b: Linear) -> Linear:
         lo, hi = self.range(combine((1, a), (-1, b)))
@@ -214,7 +167,7 @@ class Indices:
             return a if op is BinOp.MIN else b
         if lo is not None and lo >= 0:
             return b if op is BinOp.MIN else a
-        return Linear(0, ((Binary(op, to_expr(a), to_expr(b)), 1),))
+        return Linear.of_atom(Binary(op, to_expr(a), to_expr(b)))
 
     def range(self, form: Linear) -> Range:
         """Inclusive bounds of a resolved linear form; of one that may wrap, nothing is known."""
@@ -228,7 +181,7 @@ class Indices:
             hi = None if hi is None or b is None else hi + c * b
         if lo is None or hi is None:
             # More than an atom may wrap where it is unbounded, and then has no bound on the other side either.
-            return (lo, hi) if _is_atom(form) else UNKNOWN
+            return (lo, hi) if form.is_atom else UNKNOWN
         return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
 
     def _atom_range(self, atom: Expr) -> Range:
