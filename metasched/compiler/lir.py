@@ -56,6 +56,13 @@ class Loop(LStmt):
 
 
 @node
+class Region(LStmt):
+    """Parallel loops that run one after another in one parallel region: all threads wait between two of them."""
+
+    phases: tuple[Loop, ...]
+
+
+@node
 class VectorLoop(LStmt):
     """`for var in range(extent)`, `lanes` independent iterations at a time; the last strip is masked.
 

@@ -18,6 +18,10 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     pad = "    " * depth
     if isinstance(stmt, lir.Body):
         return [line for child in stmt.stmts for line in _stmt(child, depth)]
+    if isinstance(stmt, lir.Region):
+        phases = [_stmt(phase, depth + 1) for phase in stmt.phases]
+        between = [line for phase in phases[1:] for line in (f"{pad}    barrier", *phase)]
+        return [f"{pad}region:", *phases[0], *between]
     if isinstance(stmt, lir.Write):
         notes = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
         return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{notes}"]

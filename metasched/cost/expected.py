@@ -12,6 +12,7 @@ from metasched.cost.groups import describe
 from metasched.cost.index import Table
 from metasched.cost.machine import CORE, Machine
 from metasched.cost.nest import Nest, analyse
+from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import Columns, View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
@@ -86,7 +87,7 @@ def expected(func: Func, target: Machine) -> Expectation:
     nest, views = _views(func, target)
     described = [describe(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)
-    parts[Limit.LAUNCH] = nest.parallel_loops * CORE.parallel_launch
+    parts[Limit.LAUNCH] = start_cycles(nest.starts)
     for columns in described:
         longest = max(_UNITS, key=lambda name: _number(columns, name))
         parts[_UNITS[longest]] += _number(columns, longest)

@@ -39,6 +39,7 @@ from metasched.cost.index import Table
 from metasched.cost.machine import CORE, Machine
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Nest, Statement, analyse
+from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import Columns, View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
@@ -170,7 +171,7 @@ class FeatureProgram:
             useful += view.domain * view.statement.operations.flops
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view)
-        launches = self._nest.parallel_loops * CORE.parallel_launch
+        launches = start_cycles(self._nest.starts)
         total = out["cycles"] + launches
         lanes = self.target.vector_bits / 32
         peak = 2.0 * CORE.operations * lanes * max(self.target.threads, 1)

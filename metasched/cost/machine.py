@@ -32,11 +32,12 @@ class Core:
     """Per cycle: vector operations, loads, stores, and bytes from each cache, `handed_over_bytes` from that of another
     core. Latencies and overheads in cycles.
 
-    `transfer` is what an accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose
-    lanes are not all at work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled
-    code; `window` is how many instructions the core sees ahead. Lines of runs shorter than `stream_bytes` take up to
-    `scatter` times as long to come from the last cache or memory. Where fewer than `operand_registers` are left beside
-    accumulators, operands are read again.
+    `parallel_launch` is what it costs to start threads on a region and to wait for their end, `barrier` what it costs
+    them to wait for one another inside one. `transfer` is what an accumulator costs that is loaded and stored again,
+    `mask_overhead` what a vector costs whose lanes are not all at work, `tail_overhead` one whose lanes never are,
+    `branch_overhead` a condition in unrolled code; `window` is how many instructions the core sees ahead. Lines of
+    runs shorter than `stream_bytes` take up to `scatter` times as long to come from the last cache or memory. Where
+    fewer than `operand_registers` are left beside accumulators, operands are read again.
     """
 
     operations: float = 2.0
@@ -57,6 +58,7 @@ class Core:
     transfer: float = 2.0
     window: float = 200.0
     parallel_launch: float = 8000.0
+    barrier: float = 1000.0
     task_overhead: float = 100.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024

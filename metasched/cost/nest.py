@@ -35,6 +35,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.notes import Note
+from metasched.ir.regions import Starts, starts
 from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.tensor import in_vector_form
 
@@ -126,6 +127,7 @@ class Nest:
     temps: int
     register_temps: int
     parallel_loops: int
+    starts: Starts
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def analyse(func: Func, table: Table) -> Nest:
         temps=len(func.temps),
         register_temps=sum(buffer.scope is Scope.REGISTER for buffer in func.temps),
         parallel_loops=sum(isinstance(n, For) and n.kind is LoopKind.PARALLEL for n in func.body.walk()),
+        starts=starts(func),
     )
 
 

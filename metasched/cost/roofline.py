@@ -8,9 +8,15 @@ from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.machine import CORE
 from metasched.cost.statement import Columns, View, total
 from metasched.ir.nodes import LoopKind
+from metasched.ir.regions import Starts
 
 # Guards for which lowering makes cases, four in all (`metasched.compiler.lower.specialise`).
 SPECIALISED = 2.0
+
+
+def start_cycles(starts: Starts) -> float:
+    """Cycles to start threads on every parallel region and wait for their end, and at the barriers inside."""
+    return starts.regions * CORE.parallel_launch + starts.barriers * CORE.barrier
 
 
 def code_bytes(view: View) -> Array:

@@ -510,7 +510,12 @@ class Block(Stmt):
 
 @node
 class For(Stmt):
-    """`for var in range(extent)`. `lanes` is the vector width of a VECTORIZED loop, in elements."""
+    """`for var in range(extent)`. `lanes` is the vector width of a VECTORIZED loop, in elements.
+
+    PARALLEL loops of one `region`, which stand in one sequence, share a parallel region: from the first of them to the
+    last, every statement of the sequence is a phase of it, and all threads wait for one another between two phases. A
+    phase that is no parallel loop is run by one thread. Empty is for a loop that has a region of its own.
+    """
 
     var: str
     extent: Expr
@@ -518,6 +523,7 @@ class For(Stmt):
     kind: LoopKind = LoopKind.SERIAL
     lanes: Expr | None = None
     annotations: tuple[Annotation, ...] = ()
+    region: str = ""
 
 
 @node

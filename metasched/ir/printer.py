@@ -9,6 +9,7 @@ func dense_relu(A: f32[64, 64], B: f32[64, 64]) -> D: f32[64, 64]:
                 dense: C[i, j] += A[i, k] * B[k, j]  init 0.0  with i = i_0*t1 + i_1  if i < 64
 ```
 
+Parallel loops that share a region have its name, `parallel(region) i in 8:`.
 A block's line gives its name and statement; `init`, the value before a reduction's first instance; `with`, the
 iteration variables that are not simply the loop of the same name; `if`, those guards that may fail. Programs that
 are not well-formed print as well, as far as they go.
@@ -232,6 +233,7 @@ def _is_plain(loop: For) -> bool:
 
 def _loop(loop: For) -> tuple[_Piece, ...]:
     lanes = "" if loop.lanes is None else f"({print_expr(loop.lanes)})"
+    lanes = f"({loop.region})" if loop.region else lanes
     head = f"{loop.kind.value}{lanes} {loop.var} in {print_expr(loop.extent)}"
     return (_Piece(head, loop.var), _Piece(":" + _annotations(loop.annotations)))
 

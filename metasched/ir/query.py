@@ -216,11 +216,12 @@ def consumers(func: Func, block: str) -> list[Block]:
 
 
 def names(func: Func) -> set[str]:
-    """Every name in use: buffers, scalars, blocks and loop variables."""
+    """Every name in use: buffers, scalars, blocks, loop variables and shared parallel regions."""
     used = {b.name for b in func.buffers()} | {s.name for s in func.scalars}
     for stmt in walk_stmts(func.body):
         if isinstance(stmt, For):
             used.add(stmt.var)
+            used.update((stmt.region,) if stmt.region else ())
         elif isinstance(stmt, Block):
             used.add(stmt.name)
     return used

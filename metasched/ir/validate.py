@@ -26,6 +26,7 @@ from metasched.ir.nodes import (
 )
 from metasched.ir.printer import print_expr, print_func
 from metasched.ir.quasi_affine import quasi_affine
+from metasched.ir.regions import region_violations
 from metasched.ir.rolling import rolling_violations
 
 
@@ -50,6 +51,7 @@ def validate(func: Func, free: Iterable[str] = ()) -> None:
         found += [f"block `{block.name}`: {v}" for v in _block(func, block, above, variables)]
     for loop, _ in _loops(func.body, ()):
         found += [f"loop `{loop.var}`: {v}" for v in _loop(loop, variables)]
+    found += region_violations(func)
     found += _order(func)
     if not found:
         found += [*coverage_violations(func), *rolling_violations(func)]

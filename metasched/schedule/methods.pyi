@@ -15,7 +15,7 @@ class PrimitiveMethods:
             target: a loop, with all that is inside it, or a block.
 
         Requires:
-            The target is still there. No block is in more than 64 loops afterwards.
+            The target is still there, and shares no parallel region. No block is in more than 64 loops afterwards.
 
         Rewrite:
             root: N = sqrt(S)                     ->     for unit in 1:
@@ -251,6 +251,26 @@ class PrimitiveMethods:
                                                          for i_0_1, i_1_tail in grid(1, 8):
                                                              C[i] = A[i]  if i < 127
         """
+    def merge_parallel(self, *loops: LoopRV, labels: Sequence[str] = ...) -> None:
+        """Run parallel loops that follow one another in one parallel region, with a barrier between one and the next.
+
+        Threads are started once for all of them, and wait for one another after each loop, which takes less time than
+        starting them again. What stands between the loops is run by one thread while the others wait.
+
+        Args:
+            loops: two parallel loops or more, in the program's order. Those that share a region already bring the others
+                of it.
+
+        Requires:
+            The loops stand beside one another: outside of all loops, or directly inside the same one. All parallel loops
+            between them are given, and whatever else stands between has no parallel loop inside.
+
+        Rewrite:
+            parallel i in 64:                     parallel(region) i in 64:
+                B[i] = A[i] * 2            ->         B[i] = A[i] * 2
+            parallel j in 32:                     parallel(region) j in 32:
+                C[j] = B[j] + B[63 - j]               C[j] = B[j] + B[63 - j]
+        """
     def pad_einsum(self, block: BlockRV, padding: Sequence[Int | int], *, labels: Sequence[str] = ...) -> list[BlockRV]:
         """Extend the domain of a matmul-like reduction to multiples, so that tiles and intrinsics fit it.
 
@@ -288,7 +308,8 @@ class PrimitiveMethods:
 
         Requires:
             No reduction runs along the loop, its iterations write different elements, and no loop around or inside
-            it is parallel already or vectorized around it.
+            it is parallel already or vectorized around it. One that stands between loops that share a region joins it; none
+            is inside what one thread runs of a region.
 
         Rewrite:
             for i in 64:                    parallel i in 64:
@@ -323,7 +344,7 @@ class PrimitiveMethods:
 
         Requires:
             From the outermost to the innermost of them, each loop is the only child of the one around it. No parallel loop
-            comes to be inside a vectorized one.
+            comes to be inside a vectorized one, or leaves the loops that it shares a region with.
 
         Rewrite:
             for i, j, k in grid(8, 8, 8):            for k, i, j in grid(8, 8, 8):

@@ -10,7 +10,9 @@ import pytest
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func, LoopKind, Store, seq
+from metasched.lang import parse_program
 from metasched.operators.experts import expert
+from metasched.schedule.trace import Schedule
 from tests.support.nests import block, buf, dense, func, ld, loops, matmul_store, relu, v
 
 Golden = Callable[[str, str], None]
@@ -96,6 +98,26 @@ def test_reduction_in_a_vectorised_loop(golden: Golden) -> None:
         "mm", [buf("A", 4, 9), buf("B", 9, 40)], [buf("C", 4, 40)], [], loops([("i", 4), ("j", 40, 16), ("k", 9)], mm)
     )
     golden("lowered_strips", print_kernel(lower(replace(f, name="strips"), Machine())))
+
+
+def test_nests_that_share_a_parallel_region(golden: Golden) -> None:
+    """A phase for each parallel loop, one of a single iteration for what one thread runs, and barriers."""
+    program = parse_program(
+        """
+        program merged[N=64, M=8](A: f32[N, M]) -> (Y: f32[N, M], Z: f32[M]):
+            B[i, j] = A[i, j] * 2
+            S[i] = sum[j](B[i, j])
+            T[] = sum[i](S[i])
+            Y[i < N, j] = B[N - 1 - i, j] * T[]
+            Z[j] = sum[i](Y[i, j])
+        """
+    )
+    sch = Schedule(program)
+    nests = [sch.get_loops(sch.get_block(name))[0] for name in ("B", "S", "Y")]
+    for loop in nests:
+        sch.parallel(loop)
+    sch.merge_parallel(*nests)
+    golden("lowered_parallel_region", print_kernel(lower(sch.func, Machine())))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,10 @@ class LirInterpreter:
         if isinstance(stmt, lir.Body):
             for child in stmt.stmts:
                 self.stmt(child, lanes, constant)
+        elif isinstance(stmt, lir.Region):
+            for phase in stmt.phases:
+                assert phase.mode is LoopMode.PARALLEL
+                self.stmt(phase, lanes, constant)
         elif isinstance(stmt, lir.If):
             active = [env for env in lanes if self.value(stmt.cond, env)]
             if active:

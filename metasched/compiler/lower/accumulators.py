@@ -25,6 +25,7 @@ from metasched.compiler.lower.nest import (
     Many,
     NameSupply,
     NestLoop,
+    NestRegion,
     NestStmt,
     Path,
     When,
@@ -33,6 +34,8 @@ from metasched.compiler.lower.nest import (
     loads,
     many,
     map_assigns,
+    map_children,
+    sequence,
     with_body,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
@@ -92,6 +95,8 @@ class Promotion:
             for child in stmt.stmts:
                 out += self._visit(child, path, out)
             return out
+        if isinstance(stmt, NestRegion):
+            return [map_children(stmt, lambda phase: many(self._visit(phase, path, [])))]
         if isinstance(stmt, When):
             # A case of its own: registers of the others are free in it.
             case = NestLoop(self._names.fresh("case"), 1, stmt.body)
@@ -260,8 +265,9 @@ def _gone(inner: Path, update: Assign) -> frozenset[str]:
 
 def _conditions(stmt: NestStmt, update: Assign) -> tuple[Expr, ...]:
     """The conditions inside `stmt` under which `update` runs."""
-    if isinstance(stmt, Many):
-        return next((_conditions(s, update) for s in stmt.stmts if any(a is update for _, a in assigns(s))), ())
+    if isinstance(stmt, Many | NestRegion):
+        holding = (s for s in sequence(stmt) if any(a is update for _, a in assigns(s)))
+        return next((_conditions(s, update) for s in holding), ())
     if isinstance(stmt, When):
         return (*stmt.conds, *_conditions(stmt.body, update))
     return _conditions(stmt.body, update) if isinstance(stmt, NestLoop) else ()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestStmt, loads, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, loads, many
 from metasched.compiler.lower.redundant_guards import without_implied
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
@@ -33,6 +33,7 @@ from metasched.ir.nodes import (
     Stmt,
 )
 from metasched.ir.notes import Note
+from metasched.ir.regions import is_parallel, phases
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
 
@@ -57,11 +58,33 @@ def build(func: Func) -> NestStmt:
 
 def _stmt(stmt: Stmt, context: _Context) -> NestStmt:
     if isinstance(stmt, Seq):
-        return many([_stmt(child, context) for child in stmt.stmts])
+        return many([_together(name, stmts, context) for name, stmts in phases(stmt)])
     if isinstance(stmt, For):
         return _loop(stmt, context)
     assert isinstance(stmt, Block)
     return _block(stmt, context)
+
+
+def _together(region: str, stmts: tuple[Stmt, ...], context: _Context) -> NestStmt:
+    """Statements that share a parallel region, or one that shares none."""
+    if len(stmts) == 1 or context.parallel:
+        return many([_stmt(child, context) for child in stmts])
+    inside = [_phase(f"{region}.{n}", child, context) for n, child in enumerate(stmts)]
+    found = [phase for phase in inside if phase is not None]
+    return NestRegion(tuple(found)) if len(found) > 1 else many(found)
+
+
+def _phase(name: str, stmt: Stmt, context: _Context) -> NestStmt | None:
+    """A phase of a region as a parallel loop, of one iteration where one thread runs it; None for one of nothing."""
+    if is_parallel(stmt):
+        body = _stmt(stmt, context)
+        if isinstance(body, NestLoop) and body.kind is LoopKind.PARALLEL:
+            return body
+    else:
+        body = _stmt(stmt, replace(context, parallel=True))
+    if body == Many(()):
+        return None
+    return NestLoop(name, 1, body, LoopKind.PARALLEL)
 
 
 def _constant(e: Expr, what: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import ArgPositions, Assign, Many, NestLoop, NestStmt, When
+from metasched.compiler.lower.nest import ArgPositions, Assign, Many, NestLoop, NestRegion, NestStmt, When, with_body
 from metasched.compiler.lower.prefetch import ahead_of
 from metasched.compiler.lower.storage import Storage, relative
 from metasched.compiler.lower.tensors import statement_of
@@ -46,6 +46,8 @@ class _Flattener:
             return self._assign(stmt, depths)
         if isinstance(stmt, Many):
             return lir.Body(tuple(self.stmt(child, depths) for child in stmt.stmts))
+        if isinstance(stmt, NestRegion):
+            return lir.Region(tuple(self._phase(phase, depths) for phase in stmt.phases))
         if isinstance(stmt, When):
             body = self.stmt(stmt.body, depths)
             for cond in reversed(stmt.conds):
@@ -59,6 +61,18 @@ class _Flattener:
                 lambda e: ordered(e, depths),
             )
         return self._loop(stmt, depths)
+
+    def _phase(self, stmt: NestStmt, depths: Mapping[str, int]) -> lir.Loop:
+        """A phase of a region as a parallel loop: conditions around it go inside."""
+        conds: list[Expr] = []
+        while isinstance(stmt, When):
+            conds += stmt.conds
+            stmt = stmt.body
+        assert isinstance(stmt, NestLoop)
+        loop = self._loop(with_body(stmt, When(tuple(conds), stmt.body) if conds else stmt.body), depths)
+        assert isinstance(loop, lir.Loop)
+        assert loop.mode is lir.LoopMode.PARALLEL
+        return loop
 
     def _loop(self, loop: NestLoop, depths: Mapping[str, int]) -> lir.LStmt:
         inside = {**depths, loop.var: len(depths)}

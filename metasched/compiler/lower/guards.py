@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestStmt, When, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, many
 from metasched.ir.affine import ONE, NotAffine, as_int, coefficient, const, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
@@ -32,6 +32,8 @@ def _resolve(stmt: NestStmt, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
         return (replace(stmt, guards=()) if stmt.guards else stmt), stmt.guards
     if isinstance(stmt, Many):
         return _sequence([_resolve(child, lanes) for child in stmt.stmts])
+    if isinstance(stmt, NestRegion):
+        return _phases([_resolve(child, lanes) for child in stmt.phases])
     if isinstance(stmt, When):
         body, pending = _resolve(stmt.body, lanes)
         return When(stmt.conds, body), pending
@@ -51,7 +53,7 @@ def _resolve(stmt: NestStmt, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
 
 
 def _sequence(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
-    shared = tuple(g for g in children[0][1] if all(g in conds for _, conds in children)) if children else ()
+    shared = _shared(children)
     out: list[NestStmt] = []
     group: list[NestStmt] = []
     under: Conds = ()
@@ -65,6 +67,17 @@ def _sequence(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
     if group:
         out.append(_when(under, many(group)))
     return many(out), shared
+
+
+def _phases(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
+    """As `_sequence`, where each statement stays one by itself."""
+    shared = _shared(children)
+    own = [tuple(g for g in conds if g not in shared) for _, conds in children]
+    return NestRegion(tuple(_when(conds, stmt) for (stmt, _), conds in zip(children, own, strict=True))), shared
+
+
+def _shared(children: list[tuple[NestStmt, Conds]]) -> Conds:
+    return tuple(g for g in children[0][1] if all(g in conds for _, conds in children)) if children else ()
 
 
 def _clip(cond: Expr, var: str) -> Expr | None:

@@ -14,12 +14,13 @@ from metasched.compiler.lower.nest import (
     Many,
     NameSupply,
     NestLoop,
+    NestRegion,
     NestStmt,
     Path,
-    When,
     around,
     assigns,
     many,
+    map_children,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import free_vars
@@ -30,6 +31,8 @@ def place_inits(stmt: NestStmt, names: NameSupply) -> NestStmt:
     """`stmt` with the start of every reduction as statements of its own, marked `starts`."""
     if isinstance(stmt, Many):
         return many([place_inits(child, names) for child in stmt.stmts])
+    if isinstance(stmt, NestRegion):
+        return map_children(stmt, lambda phase: place_inits(phase, names))
     if not isinstance(stmt, NestLoop):
         return stmt
     # A reduction that starts here has this loop as its outermost; one that starts further in is placed further in.
@@ -62,7 +65,4 @@ def _start(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
 def _cleared_of(stmt: NestStmt, blocks: set[str]) -> NestStmt:
     if isinstance(stmt, Assign):
         return replace(stmt, init=None) if stmt.block in blocks else stmt
-    if isinstance(stmt, NestLoop | When):
-        return replace(stmt, body=_cleared_of(stmt.body, blocks))
-    assert isinstance(stmt, Many)
-    return many([_cleared_of(child, blocks) for child in stmt.stmts])
+    return map_children(stmt, lambda child: _cleared_of(child, blocks))

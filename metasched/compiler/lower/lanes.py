@@ -27,12 +27,15 @@ from metasched.compiler.lower.nest import (
     Many,
     NameSupply,
     NestLoop,
+    NestRegion,
     NestStmt,
     Path,
     around,
     assigns,
+    in_threads,
     many,
     map_assigns,
+    map_children,
     with_body,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
@@ -41,7 +44,7 @@ from metasched.compiler.lower.storage import Budget, Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.dtypes import DType
 from metasched.ir.affine import ZERO, const, free_vars
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Reducer, Var, no_position
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var, no_position
 from metasched.schedule.rewrite.parts import identity
 
 
@@ -62,6 +65,8 @@ class ReductionLanes:
     def _visit(self, stmt: NestStmt, path: Path) -> list[NestStmt]:
         if isinstance(stmt, Many):
             return [made for child in stmt.stmts for made in self._visit(child, path)]
+        if isinstance(stmt, NestRegion):
+            return [map_children(stmt, lambda phase: many(self._visit(phase, path)))]
         if not isinstance(stmt, NestLoop):
             return [stmt]
         before: list[NestStmt] = []
@@ -138,8 +143,7 @@ class ReductionLanes:
                 self._declined.too_many(block, needed, left)
             elif needed <= left:
                 self._declined.rolled(block, needed, rolled, inner)
-            in_thread = any(loop.kind is LoopKind.PARALLEL for loop in path)
-            kind = ArrayKind.THREAD if in_thread else ArrayKind.SHARED
+            kind = ArrayKind.THREAD if in_threads(path) else ArrayKind.SHARED
         self._made[name] = Storage(name, dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
         return name
 

@@ -118,6 +118,16 @@ class Many(NestStmt):
 
 
 @node
+class NestRegion(NestStmt):
+    """Phases of one parallel region: all threads wait for one another between two of them.
+
+    Each is a parallel loop; what one thread runs is the body of one of a single iteration.
+    """
+
+    phases: tuple[NestStmt, ...]
+
+
+@node
 class When(NestStmt):
     """`body`, if every condition holds."""
 
@@ -135,6 +145,16 @@ def many(stmts: list[NestStmt] | tuple[NestStmt, ...]) -> NestStmt:
     for stmt in stmts:
         flat.extend(stmt.stmts if isinstance(stmt, Many) else (stmt,))
     return flat[0] if len(flat) == 1 else Many(tuple(flat))
+
+
+def sequence(stmt: NestStmt) -> tuple[NestStmt, ...]:
+    """The statements that a sequence or a region is made of; none for any other."""
+    return stmt.stmts if isinstance(stmt, Many) else stmt.phases if isinstance(stmt, NestRegion) else ()
+
+
+def in_threads(path: Path) -> bool:
+    """Whether what is inside these loops runs on several threads at once."""
+    return any(loop.kind is LoopKind.PARALLEL and loop.extent > 1 for loop in path)
 
 
 def with_body(loop: NestLoop, body: NestStmt) -> NestLoop:
@@ -155,6 +175,9 @@ def map_children(stmt: NestStmt, fn: Callable[[NestStmt], NestStmt]) -> NestStmt
     if isinstance(stmt, When):
         body = fn(stmt.body)
         return stmt if body is stmt.body else When(stmt.conds, body)
+    if isinstance(stmt, NestRegion):
+        phases = tuple(fn(child) for child in stmt.phases)
+        return stmt if all(a is b for a, b in zip(phases, stmt.phases, strict=True)) else NestRegion(phases)
     if isinstance(stmt, Many):
         stmts = [fn(child) for child in stmt.stmts]
         return stmt if all(a is b for a, b in zip(stmts, stmt.stmts, strict=True)) else many(stmts)
@@ -173,8 +196,8 @@ def assigns(stmt: NestStmt, path: Path = ()) -> Iterator[tuple[Path, Assign]]:
         yield from assigns(stmt.body, (*path, stmt))
     elif isinstance(stmt, When):
         yield from assigns(stmt.body, path)
-    elif isinstance(stmt, Many):
-        for child in stmt.stmts:
+    else:
+        for child in sequence(stmt):
             yield from assigns(child, path)
 
 
@@ -185,8 +208,8 @@ def loops(stmt: NestStmt) -> Iterator[NestLoop]:
         yield from loops(stmt.body)
     elif isinstance(stmt, When):
         yield from loops(stmt.body)
-    elif isinstance(stmt, Many):
-        for child in stmt.stmts:
+    else:
+        for child in sequence(stmt):
             yield from loops(child)
 
 

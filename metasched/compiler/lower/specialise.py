@@ -16,6 +16,7 @@ from metasched.compiler.lower.nest import (
     Assign,
     Many,
     NestLoop,
+    NestRegion,
     NestStmt,
     Path,
     When,
@@ -67,6 +68,8 @@ def specialise(stmt: NestStmt) -> NestStmt:
 def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     if isinstance(stmt, Many):
         return many([_visit(child, path, copies) for child in stmt.stmts])
+    if isinstance(stmt, NestRegion):
+        return map_children(stmt, lambda phase: _visit(phase, path, copies))
     if isinstance(stmt, When):
         return replace(stmt, body=_visit(stmt.body, path, copies))
     if not isinstance(stmt, NestLoop) or stmt.tensor is not None:
@@ -157,6 +160,13 @@ def _forked(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Pat
         return Many(tuple(When((cond,), _again(case, path, copies // 2)) for cond, case in cases))
     if isinstance(stmt, Many):
         return _forked_sequence(stmt, split, path, copies, crossed)
+    if isinstance(stmt, NestRegion):
+        return map_children(stmt, lambda phase: _forked_inside(phase, split, path, copies, crossed))
+    return _forked_inside(stmt, split, path, copies, crossed)
+
+
+def _forked_inside(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:
+    """As `_forked`, where a loop stays one: a phase of a region is a single loop."""
     if isinstance(stmt, NestLoop) and stmt.tensor is None:
         body = _forked(stmt.body, split, path, copies, (*crossed, stmt))
         return stmt if body is stmt.body else replace(stmt, body=body)

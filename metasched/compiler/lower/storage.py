@@ -4,7 +4,8 @@ An intermediate belongs to the innermost loop that is around all its accesses, o
 iteration of that loop writes what it reads. Below that loop only a region is touched: the array holds just that,
 and its base is subtracted from the indices. Where a bound is unknown, the whole dimension stays.
 
-* Below a parallel loop it is one array a thread, elsewhere one array for the call.
+* Below a parallel loop it is one array a thread, elsewhere one array for the call: so is what one phase of a shared
+  parallel region writes and another reads.
 * In registers if its scope says so (the loops that index it are then unrolled), or if it fits and all loops that
   index it are unrolled anyway.
 """
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, map_children
+from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, in_threads, map_children
 from metasched.compiler.lower.registers import Registers, VectorRegisters, registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
@@ -118,8 +119,7 @@ def place_storage(
         if buffer.name not in found:
             continue
         owner = _owner([a.path for a in found[buffer.name]], func, buffer)
-        parallel = any(loop.kind is LoopKind.PARALLEL for loop in owner)
-        full = whole(buffer, ArrayKind.THREAD if parallel else ArrayKind.SHARED)
+        full = whole(buffer, ArrayKind.THREAD if in_threads(owner) else ArrayKind.SHARED)
         tile = shrink(full, [(a.indices, a.inside(owner)) for a in found[buffer.name]])
         storage = _folded(_at_most(tile, full), buffer)
         if buffer.scope is Scope.REGISTER:

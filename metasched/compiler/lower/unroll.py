@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestStmt, When, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, many, sequence
 from metasched.errors import BuildError
 from metasched.ir.nodes import LoopKind
 
@@ -35,6 +35,8 @@ def _mark(stmt: NestStmt) -> tuple[NestStmt, _Run]:
         return stmt, _Run(1, stmt.limit)
     if isinstance(stmt, Many):
         return many([_mark(child)[0] for child in stmt.stmts]), _Run(None, None)
+    if isinstance(stmt, NestRegion):
+        return NestRegion(tuple(_mark(child)[0] for child in stmt.phases)), _Run(None, None)
     assert isinstance(stmt, NestLoop)
     body, run = _mark(stmt.body)
     innermost = isinstance(stmt.body, Assign)
@@ -63,8 +65,8 @@ def check_copies(stmt: NestStmt) -> None:
 def _copies(stmt: NestStmt) -> int:
     if isinstance(stmt, NestLoop):
         return 1 if stmt.tensor is not None else _copies(stmt.body) * (stmt.steps if stmt.unroll else 1)
-    if isinstance(stmt, Many):
-        return sum(_copies(child) for child in stmt.stmts)
+    if isinstance(stmt, Many | NestRegion):
+        return sum(_copies(child) for child in sequence(stmt))
     if isinstance(stmt, When):
         return _copies(stmt.body)
     return 1

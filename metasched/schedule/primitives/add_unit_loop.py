@@ -10,6 +10,7 @@ from metasched.schedule.kinds import LoopName, TargetName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.loops import require_shallow
 from metasched.schedule.rewrite.parts import find_target
+from metasched.schedule.rewrite.regions import require_regions
 
 OP = "add_unit_loop"
 
@@ -24,7 +25,7 @@ def add_unit_loop(ctx: Context, target: TargetName) -> LoopName:
         target: a loop, with all that is inside it, or a block.
 
     Requires:
-        The target is still there. No block is in more than 64 loops afterwards.
+        The target is still there, and shares no parallel region. No block is in more than 64 loops afterwards.
 
     Rewrite:
         root: N = sqrt(S)                     ->     for unit in 1:
@@ -33,5 +34,8 @@ def add_unit_loop(ctx: Context, target: TargetName) -> LoopName:
     stmt = find_target(ctx, OP, target)
     require_shallow(ctx, OP, stmt, 1)
     name = ctx.fresh("unit")
-    ctx.func = query.replace_stmt(ctx.func, stmt, For(name, ONE, stmt))
+    changed = query.replace_stmt(ctx.func, stmt, For(name, ONE, stmt))
+    if isinstance(stmt, For):
+        require_regions(OP, changed, stmt)
+    ctx.func = changed
     return name

@@ -141,5 +141,7 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     for x in reversed(copied):
         var = renamed[x.var]
         assert isinstance(var, Var)
-        stmt = replace(x, var=var.name, body=stmt, annotations=other_annotations(x))
+        # It stands beside the loop, in its region if it shares one; further in there are none of a region around.
+        region = x.region if x.var == loop.var else ""
+        stmt = replace(x, var=var.name, body=stmt, annotations=other_annotations(x), region=region)
     return name, stmt

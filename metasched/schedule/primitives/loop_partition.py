@@ -173,6 +173,7 @@ class _Part:
 
     def __post_init__(self) -> None:
         self.loops: dict[str, str] = {}
+        self.regions: dict[str, str] = {}
         self.buffers = {name: self._copied(name, "_") for name in sorted(self.private)}
 
     def _copied(self, name: str, separator: str) -> str:
@@ -202,10 +203,17 @@ class _Part:
         if isinstance(stmt, For):
             var = self._copied(stmt.var, "_")
             self.loops[stmt.var] = var
-            return replace(stmt, var=var, body=self._stmt(stmt.body, {**values, stmt.var: Var(var)}))
+            body = self._stmt(stmt.body, {**values, stmt.var: Var(var)})
+            return replace(stmt, var=var, body=body, region=self._region(stmt.region))
         if isinstance(stmt, Block):
             return self._block(stmt, values)
         return stmt.map(lambda child: self._stmt(child, values))
+
+    def _region(self, name: str) -> str:
+        """A parallel region that loops inside share, in this part."""
+        if name and name not in self.regions:
+            self.regions[name] = self._copied(name, "_")
+        return self.regions.get(name, "")
 
     def _block(self, block: Block, values: dict[str, Expr]) -> Block:
         moved = query.substitute_block(block, values, normal_form)

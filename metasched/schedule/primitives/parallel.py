@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import LoopKind
+from metasched.ir.nodes import For, LoopKind, Seq
+from metasched.ir.regions import region_at
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.loops import mark, require_data_parallel, require_serial
+from metasched.schedule.rewrite.loops import require_data_parallel, require_serial
+from metasched.schedule.rewrite.regions import require_regions
 
 OP = "parallel"
 
@@ -22,7 +26,8 @@ def parallel(ctx: Context, loop: LoopName) -> None:
 
     Requires:
         No reduction runs along the loop, its iterations write different elements, and no loop around or inside
-        it is parallel already or vectorized around it.
+        it is parallel already or vectorized around it. One that stands between loops that share a region joins it; none
+        is inside what one thread runs of a region.
 
     Rewrite:
         for i in 64:                    parallel i in 64:
@@ -41,4 +46,16 @@ def parallel(ctx: Context, loop: LoopName) -> None:
     vector = next((s for s in around if s.kind is LoopKind.VECTORIZED), None)
     if vector is not None:
         raise ScheduleError(OP, f"loop `{vector.var}` around it is vectorized", (loop, vector.var))
-    mark(ctx, target, LoopKind.PARALLEL)
+    # Between loops that share a region, it is one more of them.
+    changed = query.replace_stmt(ctx.func, target, replace(target, kind=LoopKind.PARALLEL, region=_region(ctx, target)))
+    require_regions(OP, changed, target)
+    ctx.func = changed
+
+
+def _region(ctx: Context, loop: For) -> str:
+    """The shared region that a loop stands in, '' for none."""
+    path = query.path_to(ctx.func, loop)
+    parent = path[-2] if len(path) > 1 else None
+    if not isinstance(parent, Seq):
+        return ""
+    return region_at(parent, next(n for n, stmt in enumerate(parent.stmts) if stmt is loop))

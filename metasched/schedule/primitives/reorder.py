@@ -10,6 +10,7 @@ from metasched.ir.nodes import For, LoopKind, Stmt
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.regions import require_regions
 
 OP = "reorder"
 
@@ -23,7 +24,7 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
 
     Requires:
         From the outermost to the innermost of them, each loop is the only child of the one around it. No parallel loop
-        comes to be inside a vectorized one.
+        comes to be inside a vectorized one, or leaves the loops that it shares a region with.
 
     Rewrite:
         for i, j, k in grid(8, 8, 8):            for k, i, j in grid(8, 8, 8):
@@ -43,7 +44,11 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
     body: Stmt = chain[-1].body
     for loop in reversed(order):
         body = replace(loop, body=body)
-    ctx.func = query.replace_stmt(ctx.func, chain[0], body)
+    changed = query.replace_stmt(ctx.func, chain[0], body)
+    moved = next((loop for loop in chain if loop.kind is LoopKind.PARALLEL), None)
+    if moved is not None:
+        require_regions(OP, changed, moved)
+    ctx.func = changed
 
 
 def _require_parallel_outside(order: list[For]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from metasched.errors import ScheduleError
 from metasched.ir.affine import as_int
+from metasched.ir.nodes import LoopKind
 from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV, LoopRV
@@ -249,6 +250,22 @@ def _epilogue(s: Spot) -> None:
     s.sch.fuse_reduction_epilogue(s.block, s.sch.get_block(s.pick(s.info.readers or (s.info.name,))))
 
 
+def _merge(s: Spot) -> None:
+    """Neighbouring nests, each on all threads where it may be, in one region; now and then without one between."""
+    found: dict[str, LoopRV] = {}
+    for name in s.sch.block_names():
+        block = s.sch.get_block(name)
+        info = s.sch.describe(block)
+        if info.loops and info.loops[0] not in found:
+            loop = s.sch.get_loops(block)[0]
+            if info.kinds[0] is LoopKind.SERIAL and s.sch.refusal(lambda sch, loop=loop: sch.parallel(loop)) is None:
+                s.sch.parallel(loop)
+            found[info.loops[0]] = loop
+    start = s.number(0, max(len(found) - 2, 0))
+    together = list(found.values())[start : s.number(start + 2, max(len(found), start + 2))]
+    s.sch.merge_parallel(*(loop for loop in together if s.chance(0.9)))
+
+
 # One entry a primitive. Some are tried in the form in which rules use them, where bare ones would seldom be legal.
 ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "split": (lambda s: s.sch.split(s.loop, s.factors),) * 3,
@@ -256,6 +273,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "fuse": (_fuse,) * 2,
     "reorder": (_reorder,) * 3,
     "parallel": (lambda s: s.sch.parallel(s.loops[0] if s.chance(0.6) else s.loop),) * 2,
+    "merge_parallel": (_merge,) * 2,
     "vectorize": (_vectorize,) * 2,
     "sample_categorical": (_lanes,),
     "unroll": (lambda s: s.sch.unroll(s.loop),),

@@ -38,8 +38,8 @@ class Statements(Expressions):
 
     def statement(self, stmt: lir.LStmt) -> None:
         """Emit a statement in the current scope."""
-        if isinstance(stmt, lir.Body):
-            for child in stmt.stmts:
+        if isinstance(stmt, lir.Body | lir.Region):
+            for child in stmt.stmts if isinstance(stmt, lir.Body) else stmt.phases:
                 self.statement(child)
         elif isinstance(stmt, lir.Write):
             self._write(stmt)
