@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.compiler import lir
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
@@ -300,3 +301,12 @@ def test_a_region_of_a_single_loop_that_is_left_is_a_plain_one() -> None:
     sch.compute_inline(sch.get_block("twice"))
     assert not regions(lowered(sch))
     agrees(sch)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_one_start_for_all_phases(threads: int) -> None:
+    """The code that is emitted calls the pool once, and says how many phases there are."""
+    text = emit(lowered(merged(SIX, *SPREAD), threads), HERE.with_threads(threads)).text
+    (start,) = [line for line in text.splitlines() if "ptr @task." in line and "call" in line]
+    assert ", i64 6, i64 " in start
+    assert "@phase.0.5" in text

@@ -1,4 +1,4 @@
-"""A whole LLVM module for a kernel: its body, a function for each parallel loop, and the entry."""
+"""A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry."""
 
 from __future__ import annotations
 
@@ -172,30 +172,32 @@ class _ModuleEmitter:
                 scope.text.entry.append(f"  {_pointer(array)} = getelementptr i8, ptr %workspace, i64 {offset}")
         self._define("body", [*parameters, "ptr %workspace"], scope, self._kernel.body)
 
-    # --- parallel loops ---
+    # --- parallel regions ---
 
-    def _launch(self, loop: lir.Loop, caller: Statements) -> None:
-        """Emit a parallel loop's region and task, and start it in the calling function."""
+    def _launch(self, phases: tuple[lir.Loop, ...], caller: Statements) -> None:
+        """Emit the phases of a region and what runs a chunk of one, and start them in the calling function."""
         number = self._regions
         self._regions += 1
         captured = list(caller.scope.variables)
         captured = [name for name in captured if name not in {s.name for s in self._kernel.scalars}]
-        self._region(number, loop, captured)
-        self._task(number, captured)
+        for n, loop in enumerate(phases):
+            self._phase(f"{number}.{n}", loop, captured)
+        self._task(number, len(phases), captured)
         text = caller.text
-        extent = caller.index(self._indices.form(loop.extent))
-        some = text.fresh(f"icmp sgt i64 {extent.text}, 0")
+        extents = [caller.index(self._indices.form(loop.extent)).text for loop in phases]
+        longest = self._largest(text, extents)
+        some = text.fresh(f"icmp sgt i64 {longest}, 0")
 
         def start() -> None:
             state = text.fresh(f"load ptr, ptr @{runtime.STATE}")
             allowed = self._runtime_function(text, state, runtime.ALLOWED)
             threads = text.fresh(f"call i64 {allowed}(ptr {state}, i64 {self._threads})")
-            fewer = text.fresh(f"icmp slt i64 {extent.text}, {threads}")
-            chunks = text.fresh(f"select i1 {fewer}, i64 {extent.text}, i64 {threads}")
+            chunks = [self._chunks(text, extent, threads) for extent in extents]
             values = [f"ptr {_pointer(a)}" for a in self._memory]
             values += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
             values += [f"i64 {caller.scope.variables[name][0].text}" for name in captured]
-            values += ["ptr %workspace", f"i64 {extent.text}", f"i64 {chunks}"]
+            values += ["ptr %workspace"]
+            values += [f"i64 {value}" for pair in zip(extents, chunks, strict=True) for value in pair]
             context = f"%context.{number}"
             text.entry.append(f"  {context} = alloca [{len(values)} x i64]")
             for n, value in enumerate(values):
@@ -204,21 +206,36 @@ class _ModuleEmitter:
             if self._fences:
                 self._fence(text)
             launch = self._runtime_function(text, state, runtime.LAUNCH)
-            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 1, i64 {chunks})")
+            most = self._largest(text, chunks)
+            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {len(phases)}, i64 {most})")
             if needs_tiles(self._kernel.body):
                 # This thread has run a chunk of its own, and given them up.
                 text.line(configure(self._declarations))
 
-        caller.branch(SSAValue(some, DType.BOOL), caller.written(loop.body), start)
+        written = frozenset[str]().union(*(caller.written(loop.body) for loop in phases))
+        caller.branch(SSAValue(some, DType.BOOL), written, start)
+
+    def _largest(self, text: FunctionText, numbers: list[str]) -> str:
+        largest, *others = dict.fromkeys(numbers)
+        for number in others:
+            more = text.fresh(f"icmp sgt i64 {number}, {largest}")
+            largest = text.fresh(f"select i1 {more}, i64 {number}, i64 {largest}")
+        return largest
+
+    def _chunks(self, text: FunctionText, extent: str, threads: str) -> str:
+        """As many chunks as there are threads, or iterations."""
+        fewer = text.fresh(f"icmp slt i64 {extent}, {threads}")
+        return text.fresh(f"select i1 {fewer}, i64 {extent}, i64 {threads}")
 
     def _runtime_function(self, text: FunctionText, state: str, slot: int) -> str:
         place = text.fresh(f"getelementptr i64, ptr {state}, i64 {slot}")
         return text.fresh(f"load ptr, ptr {place}")
 
-    def _region(self, number: int, loop: lir.Loop, captured: list[str]) -> None:
+    def _phase(self, name: str, loop: lir.Loop, captured: list[str]) -> None:
+        """The function that runs a part of a parallel loop."""
         scope = self._scope()
-        for name in captured:
-            scope.variables[name] = (SSAValue(f'%"x.{name}"', INDEX), 0)
+        for variable in captured:
+            scope.variables[variable] = (SSAValue(f'%"x.{variable}"', INDEX), 0)
         crossing = _used(loop) & {a.name for a in self._kernel.arrays if a.kind in _IN_REGISTERS}
         if crossing & _used_outside(self._kernel.body, loop):
             raise BuildError("register buffer crosses a parallel loop", ", ".join(sorted(crossing)))
@@ -231,41 +248,35 @@ class _ModuleEmitter:
             (0, None if hi is None else max(hi - 1, 0)),
             loop.body,
         )
-        parameters = [*self._parameters(), *(f'i64 %"x.{name}"' for name in captured), "i64 %lo", "i64 %hi"]
-        self._define(f"region.{number}", parameters, scope, loop.body)
+        parameters = [*self._parameters(), *(f'i64 %"x.{variable}"' for variable in captured), "i64 %lo", "i64 %hi"]
+        self._define(f"phase.{name}", parameters, scope, loop.body)
 
-    def _task(self, number: int, captured: list[str]) -> None:
-        """The region's body for the pool: unpacks the context and runs a chunk of the loop."""
-        lines = []
-
-        def unpack(slot: int, type_: str, name: str) -> None:
-            lines.append(f"  %p.{slot} = getelementptr i64, ptr %context, i64 {slot}")
-            lines.append(f"  {name} = load {type_}, ptr %p.{slot}, align 8")
-
+    def _task(self, number: int, phases: int, captured: list[str]) -> None:
+        """The region's body for the pool: unpacks the context and runs a chunk of a phase."""
         values = [("ptr", _pointer(a)) for a in self._memory]
         values += [(memory_text(s.dtype), _scalar(s)) for s in self._kernel.scalars]
         values += [("i64", f'%"x.{name}"') for name in captured]
-        inner = list(values)
-        values += [("ptr", "%workspace"), ("i64", "%extent"), ("i64", "%chunks")]
-        in_slices = {a.name for a in self._memory if a.kind is ArrayKind.THREAD}
-        for slot, (type_, name) in enumerate(values):
-            unpack(slot, type_, name)
-        slices = []
-        operands = [f"{type_} {name}" for type_, name in inner]
+        lines = [
+            line
+            for slot, (type_, name) in enumerate([*values, ("ptr", "%workspace")])
+            for line in _load(slot, type_, name)
+        ]
+        lines.append(f"  %slice.at = mul i64 %chunk, {self._layout.slice}")
+        lines.append("  %slice = getelementptr i8, ptr %workspace, i64 %slice.at")
+        operands = [f"{type_} {name}" for type_, name in values]
         for n, array in enumerate(self._memory):
-            if array.name in in_slices:
+            if array.kind is ArrayKind.THREAD:
                 offset = self._layout.shared + self._layout.offsets[array.name]
-                slices.append(f"  %slice.{n} = getelementptr i8, ptr %slice, i64 {offset}")
+                lines.append(f"  %slice.{n} = getelementptr i8, ptr %slice, i64 {offset}")
                 operands[n] = f"ptr %slice.{n}"
-        self._functions.append(
-            _TASK.format(
-                number=number,
-                unpacked="\n".join(lines),
-                slices="\n".join(slices),
-                slice=self._layout.slice,
-                operands=", ".join(operands),
-            )
-        )
+        labels = " ".join(f"i64 {n}, label %phase.{n}" for n in range(phases))
+        lines.append(f"  switch i64 %phase, label %done [ {labels} ]")
+        for n in range(phases):
+            extent = len(values) + 1 + 2 * n
+            bounds = [*_load(extent, "i64", f"%extent.{n}"), *_load(extent + 1, "i64", f"%chunks.{n}")]
+            part = _CHUNK.format(number=number, n=n, bounds="\n".join(bounds), operands=", ".join(operands))
+            lines.append(part.rstrip())
+        self._functions.append(_TASK.format(number=number, body="\n".join(lines)))
 
     # --- the entry ---
 
@@ -301,21 +312,37 @@ class _ModuleEmitter:
 _ESTIMATES = '"reciprocal-estimates"="!sqrt,!vec-sqrt"'
 _IN_REGISTERS = (ArrayKind.REGISTER, ArrayKind.TILE)
 
+# Phases differ in how many chunks they have: one that is not there has nothing to do.
 _TASK = """\
 define internal void @task.{number}(ptr %context, i64 %phase, i64 %chunk) nounwind {{
-{unpacked}
-  %following = add i64 %chunk, 1
-  %below = mul i64 %chunk, %extent
-  %lo = udiv i64 %below, %chunks
-  %up = mul i64 %following, %extent
-  %hi = udiv i64 %up, %chunks
-  %slice.at = mul i64 %chunk, {slice}
-  %slice = getelementptr i8, ptr %workspace, i64 %slice.at
-{slices}
-  call void @region.{number}({operands}, i64 %lo, i64 %hi)
+{body}
+done:
   ret void
 }}
 """
+_CHUNK = """\
+phase.{n}:
+{bounds}
+  %there.{n} = icmp slt i64 %chunk, %chunks.{n}
+  br i1 %there.{n}, label %run.{n}, label %done
+run.{n}:
+  %following.{n} = add i64 %chunk, 1
+  %below.{n} = mul i64 %chunk, %extent.{n}
+  %lo.{n} = udiv i64 %below.{n}, %chunks.{n}
+  %up.{n} = mul i64 %following.{n}, %extent.{n}
+  %hi.{n} = udiv i64 %up.{n}, %chunks.{n}
+  call void @phase.{number}.{n}({operands}, i64 %lo.{n}, i64 %hi.{n})
+  ret void
+"""
+
+
+def _load(slot: int, type_: str, name: str) -> list[str]:
+    """A value of the context of a region."""
+    place = f"%p.{slot}"
+    return [
+        f"  {place} = getelementptr i64, ptr %context, i64 {slot}",
+        f"  {name} = load {type_}, ptr {place}, align 8",
+    ]
 
 
 def _pointer(array: Array) -> str:

@@ -22,11 +22,11 @@ from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
 # Operations whose terms may be taken in any order.
 _FOLDS = (BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX)
 
-Launch = Callable[[lir.Loop, "Statements"], None]
+Launch = Callable[[tuple[lir.Loop, ...], "Statements"], None]
 
 
 class Statements(Expressions):
-    """Emits statements. `launch` emits a parallel loop; without one, parallel loops run serially."""
+    """Emits statements. `launch` emits the loops of a parallel region; without one, they run serially."""
 
     def __init__(self, scope: FunctionScope, declarations: dict[str, str], launch: Launch | None) -> None:
         super().__init__(scope, declarations)
@@ -39,8 +39,7 @@ class Statements(Expressions):
     def statement(self, stmt: lir.LStmt) -> None:
         """Emit a statement in the current scope."""
         if isinstance(stmt, lir.Body | lir.Region):
-            for child in stmt.stmts if isinstance(stmt, lir.Body) else stmt.phases:
-                self.statement(child)
+            self._in_order(stmt)
         elif isinstance(stmt, lir.Write):
             self._write(stmt)
             self._tiles.forget(stmt.array)
@@ -63,6 +62,13 @@ class Statements(Expressions):
             self._tiles.move(stmt)
         else:
             raise BuildError(f"statement {type(stmt).__name__}", "the native backend does not know this statement")
+
+    def _in_order(self, stmt: lir.Body | lir.Region) -> None:
+        if isinstance(stmt, lir.Region) and self._launch is not None and self.scope.lane is None:
+            self._launch(stmt.phases, self)
+            return
+        for child in stmt.stmts if isinstance(stmt, lir.Body) else stmt.phases:
+            self.statement(child)
 
     def _write(self, stmt: lir.Write) -> None:
         with self.arith.fastmath() if stmt.fast else nullcontext():
@@ -128,7 +134,7 @@ class Statements(Expressions):
         if loop.mode is LoopMode.UNROLLED:
             self._unrolled(loop, extent)
         elif loop.mode is LoopMode.PARALLEL and self._launch is not None and self.scope.lane is None:
-            self._launch(loop, self)
+            self._launch((loop,), self)
         else:
             self.serial(loop.var, constant(0, INDEX), self.index(extent), self._range(extent), loop.body)
 
