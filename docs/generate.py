@@ -16,6 +16,7 @@ from metasched.functions.declaration import ARGUMENTS
 from metasched.functions.registry import functions
 from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
+from metasched.schedule.annotation import AnnotationKey, known_annotations
 from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.distributions.partitioned_tile import PartitionedTile
@@ -52,7 +53,21 @@ def page() -> str:
         if chosen:
             parts.append(f"## {title}\n")
             parts += [entry(declaration) for declaration in chosen]
-    return "\n".join([*parts, NOT_BUILT])
+    return "\n".join([*parts, ANNOTATIONS, *map(annotation_entry, known_annotations().values()), NOT_BUILT])
+
+
+ANNOTATIONS = """\
+## Annotations
+
+What `annotate(target, key, value)` may say to the compiler of a loop or a block, from the files of
+`metasched/schedule/annotations/`.
+"""
+
+
+def annotation_entry(key: AnnotationKey) -> str:
+    """One annotation: its key, where it may stand, and what it means."""
+    by = "" if key.set_by == "annotate" else f"; `{key.set_by}` puts it there"
+    return f'### `"{key.name}"`\n\nOn {key.on.value}: {key.values.value}{by}.\n\n```text\n{key.doc}\n```\n'
 
 
 def entry(declaration: Declaration) -> str:

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 
-class Kind(Enum):
+class DTypeKind(Enum):
     """What the bits of a type mean."""
 
     FLOAT = "float"
@@ -49,7 +49,7 @@ class TypeFacts:
 
     """
 
-    kind: Kind
+    kind: DTypeKind
     bits: int
     numpy: Any
     float: FloatFormat | None = None
@@ -85,7 +85,7 @@ class DType(Enum):
 
     @cached_property
     def is_float(self) -> bool:
-        return self.facts.kind is Kind.FLOAT
+        return self.facts.kind is DTypeKind.FLOAT
 
     @cached_property
     def is_half(self) -> bool:
@@ -94,16 +94,16 @@ class DType(Enum):
 
     @cached_property
     def is_integer(self) -> bool:
-        return self.facts.kind in (Kind.SIGNED, Kind.UNSIGNED)
+        return self.facts.kind in (DTypeKind.SIGNED, DTypeKind.UNSIGNED)
 
     @cached_property
     def is_unsigned(self) -> bool:
         """Whether it is an integer without a sign."""
-        return self.facts.kind is Kind.UNSIGNED
+        return self.facts.kind is DTypeKind.UNSIGNED
 
     @cached_property
     def is_bool(self) -> bool:
-        return self.facts.kind is Kind.BOOL
+        return self.facts.kind is DTypeKind.BOOL
 
     @cached_property
     def compute(self) -> DType:
@@ -151,16 +151,16 @@ class DType(Enum):
 
 _ROWS: Mapping[str, TypeFacts] = MappingProxyType(
     {
-        "f16": TypeFacts(Kind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
-        "bf16": TypeFacts(Kind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
-        "f32": TypeFacts(Kind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")),
-        "f64": TypeFacts(Kind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
-        "i8": TypeFacts(Kind.SIGNED, 8, np.int8, spellings=("int8",)),
-        "u8": TypeFacts(Kind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
-        "i16": TypeFacts(Kind.SIGNED, 16, np.int16, spellings=("int16",)),
-        "i32": TypeFacts(Kind.SIGNED, 32, np.int32, spellings=("int32",)),
-        "i64": TypeFacts(Kind.SIGNED, 64, np.int64, spellings=("int64",)),
-        "bool": TypeFacts(Kind.BOOL, 8, np.bool_, spellings=("bool_",)),
+        "f16": TypeFacts(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
+        "bf16": TypeFacts(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
+        "f32": TypeFacts(DTypeKind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")),
+        "f64": TypeFacts(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
+        "i8": TypeFacts(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
+        "u8": TypeFacts(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
+        "i16": TypeFacts(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
+        "i32": TypeFacts(DTypeKind.SIGNED, 32, np.int32, spellings=("int32",)),
+        "i64": TypeFacts(DTypeKind.SIGNED, 64, np.int64, spellings=("int64",)),
+        "bool": TypeFacts(DTypeKind.BOOL, 8, np.bool_, spellings=("bool_",)),
     }
 )
 
@@ -176,7 +176,7 @@ def missing_facts() -> tuple[str, ...]:
         row = _ROWS[name]
         if np.dtype(row.numpy).itemsize * 8 != row.bits:
             wrong.append(f"`{name}` has {row.bits} bits, and NumPy's type {np.dtype(row.numpy).itemsize * 8}")
-        if (row.float is None) is (row.kind is Kind.FLOAT):
+        if (row.float is None) is (row.kind is DTypeKind.FLOAT):
             wrong.append(f"`{name}` is a {row.kind.value}: floats, and no others, have a format")
         if row.computed_in and _ROWS[row.computed_in].computed_in:
             wrong.append(f"`{name}` is computed in `{row.computed_in}`, which is a type of storage itself")
@@ -203,7 +203,7 @@ def integer_of_size(bits: int) -> DType:
     return _SIGNED[bits]
 
 
-_SIGNED = {dtype.bits: dtype for dtype in sorted(DType, key=lambda d: d.bits) if dtype.facts.kind is Kind.SIGNED}
+_SIGNED = {dtype.bits: dtype for dtype in sorted(DType, key=lambda d: d.bits) if dtype.facts.kind is DTypeKind.SIGNED}
 
 
 def signed_integers() -> tuple[DType, ...]:

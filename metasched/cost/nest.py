@@ -34,9 +34,11 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
-from metasched.ir.notes import Note
 from metasched.ir.regions import Starts, starts
 from metasched.ir.rolling import amortised, storage_loops
+from metasched.schedule.annotation import AnnotationKey
+from metasched.schedule.annotations.non_temporal import non_temporal
+from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import in_vector_form
 
 
@@ -216,9 +218,9 @@ def _loads(value: Expr) -> Iterator[Load]:
     return (node for node in value.walk() if isinstance(node, Load))
 
 
-def _note(annotations: tuple[Annotation, ...], key: Note, table: Table) -> int | None:
-    found = [a.value for a in annotations if a.key == key and isinstance(a.value, Expr)]
-    return table.slot(found[-1]) if found else None
+def _number(key: AnnotationKey, annotations: tuple[Annotation, ...], table: Table) -> int | None:
+    value = key.expression(annotations)
+    return None if value is None else table.slot(value)
 
 
 def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
@@ -232,7 +234,7 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
     limited = False
     out = []
     for loop in site.loops:
-        limited = limited or _note(loop.annotations, Note.UNROLL_LIMIT, table) is not None
+        limited = limited or _number(unroll_limit, loop.annotations, table) is not None
         out.append(
             LoopInfo(
                 loop.var,
@@ -272,8 +274,8 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
                 by_one=name in storage.by_one,
                 alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
             )
-    own = _note(block.annotations, Note.UNROLL_LIMIT, table)
-    nearest = [limit for loop in site.loops if (limit := _note(loop.annotations, Note.UNROLL_LIMIT, table)) is not None]
+    own = _number(unroll_limit, block.annotations, table)
+    nearest = [limit for loop in site.loops if (limit := _number(unroll_limit, loop.annotations, table)) is not None]
     guards, opaque = _guards(tuple(substitute(g, values) for g in block.guards), loop_of, table)
     return Statement(
         block.name,
@@ -288,7 +290,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         shared_loops=0,
         limit=own if own is not None else nearest[-1] if nearest else None,
         own_limit=own is not None,
-        streams=_note(block.annotations, Note.NON_TEMPORAL, table),
+        streams=_number(non_temporal, block.annotations, table),
     )
 
 

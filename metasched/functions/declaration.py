@@ -13,6 +13,7 @@ from typing import Any
 from metasched.dtypes import DType
 from metasched.functions.formula import Lanes
 from metasched.ir.nodes import Call, Const, Expr
+from metasched.support.documentation import documentation
 
 # What a division costs, in vector instructions; square roots are like it.
 DIVISION_COST = 8.0
@@ -25,7 +26,7 @@ Slopes = Callable[..., tuple[Expr, ...]]
 
 
 @dataclass(frozen=True)
-class Function:
+class MathFunction:
     """A math function. All arguments and the result have one dtype.
 
     Attributes:
@@ -85,14 +86,14 @@ def math_function(
     integers: bool = False,
     in_place: bool = False,
     numpy_names: tuple[str, ...] = (),
-) -> Callable[[Definition], Function]:
+) -> Callable[[Definition], MathFunction]:
     """Declare a math function by its formula `fn(formula, x, ...)`: its name is the language's.
 
-    `f32` and `f64` are its largest errors in ulp; the others are as `Function` has them. Raises TypeError for what no
+    `f32` and `f64` are its largest errors in ulp; the others are as `MathFunction` has them. Raises TypeError for what no
     function can be.
     """
 
-    def attach(fn: Definition) -> Function:
+    def attach(fn: Definition) -> MathFunction:
         name = fn.__name__
         arity = len(inspect.signature(fn).parameters) - 1
         _require(arity >= 1, name, "its formula takes the formula and the arguments, `fn(f, x)`")
@@ -100,10 +101,10 @@ def math_function(
         _require(cost > 0, name, f"its cost is a number of instructions, not {cost}")
         unused = [n for n in range(arity) if f"{{{n}}}" not in numba]
         _require(not unused, name, f"`numba` is an expression of its {arity} argument(s), and has no {{{unused[:1]}}}")
-        doc = inspect.cleandoc(inspect.getmodule(fn).__doc__ or "") if inspect.getmodule(fn) is not None else ""
+        doc = documentation(inspect.getmodule(fn)) or ""
         _require(bool(doc), name, "its file begins with documentation")
         ulp = MappingProxyType({DType.F32: f32, DType.F64: f64})
-        return Function(
+        return MathFunction(
             name, doc, arity, fn, ulp, cost, evaluate, numpy, numba, slopes, integers, in_place, numpy_names
         )
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 
-from metasched.functions.declaration import Function
+from metasched.functions.declaration import MathFunction
 from metasched.support.declared_files import DeclaredFiles, only
 
 
-def _read(name: str, module: ModuleType) -> Function:
-    declared = [value for value in vars(module).values() if isinstance(value, Function)]
+def _read(name: str, module: ModuleType) -> MathFunction:
+    declared = [value for value in vars(module).values() if isinstance(value, MathFunction)]
     own = {function.name: function for function in declared if function.formula.__module__ == module.__name__}
     return only("math function", name, module, own)
 
@@ -20,7 +20,7 @@ FILES = DeclaredFiles("metasched.functions.library", "math function", _read)
 
 
 @cache
-def functions() -> Mapping[str, Function]:
+def functions() -> Mapping[str, MathFunction]:
     """Every math function of the language by name.
 
     Raises TypeError for a file that does not declare exactly one function of its own name.

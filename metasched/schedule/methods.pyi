@@ -22,27 +22,15 @@ class PrimitiveMethods:
                                                              root: N = sqrt(S)
         """
     def annotate(self, target: LoopRV | BlockRV, key: str, value: Int | int | bool, *, labels: Sequence[str] = ...) -> None:
-        """Leave a note for the backend on a loop or a block; a note of the same key is replaced.
+        """Tell the compiler what to do with a loop or a block; an annotation of the same key is replaced.
 
         Args:
             target: a loop or a block.
-            key: "unroll_limit": innermost loops there are unrolled while the product of their extents is at most `value`.
-                "non_temporal", on a block: vectors that start at a multiple of their size are stored past the caches, where
-                they do not displace what is read again; what is left at the ends is stored as usual.
-                "prefetch", on a loop: each iteration asks for what the loop reads `value` iterations later, in the first
-                pass of the loops inside it and all of those unrolled or vectorized.
-                "fastmath", on a block: its sums and products may be regrouped, a division may be by a reciprocal, the sign
-                of a zero is any, and what becomes of a NaN is undefined. Functions such as exp stay as they are.
-                "flush_denormals", on a block: it may take numbers below the smallest normal one for zero, as some tensor
-                intrinsics do.
-                "blocked_sum", on a block that sums floats: every `value` terms, counted in each lane and accumulator, are
-                summed apart and then added to the sum. Its error is at most that of `value` + n/`value` additions rather
-                than of n (Higham 1993, section 3). The result is regrouped, as by any other schedule of the reduction.
+            key: which one; `metasched/schedule/annotations/` has a file for each, which says what it means.
             value: an integer or an integer random variable, 0 for none; True and False for what is on or off.
 
         Requires:
-            The key is known. For "non_temporal", the block stores vectors of an output that no block reads; for "prefetch",
-            the loop is not vectorized; for "blocked_sum", the block is a sum of floats.
+            The key is known, it is about what `target` is, and takes the value; some require more, as their files say.
         """
     def cache_read(self, block: BlockRV, buffer: str, scope: str = 'global', *, labels: Sequence[str] = ...) -> BlockRV:
         """Copy a buffer that a block reads into a new buffer, and let the block read that one.
@@ -542,7 +530,7 @@ class PrimitiveMethods:
             same loops with the same extents, in any order, and the same element types. The last axis of each of the
             intrinsic's operands is contiguous in memory; the others may have any stride, except where the intrinsic says
             otherwise. No guard leaves out any of it, and no loop around is vectorized. Where the intrinsic takes denormals
-            for zero, the block has the note "flush_denormals".
+            for zero, the block has the annotation "flush_denormals".
 
         Rewrite:
             for k_0 in 16:                               for k_0 in 16:
@@ -593,14 +581,14 @@ class PrimitiveMethods:
             temp C: f32[8, 64]                    ->     temp C: f32[8, 64]  layout i, j -> j // 16, i, j % 16
         """
     def unannotate(self, target: LoopRV | BlockRV, key: str, *, labels: Sequence[str] = ...) -> None:
-        """Take back a note for the backend on a loop or a block.
+        """Take back an annotation of a loop or a block.
 
         Args:
             target: a loop or a block.
-            key: which note, as `annotate` names them.
+            key: which one, as `annotate` names them.
 
         Requires:
-            The note is there.
+            The annotation is there.
 
         Rewrite:
             for i in 64:  @unroll_limit(16)       ->     for i in 64:

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 from metasched.lang.instructions import Instruction
-from metasched.schedule.documentation import documentation
 from metasched.schedule.kinds import ArgumentKind
+from metasched.support.documentation import documentation
 from metasched.support.imports import imports
 
 F = TypeVar("F", bound=Callable[..., Any])

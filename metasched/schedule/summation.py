@@ -12,7 +12,7 @@ from metasched.dtypes import DType
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, Func, IterKind, Reducer
-from metasched.ir.notes import Note
+from metasched.schedule.annotations.blocked_sum import blocked_sum
 from metasched.schedule.tensor import tensorized
 
 # With blocks of this length, sums of 10^4 to 10^7 random f32 terms err by some units in the last place.
@@ -46,4 +46,4 @@ def blocks_to_cut(func: Func) -> dict[str, int]:
 
 
 def _is_noted(block: Block) -> bool:
-    return any(note.key == Note.BLOCKED_SUM for note in block.annotations)
+    return blocked_sum.value(block.annotations) is not None

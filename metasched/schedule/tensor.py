@@ -1,7 +1,7 @@
 """Tensor intrinsics, and where a loop nest is what one computes.
 
 A tensorized nest keeps its loops, so that everything that reads a program reads it as before; its outermost loop
-carries the annotation `tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.
+has the annotation `tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
-from metasched.ir.notes import Note
 from metasched.ir.printer import print_expr
 from metasched.lang import parse_program
-from metasched.schedule.documentation import documentation
+from metasched.schedule.annotation import known_annotations
+from metasched.schedule.annotations.flush_denormals import flush_denormals
+from metasched.schedule.annotations.tensorize import tensorize
+from metasched.support.documentation import documentation
 from metasched.support.imports import imports
 
-TENSORIZE = "tensorize"
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
 
@@ -220,10 +221,10 @@ def _require_same_block(block: Block, intrinsic: Intrinsic) -> None:
     if block.reducer is not wanted or block.index is not None:
         assert wanted is not None
         raise Mismatch(f"block `{block.name}` is no reduction by `{wanted.value}`")
-    if intrinsic.flushes_denormals and all(a.key != Note.FLUSH_DENORMALS for a in block.annotations):
+    if intrinsic.flushes_denormals and flush_denormals.value(block.annotations) is None:
         raise Mismatch(
             f"it takes denormals for zero, which block `{block.name}` does not allow; "
-            f'annotate({block.name}, "{Note.FLUSH_DENORMALS}", True) allows it'
+            f'annotate({block.name}, "{flush_denormals.name}", True) allows it'
         )
 
 
@@ -342,12 +343,14 @@ def _extents(intrinsic: Intrinsic, axes: Mapping[str, For]) -> tuple[tuple[Expr,
 
 def tensorized_by(loop: For) -> str | None:
     """The name of the intrinsic that a loop is tensorized by."""
-    return next((str(a.value) for a in loop.annotations if a.key == TENSORIZE), None)
+    name = tensorize.value(loop.annotations)
+    assert name is None or isinstance(name, str)
+    return name
 
 
 def other_annotations(loop: For) -> tuple[Annotation, ...]:
     """A loop's annotations that a copy of it around something else keeps."""
-    return tuple(a for a in loop.annotations if a.key != TENSORIZE)
+    return tuple(a for a in loop.annotations if known_annotations()[a.key].of_copies)
 
 
 def tensorized(func: Func) -> dict[str, For]:
@@ -381,7 +384,6 @@ def in_vector_form(func: Func) -> Func:
 
 
 __all__ = [
-    "TENSORIZE",
     "Intrinsic",
     "Match",
     "Mismatch",

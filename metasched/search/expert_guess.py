@@ -12,18 +12,18 @@ from metasched.cost.expected import Expectation, expected
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
-from metasched.ir.notes import Note
 from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
 from metasched.runtime.amx_permission import tiles_are_given
+from metasched.schedule.annotation import known_annotations
+from metasched.schedule.annotations.blocked_sum import blocked_sum
+from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.handlers import Policy
 from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Schedule, Trace
 from metasched.target import Target
 
-# What an expert may allow and nobody asked for here: results would not be those that IEEE arithmetic has.
-_UNASKED = frozenset({Note.FASTMATH, Note.FLUSH_DENORMALS})
 # Estimates so near to the best are not told apart: there, the trace that was written for the nearer shape is taken.
 _TIE = 1.02
 # Threads have to gain this much by the estimate: whether others are idle, it does not know.
@@ -140,8 +140,11 @@ def _distance(fit: Fit, program: Program) -> float:
 
 
 def _asked(trace: Trace, program: Program, target: Target) -> Trace:
-    """A trace without notes that allow what nobody asked for, and with those on streams only where they may pay."""
-    dropped = _UNASKED if _exceeds_caches(program.func, target) else _UNASKED | {Note.NON_TEMPORAL}
+    """A trace without annotations that allow what nobody asked for, and with streams only where they may pay."""
+    # Their results would not be those that IEEE arithmetic has.
+    dropped = {key for key, known in known_annotations().items() if known.is_permission}
+    if not _exceeds_caches(program.func, target):
+        dropped.add(non_temporal.name)
     kept = tuple(i for i in trace.instructions if not (i.op == "annotate" and dropped & set(map(str, i.args))))
     return replace(trace, data=replace(trace.data, instructions=kept))
 
@@ -170,7 +173,7 @@ def _applied(trace: Trace, program: Program) -> Schedule:
     """A trace replayed on a program, with sums that are longer here than where it was written taken in blocks."""
     schedule = trace.apply_to(program, Policy.REPAIR)
     for name, length in blocks_to_cut(schedule.func).items():
-        schedule.annotate(schedule.get_block(name), Note.BLOCKED_SUM.value, length)
+        schedule.annotate(schedule.get_block(name), blocked_sum.name, length)
     return schedule
 
 

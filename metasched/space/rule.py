@@ -13,10 +13,10 @@ from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.lang import print_instruction
-from metasched.schedule.documentation import documentation
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule_errors import Place, blaming, place_of, results_of
+from metasched.support.documentation import documentation
 
 
 @dataclass(frozen=True)

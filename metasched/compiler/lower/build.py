@@ -32,8 +32,13 @@ from metasched.ir.nodes import (
     Seq,
     Stmt,
 )
-from metasched.ir.notes import Note
 from metasched.ir.regions import is_parallel, phases
+from metasched.schedule.annotation import AnnotationKey, problems
+from metasched.schedule.annotations.blocked_sum import blocked_sum
+from metasched.schedule.annotations.fastmath import fastmath
+from metasched.schedule.annotations.non_temporal import non_temporal
+from metasched.schedule.annotations.prefetch import prefetch
+from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
 
@@ -48,7 +53,11 @@ class _Context:
 
 
 def build(func: Func) -> NestStmt:
-    """Raises BuildError when an extent is not constant, or a tensorized nest is no more what its intrinsic computes."""
+    """Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, or a
+    tensorized nest is no more what its intrinsic computes."""
+    wrong = next(problems(func), None)
+    if wrong is not None:
+        raise BuildError("annotation without meaning", wrong)
     try:
         func = in_vector_form(func)
     except Mismatch as error:
@@ -95,19 +104,13 @@ def _constant(e: Expr, what: str) -> int:
 
 
 def _limit(annotations: tuple[Annotation, ...], default: int | None) -> int | None:
-    found = _note(annotations, Note.UNROLL_LIMIT)
+    found = _number(unroll_limit, annotations)
     return default if found is None else found
 
 
-def _note(annotations: tuple[Annotation, ...], key: Note) -> int | None:
-    for note in annotations:
-        if note.key == key and isinstance(note.value, Expr):
-            return _constant(note.value, key)
-    return None
-
-
-def _has(annotations: tuple[Annotation, ...], key: Note) -> bool:
-    return bool(_note(annotations, key))
+def _number(key: AnnotationKey, annotations: tuple[Annotation, ...]) -> int | None:
+    value = key.expression(annotations)
+    return None if value is None else _constant(value, key.name)
 
 
 def _loop(loop: For, context: _Context) -> NestStmt:
@@ -126,13 +129,13 @@ def _loop(loop: For, context: _Context) -> NestStmt:
         context.parallel or kind is LoopKind.PARALLEL,
         limit,
     )
-    prefetch = _note(loop.annotations, Note.PREFETCH) or 0
+    ahead = _number(prefetch, loop.annotations) or 0
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
     body = _stmt(loop.body, inner)
     # The vector that holds them all: registers of more lanes would not be told apart by where they start.
     lanes = min(lanes, 1 << (extent - 1).bit_length())
-    return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=prefetch)
+    return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=ahead)
 
 
 _VECTOR = LoopKind.VECTORIZED
@@ -173,9 +176,9 @@ def _block(block: Block, context: _Context) -> NestStmt:
         reduced,
         spatial,
         _limit(block.annotations, None),
-        fast=_has(block.annotations, Note.FASTMATH),
-        streams=_has(block.annotations, Note.NON_TEMPORAL),
-        block_length=_note(block.annotations, Note.BLOCKED_SUM) or 0,
+        fast=bool(_number(fastmath, block.annotations)),
+        streams=bool(_number(non_temporal, block.annotations)),
+        block_length=_number(blocked_sum, block.annotations) or 0,
     )
     if block.index is not None:
         position = _fold(substitute(block.index.value, values), context.ranges)

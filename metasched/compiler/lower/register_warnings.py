@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from metasched.compiler.lower.nest import NestLoop
-from metasched.ir.notes import Note
+from metasched.schedule.annotations.unroll_limit import unroll_limit
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LoopsNotUnrolled:
         return (
             f"they would take {self.needed} vector registers, and {names} "
             f"{'is' if len(self.loops) == 1 else 'are'} not unrolled. "
-            f'Unroll the tile: annotate(block, "{Note.UNROLL_LIMIT}", {self.copies})'
+            f'Unroll the tile: annotate(block, "{unroll_limit.name}", {self.copies})'
         )
 
 

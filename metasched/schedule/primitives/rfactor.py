@@ -9,7 +9,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, IterKind, IterVar, Load, Stmt, Store, Var
-from metasched.ir.notes import Note
+from metasched.schedule.annotation import known_annotations
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName, Number
 from metasched.schedule.primitive import primitive
@@ -215,7 +215,7 @@ class _Factored:
 
     def final_nest(self, shared: tuple[For, ...]) -> Stmt:
         """The block itself over the partial results, in copies of the loops that it still needs below `shared`."""
-        block, factor = self.block, self.iter_of[self.loop.var]
+        block, factor, known = self.block, self.iter_of[self.loop.var], known_annotations()
         wanted = _used(spatial(block)) | {self.loop.var}
         copied = [x for x in self.above[len(shared) :] if x.var in wanted]
         renamed: dict[str, Expr] = {x.var: Var(self.ctx.fresh(x.var)) for x in copied}
@@ -233,7 +233,7 @@ class _Factored:
             guards=tuple(simplify_sides(substitute(g, renamed)) for g in block.guards if not free_vars(g) & left_out),
             store=stores[0],
             index=None if block.index is None else stores[1],
-            annotations=tuple(a for a in block.annotations if a.key == Note.BLOCKED_SUM),
+            annotations=tuple(a for a in block.annotations if known[a.key].of_sums),
         )
         for x in reversed(copied):
             var = renamed[x.var]

@@ -7,10 +7,11 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Annotation, LoopKind
+from metasched.schedule.annotations import tensorize as annotation
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName, Text
 from metasched.schedule.primitive import primitive
-from metasched.schedule.tensor import TENSORIZE, Intrinsic, Mismatch, intrinsics, match
+from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, match
 
 OP = "tensorize"
 
@@ -31,7 +32,7 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
         same loops with the same extents, in any order, and the same element types. The last axis of each of the
         intrinsic's operands is contiguous in memory; the others may have any stride, except where the intrinsic says
         otherwise. No guard leaves out any of it, and no loop around is vectorized. Where the intrinsic takes denormals
-        for zero, the block has the note "flush_denormals".
+        for zero, the block has the annotation "flush_denormals".
 
     Rewrite:
         for k_0 in 16:                               for k_0 in 16:
@@ -59,7 +60,7 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
             "choose tiles that divide the extents, or pad the program with pad_einsum",
         )
         ctx.require_everywhere(guard, above, left_out)
-    note = Annotation(TENSORIZE, wanted.name)
+    note = Annotation(annotation.tensorize.name, wanted.name)
     ctx.func = query.replace_stmt(ctx.func, target, replace(target, annotations=(*target.annotations, note)))
 
 

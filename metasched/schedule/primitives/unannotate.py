@@ -1,4 +1,4 @@
-"""unannotate: a note for the backend, taken back."""
+"""unannotate: an annotation, taken back."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OP = "unannotate"
 
 @primitive
 def unannotate(ctx: Context, target: TargetName, key: Text) -> None:
-    """Take back a note for the backend on a loop or a block.
+    """Take back an annotation of a loop or a block.
 
     Args:
         target: a loop or a block.
-        key: which note, as `annotate` names them.
+        key: which one, as `annotate` names them.
 
     Requires:
-        The note is there.
+        The annotation is there.
 
     Rewrite:
         for i in 64:  @unroll_limit(16)       ->     for i in 64:

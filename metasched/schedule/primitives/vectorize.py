@@ -8,7 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, LoopKind
-from metasched.ir.notes import Note
+from metasched.schedule.annotation import known_annotations
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
 from metasched.schedule.primitive import primitive
@@ -64,12 +64,13 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     parallel = next((s for s in nest if s.kind is LoopKind.PARALLEL), None)
     if parallel is not None:
         raise ScheduleError(OP, f"loop `{parallel.var}` inside it is parallel", (loop, parallel.var))
-    if any(note.key == Note.PREFETCH for note in target.annotations):
+    wrong = next((a.key for a in target.annotations if LoopKind.VECTORIZED in known_annotations()[a.key].not_on), None)
+    if wrong is not None:
         raise ScheduleError(
             OP,
-            f"loop `{loop}` prefetches by its iterations",
+            f'"{wrong}" of loop `{loop}` is about iterations, and those of a vector are lanes',
             (loop,),
-            f'annotate a loop around it instead, after unannotate({loop}, "{Note.PREFETCH}")',
+            f'annotate a loop around it instead, after unannotate({loop}, "{wrong}")',
         )
     error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,))
     ctx.require(lanes >= 1, error)

@@ -131,5 +131,5 @@ def test_what_is_no_sum_of_floats() -> None:
 
 def test_a_negative_length() -> None:
     sch, dot, _ = product(0)
-    with pytest.raises(ScheduleError, match="a block has less than 0 terms"):
+    with pytest.raises(ScheduleError, match="counts terms, and is less than 0"):
         sch.annotate(dot, "blocked_sum", -1)

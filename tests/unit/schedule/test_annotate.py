@@ -11,6 +11,9 @@ from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
 from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
 
+OUTER = "split it first, and give the outer loop"
+
+
 def test_on_a_loop_and_on_a_block() -> None:
     sch = schedule(DENSE_RELU)
     i, *_ = loops_of(sch, "dense")
@@ -125,12 +128,12 @@ def test_an_output_that_is_read_again_is_not_stored_past_the_caches() -> None:
 def test_prefetch_is_of_a_loop_that_runs() -> None:
     sch = schedule(DENSE_RELU)
     i, j, _ = loops_of(sch, "dense")
-    with fails('annotate: "prefetch" counts iterations of a loop, and `dense` is a block'):
+    with fails('annotate: "prefetch" is about a loop, and `dense` is a block'):
         sch.annotate(sch.get_block("dense"), "prefetch", 4)
-    with fails("annotate: the distance is less than 0", "it is in iterations of the loop"):
+    with fails('annotate: "prefetch" counts iterations of the loop, and is less than 0', "0 is for none"):
         sch.annotate(i, "prefetch", -1)
     sch.annotate(i, "prefetch", 4)
     checked(sch)
     sch.vectorize(j, lanes=4)
-    with fails("annotate: `j` is vectorized: its iterations are lanes", "split it first, and give the outer loop"):
+    with fails('annotate: "prefetch" means nothing on `j`, which is vectorized: its iterations are lanes', OUTER):
         sch.annotate(j, "prefetch", 4)

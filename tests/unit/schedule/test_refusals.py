@@ -186,7 +186,7 @@ def test_vectorizing_a_loop_that_prefetches() -> None:
     (i,) = loops_of(sch, "C")
     sch.annotate(i, "prefetch", 1)
     hint = 'annotate a loop around it instead, after unannotate(i, "prefetch")'
-    with fails("vectorize: loop `i` prefetches by its iterations", hint):
+    with fails('vectorize: "prefetch" of loop `i` is about iterations, and those of a vector are lanes', hint):
         sch.vectorize(i, lanes=8)
 
 

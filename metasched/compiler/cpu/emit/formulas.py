@@ -7,7 +7,7 @@ from collections.abc import Callable
 from metasched.compiler.cpu.emit.native import Native
 from metasched.compiler.cpu.emit.types import SSAValue, constant, suffix, type_text
 from metasched.dtypes import DType
-from metasched.functions.declaration import Function
+from metasched.functions.declaration import MathFunction
 from metasched.functions.formula import Formula, Lanes, Number
 from metasched.functions.registry import functions
 
@@ -223,7 +223,7 @@ class _Body:
         return name
 
 
-def define(function: Function, dtype: DType, width: int, native: Native, declarations: dict[str, str]) -> str:
+def define(function: MathFunction, dtype: DType, width: int, native: Native, declarations: dict[str, str]) -> str:
     """The symbol of a math function for `width` lanes (0: a scalar); its definition is added to `declarations`."""
     symbol = f"@math.{function.name}.{suffix(dtype, width)}"
     if symbol in declarations:

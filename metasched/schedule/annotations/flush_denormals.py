@@ -1,0 +1,12 @@
+"""The block may take numbers below the smallest normal one for zero, as some tensor intrinsics do."""
+
+from __future__ import annotations
+
+from metasched.ir.nodes import Block, Expr, For
+from metasched.schedule.annotation import AnnotationPlace, AnnotationValues, annotation
+from metasched.schedule.context import Context
+
+
+@annotation(on=AnnotationPlace.BLOCK, values=AnnotationValues.ON, is_permission=True)
+def flush_denormals(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
+    """Any block may have it."""
