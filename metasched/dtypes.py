@@ -153,7 +153,9 @@ _ROWS: Mapping[str, TypeFacts] = MappingProxyType(
     {
         "f16": TypeFacts(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
         "bf16": TypeFacts(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
-        "f32": TypeFacts(DTypeKind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")),
+        "f32": TypeFacts(
+            DTypeKind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")
+        ),
         "f64": TypeFacts(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
         "i8": TypeFacts(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
         "u8": TypeFacts(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),

@@ -89,8 +89,8 @@ def math_function(
 ) -> Callable[[Definition], MathFunction]:
     """Declare a math function by its formula `fn(formula, x, ...)`: its name is the language's.
 
-    `f32` and `f64` are its largest errors in ulp; the others are as `MathFunction` has them. Raises TypeError for what no
-    function can be.
+    `f32` and `f64` are its largest errors in ulp; the others are as `MathFunction` has them. Raises TypeError for what
+    no function can be.
     """
 
     def attach(fn: Definition) -> MathFunction:

@@ -29,7 +29,10 @@ def test_the_table_is_whole() -> None:
     ("change", "message"),
     [
         ({"i16": None}, "`i16` has no row in the table of metasched/dtypes.py"),
-        ({"u16": dtypes.TypeFacts(dtypes.DTypeKind.UNSIGNED, 16, np.uint16)}, "`u16` has a row and is no member of DType"),
+        (
+            {"u16": dtypes.TypeFacts(dtypes.DTypeKind.UNSIGNED, 16, np.uint16)},
+            "`u16` has a row and is no member of DType",
+        ),
         ({"i16": replace(DType.I16.facts, bits=32)}, "`i16` has 32 bits, and NumPy's type 16"),
         ({"f32": replace(DType.F32.facts, float=None)}, "`f32` is a float: floats, and no others, have a format"),
         (
@@ -109,7 +112,9 @@ def test_a_new_integer_type_is_two_lines_of_one_file(tmp_path: Path) -> None:
     text = table.read_text(encoding="utf-8")
     text = text.replace('    I32 = "i32"\n', '    I32 = "i32"\n    U16 = "u16"\n')
     row = '        "i32": TypeFacts('
-    text = text.replace(row, f'        "u16": TypeFacts(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),\n{row}')
+    text = text.replace(
+        row, f'        "u16": TypeFacts(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),\n{row}'
+    )
     table.write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],

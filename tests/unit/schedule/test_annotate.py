@@ -10,7 +10,6 @@ from metasched.schedule.handlers import Prior, Symbolic
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
 from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
-
 OUTER = "split it first, and give the outer loop"
 
 

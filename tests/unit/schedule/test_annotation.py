@@ -30,7 +30,11 @@ from metasched.schedule.annotation import AnnotationPlace, AnnotationValues, ann
 from metasched.schedule.context import Context
 
 
-@annotation(on=AnnotationPlace.LOOP, values=AnnotationValues.COUNT, counts="cycles", not_on={LoopKind.UNROLLED: "it has no threads"})
+@annotation(
+    on=AnnotationPlace.LOOP,
+    values=AnnotationValues.COUNT, counts="cycles",
+    not_on={LoopKind.UNROLLED: "it has no threads"},
+)
 def stagger(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
     """One that runs at all."""
     assert isinstance(target, For)
