@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import open_space
 from metasched.cost.model import CostModel
-from metasched.search.evolution import Evolution
 from metasched.search.phases import Phase, Phases
 from metasched.search.space_protocol import Candidate, Observation
+from metasched.search.strategies.evolutionary import Evolution
 
 
 def run(options: Options) -> Iterator[Result]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.schedule.values import minimum as minimum
     from metasched.search.progress import Progress as Progress
     from metasched.search.progress_view import progress_view as progress_view
+    from metasched.search.session import TuningSession as TuningSession
     from metasched.search.task import Task as Task
     from metasched.space.combinators import attempt as attempt
     from metasched.space.combinators import choice as choice
@@ -174,6 +175,7 @@ _NAMES = {
     ),
     "metasched.search.progress": ("Progress",),
     "metasched.search.progress_view": ("progress_view",),
+    "metasched.search.session": ("TuningSession",),
     "metasched.search.task": ("Task",),
     "metasched.space.combinators": (
         "attempt",

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
+from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.backends import open_database
 from metasched.database.base import Access
 from metasched.database.record import Record, TaskKey, code_version
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.lang import load_program, parse_program
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.inputs import Inputs
-from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.runner import Runner
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Schedule, Trace
-from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.favourite import favourite
 from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
-from metasched.search.progress_view import Shown, view_of
-from metasched.search.space_protocol import SearchSpace
-from metasched.search.strategies import StrategyName, opener
-from metasched.search.tune import Guesses, Job, Tools, everything
-from metasched.search.tune import tune as run_tuning
-from metasched.space.conditions import SpaceLike, source_of, space_of
+from metasched.search.progress_view import Shown
+from metasched.search.session import DEFAULT_DATABASE, TuningSession, goal_of
+from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
+from metasched.search.task import Task
+from metasched.space.conditions import SpaceLike, space_of
 from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
-from metasched.space.source import Conditioned, Given, Module, SpaceSource
+from metasched.space.source import Conditioned, Given, Module
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.target import Target
 
-DEFAULT_DATABASE = "sqlite:///metasched.db"
+DEFAULT_TRIALS = 64
 
 
 def parse_trace(text: str) -> Trace:
@@ -91,13 +87,16 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
 
 def tune(
     program: Program,
-    trials: int = 64,
+    trials: int | None = None,
     db: str = DEFAULT_DATABASE,
     rules: RuleSpec = None,
     space: SpaceLike = None,
     seed: int = 0,
     *,
-    strategy: str = StrategyName.EVOLUTIONARY.value,
+    budget: float | None = None,
+    strategy: str | MakeStrategy = DEFAULT_STRATEGY,
+    model: str | MakeModel = DEFAULT_MODEL,
+    runner: str | Runner = DEFAULT_EXECUTOR,
     target: Target | None = None,
     inputs: Inputs | None = None,
     progress: Shown = None,
@@ -107,14 +106,18 @@ def tune(
     Args:
         program: what to compute.
         trials: measurements to have in the database in the end, failures and earlier runs included, for this program,
-            target and version; so the same call again is instant, and a larger number goes on.
+            target and version; so the same call again is instant, and a larger number goes on. By default 64, or as
+            many as there is time for where a budget is given.
         db: where they are kept, by URL; by default `metasched.db` in the working folder. (`ms.kernel` has another, the
             user's.)
         rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
         space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
             what `condition` returns. Where decisions are given, only records that agree with them count.
         seed: with the recorded times, decides every candidate.
-        strategy: "evolutionary" or "random".
+        budget: seconds after which no further batch of candidates is begun.
+        strategy: the name of a strategy, such as "evolutionary" or "random", or what makes one.
+        model: the name of a model that guides it, "trees" or "roofline", or what makes one.
+        runner: where to measure: the name or URL of an executor, by default "local", or a runner, which stays open.
         target: the CPU to compile for and measure on; by default this one.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
@@ -123,38 +126,22 @@ def tune(
             `progress_view(stream)` is a view for a stream of yours.
 
     Ctrl-C ends the search and returns the best so far; where there is none yet, KeyboardInterrupt is raised. Raises
-    NoRecord when no candidate was valid; its message counts the reasons.
+    NoRecord when no candidate was valid; its message counts the reasons. `ms.TuningSession` tunes several programs,
+    and in steps.
     """
     _require("program", program, Program)
-    if not isinstance(trials, int):
-        raise MetaschedError(f"trials is {trials!r}; it is how many measurements to have, such as 64")
-    if trials < 1:
-        raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
     where = _target(target)
     searched = _space_like(rules, space)
-    found = functools.cache(lambda: space_of(program, searched, max_sketches=MAX_ARMS, seed=seed))
-    name = _strategy(strategy)
-    job = Job(program, str(where), where.threads, trials, seed, belongs=_belongs(source_of(searched)))
+    goal = goal_of(trials if trials is not None or budget is not None else DEFAULT_TRIALS, budget)
+    task = Task(program, searched, where, inputs=inputs, seed=seed)
+    strategy, model = strategy_of(strategy), model_of(model)
     if searched is not None:
-        # A mistake in what is searched shows whether or not anything is left to measure: its first sketch is made.
-        next(iter(found()), None)
-
-    view = view_of(progress)
-
-    def open_runner() -> LocalRunner:
-        view.begin(program.key)
-        runner = LocalRunner(RunnerSettings(threads=where.threads), inputs)
-        runner.prepare(program)
-        return runner
-
-    tools = Tools(
-        open_space=lambda: SpaceArms(found(), where),
-        open_runner=open_runner,
-        open_strategy=opener(name, seed),
-        open_guesses=lambda arms: _guesses(program, where, searched, seed, arms),
-    )
-    with open_database(db) as database, closing(view):
-        report = run_tuning(job, database, tools, view)
+        # A mistake in what is searched shows whether or not anything is left to measure.
+        task.check()
+    with TuningSession(
+        [task], db=db, runner=runner, strategy=strategy, model=model, seed=seed, progress=progress
+    ) as session:
+        (report,) = session.run(goal.trials, budget)
     if report.best is None and report.interrupted:
         raise KeyboardInterrupt
     if report.best is None:
@@ -163,30 +150,6 @@ def tune(
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
     return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
-
-
-def _guesses(program: Program, target: Target, searched: SpaceLike, seed: int, arms: SearchSpace) -> Guesses:
-    """What one would get without measuring, of the space searched, and of a call of `compile` that names none."""
-
-    def default(rules: RuleSpec, other_seed: int) -> SearchSpace:
-        if searched is None and other_seed == seed:
-            return arms
-        return SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=other_seed), target)
-
-    try:
-        unasked: str | None = str(best_guess(program, target, make_arms=default).trace)
-    except NoRecord:  # `compile` finds none, either
-        unasked = None
-    if source_of(searched).by_default:
-        return Guesses(unasked, unasked)
-    if seed != 0:  # a guess does not depend on the seed of the search
-        arms = SpaceArms(space_of(program, searched, max_sketches=MAX_ARMS, seed=0), target)
-    return Guesses(favourite(arms), unasked)
-
-
-def _belongs(source: SpaceSource) -> Callable[[str], bool]:
-    """Which recorded traces count: all, unless decisions are given."""
-    return (lambda text: source.holds(Trace.parse(text))) if source.given else everything
 
 
 _MADE_BY = {
@@ -207,13 +170,6 @@ def _target(target: Target | None) -> Target:
         return Target.detect()
     _require("target", target, Target)
     return target
-
-
-def _strategy(name: str) -> StrategyName:
-    known = {s.value: s for s in StrategyName}
-    if name not in known:
-        raise MetaschedError(f'there is no strategy "{name}"; there are {", ".join(known)}')
-    return known[name]
 
 
 def compile(  # noqa: A001
@@ -277,6 +233,7 @@ def _kernel(
 
 
 __all__ = [
+    "DEFAULT_DATABASE",
     "Guess",
     "Kernel",
     "Policy",

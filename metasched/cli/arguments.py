@@ -100,6 +100,16 @@ def positive(text: str) -> int:
     return number
 
 
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(f"a number of seconds is needed, such as 60, not `{text}`")
+    return number
+
+
 def seed(text: str) -> int:
     try:
         number = int(text)

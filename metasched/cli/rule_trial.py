@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metasched.cli.arguments import UsageError
-from metasched.database import open_database
 from metasched.ir.program import Program
 from metasched.measure.comparison import Comparison
 from metasched.measure.paired_timing import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.schedule.trace import Trace
-from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.paired_tuning import Side, tune_in_turns
+from metasched.search.arms import MAX_ARMS
+from metasched.search.paired_tuning import tune_in_turns
 from metasched.search.progress import ProgressCallback
 from metasched.search.report import TuningReport
-from metasched.search.strategies import StrategyName, opener
-from metasched.search.tune import Job, Tools
+from metasched.search.session import TuningSession
+from metasched.search.task import Task
 from metasched.space.registry import DEFAULT_PRESET, resolve
 from metasched.space.rule import Rule
 from metasched.space.rule_files import rules_of_file
@@ -194,25 +193,15 @@ def run_trial(
     progress: Callable[[str], ProgressCallback],
 ) -> Trial:
     """Tune without and with the rule, in turns and at equal trials, then time the two best schedules in turns."""
-    text = str(target)
     with ExitStack() as stack:
-        job = Job(program, text, target.threads, trials, seed)
-        sides = tuple(
-            Side(name, job, stack.enter_context(open_database(_MEMORY)), _tools(program, space, target, seed))
-            for name, space in ((WITHOUT, both.without), (WITH, both.rules))
-        )
-        without, rules = tune_in_turns(sides, progress)
+        sessions = []
+        for name, space in ((WITHOUT, both.without), (WITH, both.rules)):
+            task, tell = Task(program, space, target), progress(name)
+            session = TuningSession([task], db=_MEMORY, seed=seed, progress=tell, guess=False)
+            sessions.append(stack.enter_context(session))
+        (without,), (rules,) = tune_in_turns(sessions, trials)
     trial = Trial(without, rules, None)
     if without.best is None or rules.best is None or trial.same or trial.interrupted:
         return trial
     with LocalRunner(RunnerSettings(threads=target.threads, plan=IN_TURNS)) as runner:
-        return Trial(without, rules, compare(runner, program, without.best.trace, rules.best.trace, text, pairs))
-
-
-def _tools(program: Program, space: Space, target: Target, seed: int) -> Tools:
-    def open_runner() -> LocalRunner:
-        runner = LocalRunner(RunnerSettings(threads=target.threads))
-        runner.prepare(program)
-        return runner
-
-    return Tools(lambda: SpaceArms(space, target), open_runner, opener(StrategyName.EVOLUTIONARY, seed))
+        return Trial(without, rules, compare(runner, program, without.best.trace, rules.best.trace, str(target), pairs))

@@ -13,16 +13,19 @@ from metasched.cli.arguments import (
     add_threads,
     positive,
     program_of,
+    seconds,
     seed,
 )
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
 from metasched.cli.progress_view import choose_view
+from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.database import Record
 from metasched.errors import counted
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
 from metasched.search.progress_text import duration, failures
 from metasched.search.report import TuningReport
-from metasched.search.strategies import StrategyName
+from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.target import Target
 
 if TYPE_CHECKING:
@@ -34,10 +37,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--trials",
         type=positive,
-        default=64,
         metavar="N",
-        help="records to have in the end, failures and earlier runs included (default: %(default)s)",
+        help="records to have in the end, failures and earlier runs included (default: 64, unless --budget is given)",
     )
+    parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="begin no further candidates after so long")
     parser.add_argument(
         "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
     )
@@ -46,8 +49,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", help=f"instead of --rules, {TRACE_HELP}; searches the decisions that it leaves open"
     )
-    names = [strategy.value for strategy in StrategyName]
-    parser.add_argument("--strategy", choices=names, default=names[0], help="how to search (default: %(default)s)")
+    for option, default, known, what in (
+        ("--strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search"),
+        ("--model", DEFAULT_MODEL, MODELS.names(), "what guides the search"),
+        ("--runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
+    ):
+        parser.add_argument(
+            option, default=default, metavar="NAME", help=f"{what}: {', '.join(known)} (default: %(default)s)"
+        )
     add_threads(parser)
     parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
@@ -64,7 +73,10 @@ def run(args: Namespace, console: Console) -> int:
         db=args.db,
         space=searched,
         seed=args.seed,
+        budget=args.budget,
         strategy=args.strategy,
+        model=args.model,
+        runner=args.runner,
         target=Target.detect(args.threads),
         progress=choose_view(console, args.json),
     )

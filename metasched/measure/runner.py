@@ -71,6 +71,13 @@ class Runner(Protocol):
         """
         ...
 
+    def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
+        """Begin to compute what the candidates of a program will be checked against, on data of these `inputs`.
+
+        Nothing requires it; what is prepared ahead need not be waited for.
+        """
+        ...
+
     def close(self) -> None: ...
 
 
@@ -198,9 +205,13 @@ class LocalRunner:
         if self._closed.is_set():
             raise RunnerClosed("this runner is closed; make another to measure more")
 
-    def prepare(self, program: Program) -> None:
-        """Begin to compute what a program's candidates will be checked against; else the first candidate does."""
-        self._expected(program)
+    def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
+        """Begin to compute what a program's candidates will be checked against; else the first candidate does.
+
+        `inputs` says what data its arguments take, by default what the runner was told. Who names a program again
+        with other inputs gets those that it was first named with.
+        """
+        self._expected(program, inputs)
 
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
@@ -404,19 +415,19 @@ class LocalRunner:
         elif is_clearly_slower(job.visits, self._best_of(job), job.plan.race_ratio):
             job.finish(raced=True)
 
-    def _expected(self, program: Program) -> Future[Path]:
+    def _expected(self, program: Program, inputs: Inputs | None = None) -> Future[Path]:
         """The file of a program's data and expected results; asked for when the program is first seen."""
         key = (str(program), program.params)
         with self._lock:
             if key not in self._data:
-                self._data[key] = self._building.submit(self._prepare, program)
+                self._data[key] = self._building.submit(self._prepare, program, inputs or self._inputs)
             return self._data[key]
 
-    def _prepare(self, program: Program) -> Path:
+    def _prepare(self, program: Program, inputs: Inputs | None) -> Path:
         """Have a builder compute a program's data and expected results."""
         text = str(program)
         name = hashlib.sha256(json.dumps((text, program.params)).encode()).hexdigest()[:16]
-        given = given_inputs(program.func, self._inputs, self._settings.seed)
+        given = given_inputs(program.func, inputs, self._settings.seed)
         given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
         with explaining(f"writing data to {self._folder}"):
             write_arrays(given_path, given.arrays)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from metasched.search.phases import Phases
+from metasched.cost.model import CostModel
 from metasched.search.space_protocol import SearchSpace
-from metasched.search.strategies import StrategyName, make_strategy
+from metasched.search.strategies.evolutionary import Evolution
 
 
 def favourite(space: SearchSpace, seed: int = 0) -> str | None:
     """The trace that the evolutionary search would measure first; None where the space has no legal candidate."""
     if not space.arms:
         return None
-    strategy = make_strategy(StrategyName.EVOLUTIONARY, space.arms, seed, Phases())
-    found = strategy.propose(1)
+    found = Evolution(space.arms, CostModel(seed), seed).propose(1)
     return space.trace(found[0]) if found else None

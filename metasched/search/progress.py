@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class Progress:
     """Where a tuning run stands, after a measurement has finished.
 
-    Times are in seconds. `trials` counts every record, failures included, out of `total`; `best_s` is None until a
+    Times are in seconds. `trials` counts every record, failures included, out of `total`, None where
+    only time ends the run; `best_s` is None until a
     candidate was valid. At that time `gflops` are billions of arithmetic operations a second where all are on floats,
     `gops` where some are on integers; the other one is None.
     `failures` counts by reason. `left_s` is an estimate, None while there is nothing to estimate from.
@@ -18,7 +19,7 @@ class Progress:
 
     task: str
     trials: int
-    total: int
+    total: int | None
     best_s: float | None
     gflops: float | None
     failures: Mapping[str, int]

@@ -34,7 +34,7 @@ def failures(counts: Mapping[str, int]) -> str:
 
 def progress_line(p: Progress) -> str:
     """Where a run stands, on one line."""
-    parts = [p.task, f"{p.trials}/{p.total} trials"]
+    parts = [p.task, f"{p.trials} trials" if p.total is None else f"{p.trials}/{p.total} trials"]
     parts.append("no valid candidate yet" if p.best_s is None else f"best {duration(p.best_s)}")
     parts += filter(None, [speed_text(p.gflops, p.gops)])
     parts.append(f"{clock(p.elapsed_s)} gone" + ("" if p.left_s is None else f", {clock(p.left_s)} left"))

@@ -75,7 +75,7 @@ class Lines:
 
     def __call__(self, progress: Progress) -> None:
         now = self.now()
-        if self._last is None or now - self._last >= self.every_s or progress.trials >= progress.total:
+        if self._last is None or now - self._last >= self.every_s or progress.trials == progress.total:
             self._say(progress_line(progress))
             self._last = now
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
+from metasched.measure.inputs import Inputs
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
+from metasched.search.favourite import favourite
+from metasched.search.proposal import Guesses
+from metasched.search.space_protocol import SearchSpace
 from metasched.space.conditions import SpaceLike, source_of, space_of
+from metasched.space.registry import RuleSpec
 from metasched.space.space import Space
 from metasched.support.fingerprint import fingerprint
 from metasched.target import Target
@@ -29,6 +34,8 @@ class Task:
         target: the CPU to compile for and measure on; by default this one.
         threads: how many threads a kernel uses; by default as many as the target says.
         allow: what results may differ by besides reassociation, by name. Nothing can be allowed yet.
+        inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
+            (generator, shape, dtype); by default signed random numbers.
         max_sketches: beyond so many, sketches are sampled.
         seed: of that sample.
 
@@ -43,6 +50,7 @@ class Task:
         *,
         threads: int | None = None,
         allow: Iterable[str] = (),
+        inputs: Inputs | None = None,
         max_sketches: int = MAX_ARMS,
         seed: int = 0,
     ) -> None:
@@ -57,6 +65,7 @@ class Task:
         self.program = program
         self.target = where if threads is None else where.with_threads(threads)
         self.allow = _allowed(allow)
+        self.inputs = inputs
         self.described_by = space
         self.seed = seed
         self.source = source_of(space)
@@ -87,9 +96,37 @@ class Task:
         """
         return fingerprint((_FORMAT, self.source, self._max_sketches, self.allow))
 
+    def check(self) -> None:
+        """Make the first sketch, so that a mistake in what is searched shows. Raises what the rules raise."""
+        next(iter(self.space), None)
+
     def holds(self, trace: str) -> bool:
         """Whether a trace, as text, contradicts nothing that is given. Raises LanguageError where it does not parse."""
-        return self.space.holds(Trace.parse(trace))
+        return not self.source.given or self.source.holds(Trace.parse(trace))
+
+    def guesses(self) -> Guesses:
+        """What one would get without measuring, of this space, and of a call of `compile` that names none."""
+        default = self._default_guess()
+        if self.source.by_default:
+            return Guesses(default, default)
+        # A guess does not depend on the seed of the search.
+        arms = self.arms if self.seed == 0 else self._arms_of(self.described_by, self._max_sketches, 0)
+        return Guesses(favourite(arms), default)
+
+    def _default_guess(self) -> str | None:
+        from metasched.search.guess import guess  # and with it the compiler, which a task alone has no use for
+
+        try:
+            return str(guess(self.program, self.target, make_arms=self._default_arms).trace)
+        except NoRecord:  # `compile` finds none, either
+            return None
+
+    def _default_arms(self, rules: RuleSpec, seed: int) -> SearchSpace:
+        same = self.source.by_default and (self._max_sketches, self.seed) == (MAX_ARMS, seed)
+        return self.arms if same else self._arms_of(rules, MAX_ARMS, seed)
+
+    def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SearchSpace:
+        return SpaceArms(space_of(self.program, space, max_sketches=max_sketches, seed=seed), self.target)
 
 
 def _allowed(names: Iterable[str]) -> frozenset[str]:

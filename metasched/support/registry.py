@@ -39,7 +39,8 @@ class Registry(Generic[T]):
     """Named things of one kind.
 
     Attributes:
-        group: the entry-point group in which other packages declare theirs, such as "metasched.rules".
+        group: the entry-point group in which other packages declare theirs, such as "metasched.rules"; None where
+            they may not.
         kind: what one is called in messages, such as "rule".
         check: takes what a name stands for and returns it as it is used; raises UnfitError for what is not of the kind.
         error: makes the exception that is raised, from its message.
@@ -48,7 +49,7 @@ class Registry(Generic[T]):
 
     """
 
-    group: str
+    group: str | None
     kind: str
     check: Callable[[object], T]
     error: Callable[[str], Exception]
@@ -57,11 +58,11 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """Every name there is, sorted; nothing is loaded for it."""
-        return tuple(sorted({*self._own(), *(point.name for point in entry_points(group=self.group))}))
+        return tuple(sorted({*self._own(), *(point.name for point in self._added())}))
 
     def points(self) -> Mapping[str, EntryPoint]:
         """Where each name leads, in the order of names: ours too, as if they were entry points."""
-        found = {point.name: point for point in entry_points(group=self.group)} | self._own()
+        found = {point.name: point for point in self._added()} | self._own()
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> T:
@@ -88,14 +89,18 @@ class Registry(Generic[T]):
     def _declared(self, name: str) -> tuple[EntryPoint, ...]:
         """Who declares a name. A package that is installed twice, as in a checkout, declares it once."""
         own = self._own().get(name)
-        points = [*([own] if own is not None else []), *entry_points(group=self.group, name=name)]
+        points = [*([own] if own is not None else []), *(point for point in self._added() if point.name == name)]
         return tuple({point.value: point for point in points}.values())
+
+    def _added(self) -> Iterable[EntryPoint]:
+        return () if self.group is None else entry_points(group=self.group)
 
     def _own(self) -> dict[str, EntryPoint]:
         if self.package is None:
             return {}
         names = [info.name for info in pkgutil.iter_modules(imports.module(self.package).__path__)]
-        return {name: EntryPoint(name, f"{self.package}.{name}:{self.attribute or name}", self.group) for name in names}
+        group = self.group or ""
+        return {name: EntryPoint(name, f"{self.package}.{name}:{self.attribute or name}", group) for name in names}
 
     def _loaded(self, point: EntryPoint) -> T:
         try:

@@ -6,9 +6,9 @@ import numpy as np
 
 from metasched.cost.features import NAMES
 from metasched.cost.model import CostModel
-from metasched.search.evolution import Evolution, EvolutionConfig
-from metasched.search.random import RandomSearch
 from metasched.search.space_protocol import Observation, Strategy
+from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.strategies.random import RandomSearch
 
 SEEDS = range(12)
 TRIALS, BATCH = 64, 8

@@ -138,7 +138,7 @@ def test_an_interrupt_before_anything_was_measured(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("metasched.api.LocalRunner", interrupted)
+    monkeypatch.setattr("metasched.measure.executors.local.LocalRunner", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ms.tune(program, trials=2, db=f"sqlite:///{tmp_path}/none.db")
 

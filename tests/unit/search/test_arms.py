@@ -13,7 +13,7 @@ import metasched as ms
 from metasched.cost.features import NAMES
 from metasched.cost.model import CostModel
 from metasched.search.arms import SpaceArms
-from metasched.search.evolution import Evolution, EvolutionConfig
+from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 
 TEXT = """
 program dense_relu[N=32, M=48, K=20](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -58,7 +58,7 @@ import numpy as np, sys
 import metasched as ms
 from metasched.cost.model import CostModel
 from metasched.search.arms import SpaceArms
-from metasched.search.evolution import Evolution, EvolutionConfig
+from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.space_protocol import Observation
 
 arms = SpaceArms(ms.space(ms.parse_program(sys.argv[1])), ms.Target.parse(sys.argv[2]))

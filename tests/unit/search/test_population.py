@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from metasched.search.population import crossover, distinct, draw_parents, keys
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Candidate
-
-from .conftest import Toy
+from tests.support.toys import Toy
 
 NOTHING = np.empty(0, np.uint64)
 

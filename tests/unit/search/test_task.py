@@ -183,6 +183,7 @@ def test_mistakes(settings: dict[str, object], message: str) -> None:
 
 
 def test_which_traces_a_space_holds() -> None:
-    holes, whole = Task(PROGRAM, trace(None), TARGET), trace((None, 8))
-    assert holes.holds(str(whole))
-    assert not holes.holds(str(ms.Schedule(PROGRAM).trace))
+    decided = Task(PROGRAM, trace((None, 8)), TARGET)
+    assert decided.holds(str(trace((None, 8))))
+    assert not decided.holds(str(trace((None, 4))))
+    assert Task(PROGRAM, "cpu", TARGET).holds("no trace at all: nothing is given, so nothing is asked")

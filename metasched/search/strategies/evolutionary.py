@@ -20,7 +20,8 @@ from metasched.search.history import History
 from metasched.search.phases import Phase, Phases
 from metasched.search.population import crossover, distinct, draw, draw_parents, keys, legal
 from metasched.search.selection import Pool, spread
-from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
+from metasched.search.space_protocol import Arm, Candidate, Observation, Rows, Strategy
+from metasched.search.strategy import StrategyInputs
 
 # Rows and their features.
 Scored = tuple[Rows, Features]
@@ -193,3 +194,8 @@ class Evolution:
         found.sort(key=lambda entry: (-entry[0], entry[1].arm))
         good = [c for score, c in found if score >= HOPELESS * found[0][0]]
         return [c for c in good if not self.history.measured(c.arm)][:count]
+
+
+def strategy(given: StrategyInputs) -> Strategy:
+    """The strategy `evolutionary`, as it is by default. Raises ValueError for a space without an arm."""
+    return Evolution(given.arms, given.model, given.seed, phases=given.phases)

@@ -6,8 +6,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,122 +19,24 @@ from metasched.database.base import Database
 from metasched.database.best import best_of
 from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Role, VisitKind
-from metasched.errors import ScheduleError
-from metasched.ir.program import Program
-from metasched.lang import parse_program
-from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
+from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.contest import REPEATS
-from metasched.search.evolution import Evolution, EvolutionConfig
 from metasched.search.phases import Phase, Phases
 from metasched.search.progress import Progress
-from metasched.search.report import TuningReport
-from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
-from metasched.search.tune import Guesses, Job, Tools, tune
-
-from .conftest import Toy
-
-TEXT = "program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n"
-
-
-class ToySpace:
-    def __init__(self) -> None:
-        self.arms = [Toy(), Toy(flavour=1)]
-        self.illegal: set[int] = set()
-
-    def trace(self, candidate: Candidate) -> str:
-        if candidate.row[0] in self.illegal:
-            raise ScheduleError("split", "the factor is unlucky")
-        return json.dumps([candidate.arm, *candidate.row])
-
-    def locate(self, trace: str) -> Candidate | None:
-        arm, *row = json.loads(trace)
-        return Candidate(arm, tuple(row)) if arm < len(self.arms) else None
-
-
-class ToyRunner:
-    """Measures at once. `stop_at`: the measurement at which Ctrl-C is pressed. `codes` says what a trace's code is,
-    which is itself otherwise, `fixed` what it takes. `traces` are those measured for the first time, `again` those
-    measured again.
-    """
-
-    def __init__(self, space: ToySpace, stop_at: int | None = None, fail: bool = False) -> None:
-        self.space = space
-        self.stop_at = stop_at
-        self.fail = fail
-        self.codes: Callable[[str], str] = lambda trace: trace
-        self.fixed: dict[str, float] = {}
-        self.traces: list[str] = []
-        self.again: list[str] = []
-        self.raced_against: list[float | None] = []
-        self.closed = False
-
-    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
-        future: Future[Lowered] = Future()
-        future.set_result(Lowered(MeasureCandidate(str(program), program.params, trace, target), self.codes(trace)))
-        return future
-
-    def submit(
-        self,
-        program: Program,
-        trace: str,
-        target: str,
-        best_s: float | None = None,
-        *,
-        lowered: Lowered | None = None,
-        plan: TimingPlan | None = None,
-    ) -> Future[Measurement]:
-        future: Future[Measurement] = Future()
-        if len(self.traces) == self.stop_at:
-            future.set_exception(KeyboardInterrupt())
-            return future
-        code = self.codes(trace)
-        if lowered is None:
-            self.again.append(trace)
-        else:
-            assert lowered.code == code
-            self.traces.append(trace)
-            self.raced_against.append(best_s)
-        candidate = MeasureCandidate(str(program), program.params, trace, target)
-        future.set_result(self.measured(candidate, code, plan or TimingPlan()))
-        return future
-
-    def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
-        arm, *row = json.loads(code)
-        failure = Failure("crash SIGSEGV") if self.fail and row[1] % 3 == 0 else None
-        seconds = self.fixed.get(code) or self.space.arms[arm].seconds(tuple(row))
-        visits = () if failure else ((seconds,),) * plan.visits
-        return Measurement(candidate, visits, False, failure, (("build", 0.5), ("run", 0.25)), code)
-
-    def close(self) -> None:
-        self.closed = True
+from metasched.search.proposal import Guesses
+from metasched.search.session import TuningSession
+from metasched.search.space_protocol import Candidate, Observation, Strategy
+from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.strategy import StrategyInputs
+from tests.support.toy_search import ToyRunner, ToySpace, ToyTask, key, strategy, tuned
+from tests.support.toys import Toy
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     with open_database(f"sqlite:///{tmp_path}/t.db") as found:
         yield found
-
-
-def strategy(space: SearchSpace, phases: Phases) -> Strategy:
-    return Evolution(space.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), phases)
-
-
-def tuned(
-    database: Database,
-    trials: int,
-    runner: ToyRunner,
-    seen: list[Progress] | None = None,
-    guesses: Guesses | None = None,
-) -> TuningReport:
-    tools = Tools(lambda: runner.space, lambda: runner, strategy)
-    if guesses is not None:
-        tools = replace(tools, open_guesses=lambda _: guesses)
-    return tune(job(trials), database, tools, None if seen is None else seen.append)
-
-
-def job(trials: int) -> Job:
-    return Job(parse_program(TEXT), "target x", 2, trials)
 
 
 def trace(*row: int, arm: int = 0) -> str:
@@ -157,7 +58,7 @@ def test_a_run_measures_as_many_as_asked_for_and_reports_the_best(database: Data
     assert seen[0].left_s is None
     assert seen[1].left_s is not None
     assert seen[1].left_s > 0
-    assert runner.closed
+    assert not runner.closed
     assert runner.raced_against[0] is None
     assert runner.raced_against[-1] is not None
     assert report.phases["build"] == pytest.approx(0.5 * (20 + len(runner.again)))
@@ -167,12 +68,11 @@ def test_a_run_measures_as_many_as_asked_for_and_reports_the_best(database: Data
 
 def test_the_same_call_again_opens_nothing(database: Database) -> None:
     tuned(database, 20, ToyRunner(ToySpace()))
-
-    def refuse() -> ToyRunner:
-        raise AssertionError("opened")
-
-    report = tune(job(20), database, Tools(refuse, refuse, strategy))  # type: ignore[arg-type]
-    assert (report.records, report.measured) == (20, 0)
+    task = ToyTask(ToySpace())
+    with TuningSession([task], db=database, runner="local", strategy=strategy, progress=False, guess=False) as session:
+        assert session.step(trials=20) is None
+        (report,) = session.run(trials=20)
+    assert (report.records, report.measured, task.made) == (20, 0, 0)
     assert report.best is not None
 
 
@@ -196,7 +96,7 @@ def test_interrupting_keeps_what_has_finished_and_returns_the_best(database: Dat
     report = tuned(database, 40, runner)
     assert report.interrupted
     assert "interrupted: the same call goes on from here" in str(report)
-    assert runner.closed
+    assert not runner.closed
     assert report.records == 19
     assert report.best is not None
     again = tuned(database, 40, ToyRunner(ToySpace()))
@@ -246,7 +146,7 @@ def test_a_defect_is_not_a_failed_candidate(database: Database) -> None:
     runner = Broken(ToySpace())
     with pytest.raises(RuntimeError, match="a defect"):
         tuned(database, 8, runner)
-    assert runner.closed
+    assert not runner.closed
 
 
 # --- the guess
@@ -261,7 +161,7 @@ def test_the_guess_is_the_first_trial_and_stays_unless_something_is_faster(datab
     assert report.best is not None
     assert (report.best.trace, report.best.role, report.best.trial) == (FAST, Role.DEFAULT, 0)
     assert "it is the guess" in str(report)
-    assert best_of(database.records(job(20).key)) == report.best
+    assert best_of(database.records(key())) == report.best
 
 
 def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
@@ -271,7 +171,7 @@ def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
     assert not report.is_guess
     assert report.guess is not None
     assert report.guess.trace == SLOW
-    assert best_of(database.records(job(20).key)) == report.best
+    assert best_of(database.records(key())) == report.best
 
 
 class DisturbedGuess(ToyRunner):
@@ -325,11 +225,11 @@ def test_what_only_looked_faster_in_the_search_is_not_taken(database: Database) 
     runner = Lucky(ToySpace())
     seconds = beside(30, runner)
     report = tuned(database, 30, runner, guesses=Guesses(ELSEWHERE, ELSEWHERE))
-    learned = [r.search_seconds for r in database.records(job(30).key) if r.search_seconds is not None]
+    learned = [r.search_seconds for r in database.records(key()) if r.search_seconds is not None]
     assert min(learned) < seconds
     assert report.is_guess
     assert tuned(database, 30, ToyRunner(ToySpace()), guesses=Guesses(ELSEWHERE, ELSEWHERE)).is_guess
-    assert best_of(database.records(job(30).key)) == report.guess
+    assert best_of(database.records(key())) == report.guess
 
 
 def test_where_another_space_is_searched_the_default_guess_is_measured_as_well(database: Database) -> None:
@@ -341,7 +241,7 @@ def test_where_another_space_is_searched_the_default_guess_is_measured_as_well(d
     assert (report.records, len(runner.traces)) == (3, 4)
     assert report.best is not None
     assert report.best.trace != FAST
-    best = best_of(database.records(job(3).key))
+    best = best_of(database.records(key()))
     assert best is not None
     assert (best.trace, best.role, best.trial) == (FAST, Role.DEFAULT, NO_TRIAL)
     again = tuned(database, 3, runner, guesses=Guesses(own, FAST))
@@ -377,7 +277,7 @@ def test_a_search_that_was_killed_is_no_reason_to_leave_the_guess(database: Data
     beside(40, runner)
     beside(40, again)
     assert tuned(database, 60, runner, guesses=guesses).interrupted
-    best = best_of(database.records(job(60).key))
+    best = best_of(database.records(key()))
     assert best is not None
     assert best.trace == ELSEWHERE, "no paired test was made, and nothing is clearly faster"
     report = tuned(database, 40, again, guesses=guesses)
@@ -403,12 +303,10 @@ def test_a_guess_of_the_space_teaches_the_search(database: Database) -> None:
             seen.extend(results)
             super().observe(results)
 
-    def listening(space: SearchSpace, phases: Phases) -> Strategy:
-        return Listening(space.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), phases)
+    def listening(given: StrategyInputs) -> Strategy:
+        return Listening(given.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), given.phases)
 
-    runner = ToyRunner(ToySpace())
-    guesses = Guesses(FAST, FAST)
-    tune(job(16), database, Tools(lambda: runner.space, lambda: runner, listening, lambda _: guesses))
+    tuned(database, 16, ToyRunner(ToySpace()), guesses=Guesses(FAST, FAST), make=listening)
     assert seen[0].candidate == Candidate(0, (12, 12, 12, 12))
     assert seen[0].seconds == ToySpace().arms[0].seconds((12, 12, 12, 12))
 
@@ -426,10 +324,10 @@ def test_equal_code_is_measured_once_and_is_one_trial(database: Database) -> Non
     runner = ToyRunner(ToySpace())
     runner.codes = coarse
     report = tuned(database, 60, runner)
-    records = database.records(job(60).key)
+    records = database.records(key())
     assert len({record.code for record in records}) == len(records) == 60
     assert len(runner.traces) == 60
-    assert report.duplicates == len(database.duplicates(job(60).key)) > 0
+    assert report.duplicates == len(database.duplicates(key())) > 0
 
 
 @pytest.mark.parametrize("first", [1, 16, 19, 37])
@@ -463,7 +361,7 @@ def test_a_few_measurements_are_repeated_and_tell_the_noise(database: Database) 
     assert f"{REPEATS} measured again" in str(report)
     assert report.records == 64, "they are no trials"
     assert tuned(database, 64, runner).noise == report.noise
-    short = [r.by_group(VisitKind.REPEAT) for r in database.records(job(64).key)]
+    short = [r.by_group(VisitKind.REPEAT) for r in database.records(key())]
     assert sum(map(len, short)) == REPEATS
 
 
@@ -476,8 +374,8 @@ def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(databa
     with open_database("sqlite:///:memory:") as fresh:
         tuned(fresh, 16, alone)
     theirs = alone.traces[3]
-    database.join(job(16).key, other)
-    assert database.claim(job(16).key, [theirs, "elsewhere"], 9, other) == [theirs, "elsewhere"]
+    database.join(key(), other)
+    assert database.claim(key(), [theirs, "elsewhere"], 9, other) == [theirs, "elsewhere"]
     waited: list[float] = []
 
     def record(seconds: float) -> None:
@@ -485,13 +383,13 @@ def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(databa
         waited.append(seconds)
         with open_database("sqlite:///:memory:") as fresh:
             tuned(fresh, 16, ToyRunner(ToySpace()))
-            (found,) = (r for r in fresh.records(job(16).key) if r.trace == theirs)
+            (found,) = (r for r in fresh.records(key()) if r.trace == theirs)
         database.add(found)
-        database.leave(job(16).key, other)
+        database.leave(key(), other)
 
     runner = ToyRunner(ToySpace())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("metasched.search.tune.time.sleep", record)
+        patch.setattr("metasched.search.batch.time.sleep", record)
         report = tuned(database, 16, runner)
     assert waited
     assert theirs not in runner.traces
@@ -503,11 +401,11 @@ def test_claims_of_a_process_that_ended_cost_nothing(database: Database) -> None
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     dead = Claimant(socket.gethostname(), process.pid, psutil.Process(process.pid).create_time())
     runner = ToyRunner(ToySpace())
-    database.join(job(16).key, dead)
+    database.join(key(), dead)
     with open_database("sqlite:///:memory:") as fresh:
         tuned(fresh, 16, runner)
-    assert len(database.claim(job(16).key, runner.traces, 99, dead)) == 16
-    assert database.claim(job(16).key, runner.traces, 99, Claimant.this_process()) == []
+    assert len(database.claim(key(), runner.traces, 99, dead)) == 16
+    assert database.claim(key(), runner.traces, 99, Claimant.this_process()) == []
     process.communicate(b"\n")
     assert tuned(database, 16, ToyRunner(ToySpace())).measured == 16
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from metasched.search.history import History
 from metasched.search.population import draw
-from metasched.search.space_protocol import Arm, Candidate, Observation
+from metasched.search.space_protocol import Arm, Candidate, Observation, Strategy
+from metasched.search.strategy import StrategyInputs
 
 
 class RandomSearch:
@@ -36,3 +37,8 @@ class RandomSearch:
                 if candidate not in self.history:
                     chosen[candidate] = None
         return list(chosen)
+
+
+def strategy(given: StrategyInputs) -> Strategy:
+    """The strategy `random`. Raises ValueError for a space without an arm."""
+    return RandomSearch(given.arms, given.seed)

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.search.evolution import Evolution, EvolutionConfig
-from metasched.search.random import RandomSearch
 from metasched.search.space_protocol import Candidate, Observation
-
-from .conftest import Bench, Toy
+from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.strategies.random import RandomSearch
+from tests.support.toys import Bench, Toy
 
 SMALL = EvolutionConfig(population=128, generations=2)
 

@@ -1,0 +1,4 @@
+"""Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`.
+
+- `local`: worker processes of this machine
+"""

@@ -1,0 +1,20 @@
+"""The executor `local`: worker processes on this machine."""
+
+from __future__ import annotations
+
+from metasched.errors import MetaschedError
+from metasched.measure.executor_registry import Wanted
+from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
+
+
+def executor(wanted: Wanted) -> Runner:
+    """A runner of this machine.
+
+    Raises MetaschedError for an address, of which it has no use, and ResourceError when the machine denies what it
+    needs.
+    """
+    if wanted.address:
+        raise MetaschedError(
+            f'`local://{wanted.address}`: measuring on this machine takes no address\n  hint: runner="local"'
+        )
+    return LocalRunner(RunnerSettings(threads=wanted.threads))

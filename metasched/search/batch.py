@@ -1,0 +1,229 @@
+"""Measuring a batch: lower what is new, measure each code once, and record it as it finishes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from metasched.database.base import Database
+from metasched.database.claims import Claimant
+from metasched.database.record import NO_TRIAL, Duplicate, Record, Role, TaskKey, Visit
+from metasched.ir.program import Program
+from metasched.measure.records import Lowered, Measurement
+from metasched.measure.runner import Runner
+from metasched.measure.timing import TimingPlan
+from metasched.search.contest import Again, Asked, due_repeat, group_name
+from metasched.search.known import Known
+from metasched.search.phases import Phase, Phases
+from metasched.search.proposal import Proposal
+
+# How long to wait for a measurement that another process has begun, before looking again.
+_POLL_S = 0.1
+# Trials after which all that a run repeats has been, at the latest: it may have no other end than time.
+_LONG_RUN = 1024
+_BUILDING = frozenset({"replay", "lower", "emit", "compile", "build"})
+
+_Waiting = tuple[Proposal, Lowered]
+
+
+class BatchMeasuring:
+    """Measures proposals of one task, and records what comes of them.
+
+    Args:
+        program: what the proposals' traces are of.
+        target: the text of the target.
+        key: under which records are stored.
+        known: what is recorded, which grows.
+        database: where it is recorded.
+        claimant: who measures, for other processes that tune the same.
+        seed: of the search, which draws what is repeated.
+        phases: where the time goes.
+        tell: called after each trial that is recorded.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        target: str,
+        key: TaskKey,
+        known: Known,
+        database: Database,
+        claimant: Claimant,
+        seed: int,
+        phases: Phases,
+        tell: Callable[[], None],
+    ) -> None:
+        self._program = program
+        self._target = target
+        self._key = key
+        self._known = known
+        self._database = database
+        self._claimant = claimant
+        self._seed = seed
+        self._phases = phases
+        self._tell = tell
+        self.measured = 0
+
+    def measure(
+        self,
+        runner: Runner,
+        proposals: Sequence[Proposal],
+        batch: int,
+        wanted: int,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Measure the code that is not known yet, until there are `wanted` trials of the task.
+
+        `meanwhile` is called while candidates are lowered, when nothing is being timed.
+        """
+        lowered = self._lowered(runner, proposals, meanwhile)
+        if not lowered:
+            return
+        with self._phases.timed(Phase.MEASURE):
+            self._measure_new(runner, lowered, batch, wanted)
+
+    def measure_again(self, runner: Runner, again: Sequence[Again]) -> None:
+        """Measure what is recorded once more, and add that to the records."""
+        with self._phases.timed(Phase.MEASURE):
+            self._record_again(self._ask_again(runner, again))
+
+    def _left(self, wanted: int) -> int:
+        return wanted - len(self._known.trials)
+
+    def _lowered(
+        self, runner: Runner, proposals: Sequence[Proposal], meanwhile: Callable[[], None]
+    ) -> list[tuple[Proposal, Lowered]]:
+        """The proposals of which nothing is known, as far as their code."""
+        new: dict[str, Proposal] = {}
+        for proposal in proposals:
+            if proposal.trace is not None and self._known.of(proposal.trace) is None:
+                new.setdefault(proposal.trace, proposal)
+        futures = [runner.lower(self._program, trace, self._target) for trace in new]
+        meanwhile()
+        with self._phases.timed(Phase.MEASURE):
+            return [(proposal, future.result()) for proposal, future in zip(new.values(), futures, strict=True)]
+
+    def _measure_new(self, runner: Runner, lowered: Sequence[_Waiting], batch: int, wanted: int) -> None:
+        """Measure each code once; what has the code of another is a duplicate of it."""
+        waiting: dict[str, _Waiting] = {}
+        beside: list[_Waiting] = []
+        same: list[tuple[Proposal, str]] = []
+        for proposal, found in lowered:
+            code = found.code or f"none {proposal.place}"
+            if proposal.place == NO_TRIAL:
+                beside.append((proposal, found))
+            elif self._known.of_code(code) is not None or code in waiting:
+                same.append((proposal, code))
+            elif len(waiting) < self._left(wanted) or proposal.role is not Role.CANDIDATE:
+                waiting[code] = (proposal, found)
+            else:
+                break
+        self._measure_claimed(runner, waiting, beside, batch, wanted)
+        shared = [(p, code) for p, code in same if self._known.of_code(code) is not None]
+        duplicates = [Duplicate(str(p.trace), code, batch, p.place) for p, code in shared]
+        if duplicates:
+            self._database.add_duplicates(self._key, duplicates)
+            self._known.add_duplicates(duplicates)
+
+    def _measure_claimed(
+        self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, wanted: int
+    ) -> None:
+        """Measure what no other process has begun, and wait for what one has, until all of it is known.
+
+        What is to be measured `beside` it, whoever has, and a repetition that is due go with the first of it.
+        """
+        repeats = due_repeat(self._known.trials, min(wanted, _LONG_RUN), self._seed)
+        while waiting or beside:
+            others = self._database.others(self._key, self._claimant)
+            under_way = self._database.under_way(self._key, self._claimant) if others else 0
+            guesses = sum(proposal.role is not Role.CANDIDATE for proposal, _ in waiting.values())
+            limit = max(self._left(wanted) - under_way, guesses)
+            share = -(-len(waiting) // (1 + others))
+            mine = self._database.claim(self._key, list(waiting), min(share, limit), self._claimant)
+            asked = self._ask_again(runner, repeats if mine else [])
+            chosen = [*beside, *(waiting[code] for code in mine)]
+            self._collect([(proposal, self._submit(runner, proposal, lowered)) for proposal, lowered in chosen], batch)
+            self._record_again(asked)
+            self._database.release(self._key, self._claimant)
+            if mine or beside:
+                repeats, beside = [], []
+            elif limit <= 0 and not under_way:
+                return
+            else:
+                time.sleep(_POLL_S)
+            if others or len(mine) < len(waiting):
+                self._known.pick_up()
+            for code, (proposal, _) in list(waiting.items()):
+                if code in mine or self._known.of_code(code) or self._known.of(str(proposal.trace)):
+                    del waiting[code]
+
+    def _submit(self, runner: Runner, proposal: Proposal, lowered: Lowered) -> Future[Measurement]:
+        """Have a candidate measured. A guess does not race: turns at the end tell whether it was disturbed."""
+        trace = lowered.candidate.trace
+        if proposal.role is not Role.CANDIDATE:
+            plan = TimingPlan().without_race()
+            return runner.submit(self._program, trace, self._target, lowered=lowered, plan=plan)
+        return runner.submit(self._program, trace, self._target, self._known.fastest_s(), lowered=lowered)
+
+    def _collect(self, futures: list[tuple[Proposal, Future[Measurement]]], batch: int) -> None:
+        """Record measurements as they finish. On Ctrl-C, what has finished is recorded and the rest is dropped."""
+        try:
+            while futures:
+                self._record(futures[0][0], futures[0][1].result(), batch)
+                del futures[0]
+        except KeyboardInterrupt:
+            for proposal, future in futures:
+                if not future.cancel() and future.done() and not future.exception():
+                    measured = future.result()
+                    if self._known.of(measured.candidate.trace) is None:
+                        self._record(proposal, measured, batch)
+            raise
+
+    def _record(self, proposal: Proposal, measurement: Measurement, batch: int) -> None:
+        record = Record(
+            task=self._key,
+            program=str(self._program),
+            params=self._program.params,
+            trace=str(proposal.trace),
+            visits=tuple(Visit(times) for times in measurement.visits),
+            failure=measurement.failure.reason if measurement.failure is not None else None,
+            raced=measurement.raced,
+            phases=measurement.phases,
+            timestamp=time.time(),
+            seed=self._seed,
+            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._known.numbered,
+            batch=batch,
+            place=max(proposal.place, 0),
+            code=measurement.code or "",
+            role=proposal.role,
+        )
+        self._database.add(record)
+        self._known.add(record)
+        self._count(measurement)
+        if record.trial != NO_TRIAL:
+            self.measured += 1
+            self._tell()
+
+    def _count(self, measurement: Measurement) -> None:
+        for name, seconds in measurement.phases:
+            self._phases.add(Phase.BUILD if name in _BUILDING else Phase.RUN, seconds)
+
+    # --- measuring again
+
+    def _ask_again(self, runner: Runner, again: Sequence[Again]) -> list[Asked]:
+        return [(one, runner.submit(self._program, one.record.trace, self._target, plan=one.plan)) for one in again]
+
+    def _record_again(self, asked: Sequence[Asked]) -> None:
+        """Add what came of measuring again to the records, all of it at once: half a comparison is none."""
+        group = group_name()
+        new: dict[object, Record] = {}
+        for again, future in asked:
+            measurement = future.result()
+            self._count(measurement)
+            identity = again.record.identity
+            new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
+        if new:
+            self._database.update(list(new.values()))
+            self._known.replace(new.values())

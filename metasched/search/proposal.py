@@ -1,0 +1,69 @@
+"""What a batch is made of: candidates that the strategy proposed, and guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from metasched.database.record import NO_TRIAL, Record, Role
+from metasched.search.known import Known
+from metasched.search.space_protocol import Candidate, Observation, SearchSpace
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """What one would get without measuring: in the space searched, and where nothing is said of a space.
+
+    `own` is the first trial. `default` is measured as well, if it is another, since whoever finds a record of this
+    task in the database would have got it; it is no trial. None stands for one that there is not.
+    """
+
+    own: str | None = None
+    default: str | None = None
+
+    def with_roles(self) -> list[tuple[str, Role]]:
+        """The traces to measure, the first trial first."""
+        roles = {self.own: Role.GUESS} | {self.default: Role.DEFAULT}
+        return [(trace, role) for trace, role in roles.items() if trace is not None]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate of a batch with its trace.
+
+    `place` is where in the batch it stands. `candidate` is None where the trace is of another space, `trace` where the
+    candidate is illegal.
+    """
+
+    place: int
+    candidate: Candidate | None
+    trace: str | None
+    role: Role = Role.CANDIDATE
+
+    def observed(self, known: Known) -> Observation | None:
+        """What is known of it; None for a trace of another space, or one that was not measured yet."""
+        if self.candidate is None or not self.is_settled(known):
+            return None
+        return observation(self.candidate, None if self.trace is None else known.of(self.trace))
+
+    def is_settled(self, known: Known) -> bool:
+        """Whether it is illegal, or what came of it is recorded."""
+        return self.trace is None or known.of(self.trace) is not None
+
+
+def observation(candidate: Candidate, record: Record | None) -> Observation:
+    """What a record says of a candidate; that it is illegal, where there is none."""
+    if record is None:
+        return Observation(candidate, None)
+    return Observation(candidate, record.search_seconds, record.raced)
+
+
+def unmeasured(guesses: Sequence[tuple[str, Role]], known: Known, space: SearchSpace) -> list[Proposal]:
+    """The guesses that were not measured yet."""
+    have = {record.trace for record in known.trials}
+    roles = {record.role for record in known.all}
+    return [
+        Proposal(n if n == 0 else NO_TRIAL, space.locate(trace), trace, role)
+        for n, (trace, role) in enumerate(guesses)
+        if trace not in have and (n == 0 or role not in roles)
+    ]

@@ -1,0 +1,50 @@
+"""Strategies by name: ours, a file each in `strategies/`, and those of other packages (`metasched.strategies`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from metasched.cost.model import Model
+from metasched.errors import MetaschedError
+from metasched.search.phases import Phases
+from metasched.search.space_protocol import Arm, Strategy
+from metasched.support.registry import Registry, UnfitError
+
+GROUP = "metasched.strategies"
+DEFAULT_STRATEGY = "evolutionary"
+
+
+@dataclass(frozen=True)
+class StrategyInputs:
+    """What a strategy is made from.
+
+    Attributes:
+        arms: what to search.
+        model: what scores rows, for this strategy alone; it is untrained, and the strategy trains it.
+        seed: with the observations, decides every proposal.
+        phases: where the strategy counts the time that training takes.
+    """
+
+    arms: Sequence[Arm]
+    model: Model
+    seed: int = 0
+    phases: Phases = field(default_factory=Phases)
+
+
+MakeStrategy = Callable[[StrategyInputs], Strategy]
+
+
+def _checked(value: object) -> MakeStrategy:
+    if not callable(value):
+        raise UnfitError(f"it is {value!r}, and not a function of StrategyInputs")
+    make: MakeStrategy = value
+    return make
+
+
+STRATEGIES = Registry(GROUP, "strategy", _checked, MetaschedError, "metasched.search.strategies", "strategy")
+
+
+def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
+    """What makes the strategy of a name, or what is given. Raises MetaschedError for a name that is not there."""
+    return STRATEGIES.get(given) if isinstance(given, str) else given

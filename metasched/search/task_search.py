@@ -1,0 +1,356 @@
+"""The search of one task, step by step: propose, lower, measure what is new, record, learn.
+
+The database is the only state. Every finished measurement is committed before the next one counts, so a search that is
+interrupted or killed goes on where it stopped: proposals depend on the seed and on the recorded times alone, and a
+batch that was cut short is proposed again and its rest is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from metasched.cost.model_registry import MakeModel
+from metasched.database.base import Database
+from metasched.database.best import comparison, noise_of
+from metasched.database.claims import Claimant
+from metasched.database.record import Role, TaskKey, code_version
+from metasched.errors import ScheduleError
+from metasched.ir.program import Program
+from metasched.measure.inputs import Inputs
+from metasched.measure.runner import Runner
+from metasched.search.batch import BatchMeasuring
+from metasched.search.contest import contest, last_repeats
+from metasched.search.known import Known
+from metasched.search.phases import Phase, Phases
+from metasched.search.progress import Progress, ProgressCallback
+from metasched.search.proposal import Guesses, Proposal, unmeasured
+from metasched.search.report import TuningReport
+from metasched.search.resume import Resumed, located, resume
+from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
+from metasched.search.strategy import MakeStrategy, StrategyInputs
+from metasched.target import Target
+
+# Batches in a row without new code, after which the space is taken to hold none.
+_PATIENCE = 6
+
+
+class Searched(Protocol):
+    """What the search needs of a task: `metasched.search.task.Task` is one."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """What data arguments take, by name."""
+        ...
+
+    @property
+    def arms(self) -> SearchSpace:
+        """The space, made when it is first asked for."""
+        ...
+
+    def guesses(self) -> Guesses:
+        """What one would get without measuring."""
+        ...
+
+    def holds(self, trace: str) -> bool:
+        """Whether a recorded trace contradicts nothing that is given."""
+        ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a search is made with. `runner` opens the runner when it is first asked for, and gives the same later.
+
+    Without `guess` a search has no guess to beat.
+    """
+
+    database: Database
+    runner: Callable[[], Runner]
+    strategy: MakeStrategy
+    model: MakeModel
+    seed: int
+    claimant: Claimant
+    tell: ProgressCallback
+    guess: bool = True
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When to end: at so many trials of the task, failures and earlier ones included, or at a time of
+    `time.perf_counter`; None for never.
+    """
+
+    trials: int | None = None
+    until: float | None = None
+
+    @property
+    def wanted(self) -> int:
+        return sys.maxsize if self.trials is None else self.trials
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.until is not None and time.perf_counter() >= self.until
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of a step: which `task` it was about, as its place in the session, the number of its batch, how many
+    trials were `measured`, and whether the space turned out to be `exhausted`.
+    """
+
+    task: int
+    batch: int
+    measured: int
+    exhausted: bool
+
+
+@dataclass
+class _Open:
+    """A search that has begun.
+
+    `guesses` are those of the batch that is next, `proposals` what the strategy proposed for it, None before it was
+    asked; `before` is how many proposals there were before, `pending` what is known of the batch and not proposed.
+    """
+
+    space: SearchSpace
+    strategy: Strategy
+    resumed: Resumed
+    guesses: list[Proposal]
+    proposals: list[Proposal] | None = None
+
+    def __post_init__(self) -> None:
+        self.batch = self.resumed.batch
+        self.before = self.resumed.before
+        self.pending: Sequence[Observation] = self.resumed.pending
+
+
+class TaskSearch:
+    """The search of a task. Nothing is opened before the first step."""
+
+    def __init__(self, task: Searched, number: int, parts: Parts) -> None:
+        self.task = task
+        self.number = number
+        self.key = TaskKey(task.program.named_hash(), str(task.target), task.target.threads, code_version())
+        self.phases = Phases()
+        self.rejected: Counter[str] = Counter()
+        self.exhausted = False
+        self._parts = parts
+        self._started = time.perf_counter()
+        self._first_s = 0.0
+        self._goal = Goal()
+        self._open: _Open | None = None
+        self._stale = 0
+
+    @cached_property
+    def known(self) -> Known:
+        """What is recorded of the task."""
+        return Known(self._parts.database, self.key, self.task.holds)
+
+    @cached_property
+    def _measuring(self) -> BatchMeasuring:
+        task, parts = self.task, self._parts
+        return BatchMeasuring(
+            task.program,
+            str(task.target),
+            self.key,
+            self.known,
+            parts.database,
+            parts.claimant,
+            parts.seed,
+            self.phases,
+            self._tell,
+        )
+
+    def left(self, goal: Goal) -> int:
+        """How many trials are to be made."""
+        return goal.wanted - len(self.known.trials)
+
+    def wants_step(self, goal: Goal) -> bool:
+        """Whether a step would measure anything, as far as that can be known before it."""
+        return not self.exhausted and (self.left(goal) > 0 or self._lacks_guess())
+
+    def _lacks_guess(self) -> bool:
+        if not self._parts.guess or self.known.has_guess:
+            return False
+        return self._open is None or not all(guess.is_settled(self.known) for guess in self._open.guesses)
+
+    # --- getting ready
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether nothing is left to do before its first measurement but to build what is measured."""
+        return "_ready" in self.__dict__
+
+    def prepare(self) -> None:
+        """Make the space and the guesses, while workers compute what is right."""
+        self._parts.runner().prepare(self.task.program, self.task.inputs)
+        assert self._ready is not None
+
+    @cached_property
+    def _ready(self) -> tuple[SearchSpace, list[tuple[str, Role]]]:
+        with self.phases.timed(Phase.SPACE):
+            space = self.task.arms
+            return space, self.task.guesses().with_roles() if self._parts.guess else []
+
+    def _opened(self) -> _Open:
+        if self._open is None:
+            self.prepare()
+            space, guesses = self._ready
+            parts = self._parts
+            strategy = parts.strategy(StrategyInputs(space.arms, parts.model(parts.seed), parts.seed, self.phases))
+            resumed = resume(self.known, space, strategy, parts.database)
+            self._open = _Open(space, strategy, resumed, unmeasured(guesses, self.known, space))
+        return self._open
+
+    # --- a step
+
+    def step(self, goal: Goal, meanwhile: Callable[[], None]) -> Step:
+        """Propose a batch, or go on with one that was cut short; measure it, record it and learn from it.
+
+        `meanwhile` is called while candidates are lowered, when nothing is being timed. A batch that reaches the
+        goal is cut short.
+        """
+        self._goal = goal
+        parts, wanted = self._parts, goal.wanted
+        runner = parts.runner()
+        parts.database.join(self.key, parts.claimant)
+        made, trials = self._measuring.measured, len(self.known.trials)
+        at = self._opened()
+        batch = at.batch
+        # The guess comes first, by itself: while the strategy thinks, something has been measured already.
+        self._measuring.measure(runner, at.guesses, batch, wanted)
+        if at.proposals is None and self.left(goal) > 0:
+            at.proposals = self._propose(at)
+        if at.proposals is not None:
+            if not at.proposals and not at.guesses:
+                self.exhausted = True
+            else:
+                self._measuring.measure(runner, at.proposals, batch, wanted, meanwhile)
+                self._learn(at, goal)
+                self._wear_out(trials)
+        return Step(self.number, batch, self._measuring.measured - made, self.exhausted)
+
+    def _propose(self, at: _Open) -> list[Proposal]:
+        # The guess is one of the first batch, when that is proposed again, too.
+        size = batch_size(at.before) - (1 if at.before == 0 and self._ready[1] else 0)
+        with self.phases.timed(Phase.SCORING):
+            proposed = at.strategy.propose(size)
+        return [Proposal(place, c, self._trace(at.space, c)) for place, c in enumerate(proposed, start=1)]
+
+    def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
+        with self.phases.timed(Phase.SPACE):
+            try:
+                return space.trace(candidate)
+            except ScheduleError as error:
+                self.rejected[error.reason] += 1
+                return None
+
+    def _learn(self, at: _Open, goal: Goal) -> None:
+        """Tell the strategy of a batch that is whole, and go on to the next."""
+        batch = [*at.guesses, *(at.proposals or ())]
+        if self.left(goal) <= 0 and not all(proposal.is_settled(self.known) for proposal in batch):
+            return
+        found = (proposal.observed(self.known) for proposal in batch)
+        observed = {result.candidate: result for result in found if result is not None}
+        for result in (*at.pending, *self._picked_up(at.space)):
+            observed.setdefault(result.candidate, result)
+        at.strategy.observe(list(observed.values()))
+        at.guesses, at.proposals, at.pending = [], None, ()
+        at.before, at.batch = self.known.observed, at.batch + 1
+
+    def _picked_up(self, space: SearchSpace) -> list[Observation]:
+        """What other processes have recorded in the meantime, if there are any."""
+        database = self._parts.database
+        if not database.others(self.key, self._parts.claimant):
+            return []
+        found = [(record.batch, record.trace, record) for record in self.known.pick_up()]
+        return list(located(space, found, database))
+
+    def _wear_out(self, trials: int) -> None:
+        self._stale = 0 if len(self.known.trials) > trials else self._stale + 1
+        self.exhausted = self._stale == _PATIENCE
+
+    # --- the end
+
+    def settle(self) -> None:
+        """Find out which is the best: the finalists in turns, with the repetitions that a short run still owes."""
+        measured = "_measuring" in self.__dict__ and self._measuring.measured
+        again = contest(self.known.all)
+        again += last_repeats(self.known.trials, self._parts.seed) if measured else []
+        if again:
+            self._measuring.measure_again(self._parts.runner(), again)
+
+    def leave(self) -> None:
+        """Give up what was claimed: other processes may measure it."""
+        self._parts.database.leave(self.key, self._parts.claimant)
+
+    def report(self, interrupted: bool) -> TuningReport:
+        """What there is now."""
+        trials = self.known.trials
+        best, guess = self.known.best(), self.known.guess()
+        return TuningReport(
+            best=best,
+            records=len(trials),
+            measured=self._measuring.measured,
+            failures=self.known.failures(),
+            rejected=dict(self.rejected.most_common()),
+            phases=self.phases.seconds(),
+            elapsed_s=time.perf_counter() - self._started,
+            exhausted=self.exhausted,
+            interrupted=interrupted,
+            raced=sum(record.raced for record in trials),
+            duplicates=self.known.duplicates,
+            guess=guess,
+            over_guess=None if best is None or guess is None or best is guess else comparison(guess, best),
+            noise=noise_of(trials),
+        )
+
+    def _tell(self) -> None:
+        elapsed = time.perf_counter() - self._started
+        measured = self._measuring.measured
+        # Starting workers and computing the expected result come once, before the first measurement.
+        if measured == 1:
+            self._first_s = elapsed
+        each = (elapsed - self._first_s) / (measured - 1) if measured > 1 else None
+        best_s = self.known.fastest_s()
+        work = self.task.program.work
+        self._parts.tell(
+            Progress(
+                task=self.task.program.key,
+                trials=len(self.known.trials),
+                total=self._goal.trials,
+                best_s=best_s,
+                gflops=None if best_s is None else work.gflops(best_s),
+                gops=None if best_s is None else work.gops(best_s),
+                failures=self.known.failures(),
+                elapsed_s=elapsed,
+                left_s=self._left_s(each),
+            )
+        )
+
+    def _left_s(self, each: float | None) -> float | None:
+        """How long it will take, by trials or by the clock, whichever ends first."""
+        goal = self._goal
+        ends = [] if goal.until is None else [max(goal.until - time.perf_counter(), 0.0)]
+        if goal.trials is not None and each is not None:
+            ends.append(each * max(self.left(goal), 0))
+        return min(ends, default=None)
+
+
+def batch_size(start: int) -> int:
+    """How many candidates are proposed at once after `start` proposals: more as there is more to learn from."""
+    if start == 0:
+        return 16
+    return 8 if start < 64 else 16 if start < 256 else 32

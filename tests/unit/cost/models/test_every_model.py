@@ -1,0 +1,53 @@
+"""What every model keeps to, and how they are found."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from metasched.cost.features import NAMES
+from metasched.cost.model_registry import MODELS, model_of
+from metasched.errors import MetaschedError
+
+EFFICIENCY = NAMES.index("all.efficiency")
+
+
+def rows(count: int) -> np.ndarray:
+    features = np.zeros((count, len(NAMES)), np.float32)
+    features[:, EFFICIENCY] = np.linspace(0.1, 0.9, count)
+    return features
+
+
+def test_ours() -> None:
+    assert MODELS.names() == ("roofline", "trees")
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_a_model_ranks_by_the_roofline_before_it_has_learned_and_by_what_it_has_learned_after(name: str) -> None:
+    model = MODELS.get(name)(0)
+    untrained = model.predict(rows(20))
+    assert untrained.shape == (20,)
+    assert (np.diff(untrained) > 0).all()
+    throughput = np.linspace(0.2, 1.0, 20)
+    model.fit(rows(20), throughput)
+    learned = model.predict(rows(20))
+    assert np.abs(learned - throughput).mean() < np.abs(untrained - throughput).mean()
+    model.fit(rows(0), np.empty(0))
+    assert np.array_equal(model.predict(rows(20)), untrained), "of nothing, nothing is learned"
+    assert model.predict(rows(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_equal_seeds_and_data_give_equal_models(name: str) -> None:
+    one, other = model_of(name)(3), model_of(name)(3)
+    throughput = np.random.default_rng(0).random(20)
+    for model in (one, other):
+        model.fit(rows(20), throughput)
+    assert np.array_equal(one.predict(rows(20)), other.predict(rows(20)))
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(MetaschedError, match=re.escape("there is no model `tree`; did you mean trees?")):
+        model_of("tree")
