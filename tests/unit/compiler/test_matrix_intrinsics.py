@@ -226,15 +226,15 @@ def test_configuration_is_outside_of_loops(name: str) -> None:
     sch = tiled(name)
     sch.parallel(sch.get_loops(sch.get_block("dot"))[0])
     found = functions(for_sapphire_rapids(sch.func))
-    region = found["region.0"]
-    before = region.index("@LBB")
-    assert (region.count("ldtilecfg"), region.count("tilerelease")) == (1, 1)
-    assert region.index("ldtilecfg") < before
-    assert region.index("tilerelease") > region.rindex("tilestored")
-    assert region.count(TILES[name][4]) == 4
-    assert region.count("tileloadd") == 4
+    phase = found["phase.0.0"]
+    before = phase.index("@LBB")
+    assert (phase.count("ldtilecfg"), phase.count("tilerelease")) == (1, 1)
+    assert phase.index("ldtilecfg") < before
+    assert phase.index("tilerelease") > phase.rindex("tilestored")
+    assert phase.count(TILES[name][4]) == 4
+    assert phase.count("tileloadd") == 4
     assert "ldtilecfg" not in found["body"]
-    innermost = region[region.rindex("@LBB", 0, region.index("tileloadd")) : region.index("tilestored")]
+    innermost = phase[phase.rindex("@LBB", 0, phase.index("tileloadd")) : phase.index("tilestored")]
     assert "tilezero" not in innermost
 
 
