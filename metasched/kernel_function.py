@@ -231,7 +231,7 @@ class KernelFunction:
 
     def _repr_html_(self) -> str:
         rows = [
-            (", ".join(f"{name}: {type_}" for name, type_ in kernel.program.arguments()), kernel.origin.said)
+            (", ".join(f"{name}: {type_}" for name, type_ in kernel.program.arguments()), kernel.origin.label)
             for kernel in self._kernels.values()
         ]
         return table(self.text.strip(), [("arguments", "schedule"), *rows])

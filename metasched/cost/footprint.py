@@ -1,6 +1,6 @@
 """How much of each buffer a statement touches under each of its loops, over a population.
 
-Arrays here are `(levels, rows)`: level `l` means that the `l` outermost loops stand still and the others run, so
+Arrays here are `(levels, rows)`: level `l` means that the `l` outermost loops are fixed and the others run, so
 level 0 is the whole statement and level `depth` a single instance. Sizes are float32: they end up as logarithms, and
 index extents are exact to 2^24.
 

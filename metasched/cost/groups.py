@@ -30,7 +30,8 @@ def arithmetic(view: View) -> Columns:
 
 
 def guards(view: View) -> Columns:
-    """Guards that stay, those of them that mask vector lanes, and those that stay conditions in unrolled code.
+    """Guards that remain in the code, those of them that mask vector lanes, and those that stay conditions in unrolled
+    code.
 
     A guard over terms of a reduction alone is one condition for a whole tile of accumulators.
     """

@@ -65,7 +65,7 @@ class ClampAtom:
 
 @dataclass(frozen=True)
 class UnknownAtom:
-    """Something that depends on `loops`, nobody knows how."""
+    """Something that depends on `loops` in a way that is not known."""
 
     loops: frozenset[int]
 
@@ -75,7 +75,7 @@ Atom = LoopAtom | QuotientAtom | RemainderAtom | ClampAtom | UnknownAtom
 
 @dataclass(frozen=True)
 class IndexTerm:
-    """`coefficient` is a slot."""
+    """A coefficient, as a slot of the table, times an atom."""
 
     coefficient: int
     atom: Atom

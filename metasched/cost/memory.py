@@ -37,7 +37,7 @@ def buffers(view: View) -> Columns:
 def _buffer(view: View, n: int) -> Columns:
     access, mark = view.statement.accesses[n], view.marks[n]
     l1, l2 = view.fits[0], view.fits[1]
-    crowded = mark.lines / usable_sets(mark, access.element_bytes)
+    pressure = mark.lines / usable_sets(mark, access.element_bytes)
     values = (
         mark.elements[0] * access.element_bytes,
         mark.lines[0],
@@ -47,8 +47,8 @@ def _buffer(view: View, n: int) -> Columns:
         view.vectors(n, view.tile.level, view.tile.place),
         at_level(mark.run, l1) * access.element_bytes,
         np.minimum(view.steps[n], LINE),
-        conflicts(crowded, l1, view.machine.l1),
-        conflicts(crowded, l2, view.machine.l2),
+        conflicts(pressure, l1, view.machine.l1),
+        conflicts(pressure, l2, view.machine.l2),
     )
     return dict(zip(BUFFER_NAMES, values, strict=True))
 
@@ -66,10 +66,10 @@ def _reuse_distance(view: View, access: StatementAccess) -> Array:
     return distance
 
 
-def conflicts(crowded: Array, level: Levels, cache_bytes: int) -> Array:
+def conflicts(pressure: Array, level: Levels, cache_bytes: int) -> Array:
     """What a tile takes up in a cache, with what it leaves unusable; above 1, its rows evict one another.
 
-    `crowded` is (levels, rows): the lines under each level over the share of the sets that they can be in.
+    `pressure` is (levels, rows): the lines under each level over the share of the sets that they can be in.
     """
-    ratio: Array = at_level(crowded, level) * (LINE / cache_bytes)
+    ratio: Array = at_level(pressure, level) * (LINE / cache_bytes)
     return ratio

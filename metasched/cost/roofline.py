@@ -75,7 +75,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "operations": view.full(statement.operations.instructions / CORE.operations),
         "ports": np.maximum(loads / CORE.loads, stores / CORE.stores),
         "latency": _chain(view),
-        "overhead": transfers + masked + branches + CORE.loop_overhead / at_once + _crowding(view),
+        "overhead": transfers + masked + branches + CORE.loop_overhead / at_once + _code_size_penalty(view),
     }
 
 
@@ -100,10 +100,10 @@ def _chain(view: View) -> Array:
     return waiting
 
 
-def _crowding(view: View) -> Array:
+def _code_size_penalty(view: View) -> Array:
     """Code that does not fit the instruction caches."""
-    crowding: Array = 0.5 * np.clip(code_bytes(view) / CORE.code_bytes - 1.0, 0.0, 4.0)
-    return crowding
+    penalty: Array = 0.5 * np.clip(code_bytes(view) / CORE.code_bytes - 1.0, 0.0, 4.0)
+    return penalty
 
 
 def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
@@ -137,7 +137,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
 
 
 def _scatter(view: View, access: int, level: Levels) -> Array:
-    """How much longer lines take to come that are not next to one another: prefetchers do not follow short runs.
+    """How much longer lines take that are not next to one another: prefetchers do not follow short runs.
 
     Those that the second cache holds come as fast without them.
     """

@@ -48,7 +48,8 @@ class Vector:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """What runs inside one iteration of the innermost reduction loop that iterates (`level` loops stand still).
+    """The register tile: what runs inside one iteration of the innermost reduction loop of more than one iteration (the
+    outer `level` loops are fixed).
 
     `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations,
     accumulators, loads, broadcasts: in vectors. held: 1 where accumulators stay in registers over that loop.
@@ -93,11 +94,11 @@ class View:
         self.domain = self._domain()
         self.working_set = self._working_set()
         self.between_uses = self._between_uses(self.working_set)
-        crowded = self._between_uses(self._crowded_set())
+        conflicting = self._between_uses(self._conflicting_set())
         # The last cache spreads its lines by a hash of the address; rows far apart do not meet in few of its sets.
         self.fits = [
             self._fit(capacity, uses)
-            for capacity, uses in zip(capacities(machine), (crowded, crowded, self.between_uses), strict=True)
+            for capacity, uses in zip(capacities(machine), (conflicting, conflicting, self.between_uses), strict=True)
         ]
         self.tile = self._tile()
         levels = dict(zip(CACHES, self.fits, strict=True))
@@ -123,7 +124,7 @@ class View:
     # --- loops
 
     def _products_outside(self) -> Array:
-        """(levels, rows): the product of the extents of the loops that stand still."""
+        """(levels, rows): the product of the extents of the outer loops that are fixed."""
         out = np.ones((self.depth + 1, self.rows), np.float32)
         np.multiply.accumulate(self.extents, axis=0, out=out[1:])
         return out
@@ -204,9 +205,11 @@ class View:
                 total += mark.lines
         return total * LINE
 
-    def _crowded_set(self) -> Array:
-        """As the working set, but at least what the worst access takes with the part of a cache that its lines cannot
-        use. Accesses mostly crowd different sets, so that these parts do not add up.
+    def _conflicting_set(self) -> Array:
+        """The working set, or what the worst access takes with the part of the cache that its lines cannot use, if
+        more.
+
+        Accesses mostly conflict in different sets, so that these parts do not add up.
         """
         worst = self.working_set
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
@@ -292,11 +295,11 @@ class View:
             flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
             whole[loop] = whole[loop + 1] * flat
         accumulators = self.vectors(0, level, place)
-        crowded = accumulators > self.machine.registers - CORE.operand_registers
+        pressed = accumulators > self.machine.registers - CORE.operand_registers
         loads = total([self.full(0.0), *taken.values()])
         if len(taken) == 2:
             fewest = np.minimum(*taken.values())
-            loads = np.where(crowded & (fewest > 1), accumulators + fewest, loads)
+            loads = np.where(pressed & (fewest > 1), accumulators + fewest, loads)
         fits = accumulators < self.machine.registers
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:

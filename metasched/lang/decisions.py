@@ -44,7 +44,7 @@ def to_python(decision: object) -> object:
     return decision
 
 
-def said(decision: object) -> str:
+def decision_text(decision: object) -> str:
     """A decision in either form as a message shows it: the name of a loop is a text."""
     plain = to_python(decision)
     if isinstance(plain, tuple):

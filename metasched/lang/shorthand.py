@@ -222,7 +222,7 @@ def _origin(origins: _Origins, line: int, column: int) -> tuple[int, int]:
 def _placed(text: str, origins: _Origins, run: Callable[[], T]) -> T:
     """What `run` returns; the places of its LanguageErrors are moved to where the characters came from."""
 
-    def told(place: re.Match[str]) -> str:
+    def placed(place: re.Match[str]) -> str:
         line, column = _origin(origins, int(place[1]), int(place[3] or 1))
         return f"line {line}, column {column}" if place[3] or "\n" not in text.strip() else f"line {line}"
 
@@ -230,7 +230,7 @@ def _placed(text: str, origins: _Origins, run: Callable[[], T]) -> T:
         return run()
     except LanguageError as error:
         moved = (
-            Diagnostic(*_origin(origins, d.line, d.column), _PLACE.sub(told, d.message), _PLACE.sub(told, d.hint))
+            Diagnostic(*_origin(origins, d.line, d.column), _PLACE.sub(placed, d.message), _PLACE.sub(placed, d.hint))
             for d in error.diagnostics
         )
         raise LanguageError(tuple(dict.fromkeys(moved)), text, _FILE) from None

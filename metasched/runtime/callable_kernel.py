@@ -33,7 +33,7 @@ class Origin(Enum):
         return self.value
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """For a person."""
         return {Origin.TRACE: "of a given trace", Origin.MEASURED: "tuned", Origin.GUESS: "a guess"}[self]
 
@@ -209,13 +209,13 @@ class CallableKernel:
         made = ", ".join(map(str, self._outputs))
         if len(self._outputs) != 1:
             made = f"({made})"
-        return f"<kernel {self.name}({given}) -> {made}, {self._machine}, {self.origin.said}>"
+        return f"<kernel {self.name}({given}) -> {made}, {self._machine}, {self.origin.label}>"
 
     def _repr_html_(self) -> str:
         rows = [
             *((p.name, str(p).partition(": ")[2]) for p in self._inputs),
             *((f"-> {p.name}", str(p).partition(": ")[2]) for p in self._outputs),
-            ("schedule", self.origin.said),
+            ("schedule", self.origin.label),
             ("target", self._machine),
             ("workspace", f"{self.workspace_bytes} bytes"),
             *((("report", str(self.report)),) if self.report else ()),

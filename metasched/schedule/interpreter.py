@@ -31,8 +31,8 @@ from metasched.schedule.methods import PrimitiveMethods
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
-from metasched.schedule.rewrite.tensorize_safe import require_kept
-from metasched.schedule.sites import Asked, Open, SiteRecord, require_support
+from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
+from metasched.schedule.sites import Open, SiteOptions, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
 
@@ -224,7 +224,7 @@ class Interpreter(PrimitiveMethods):
             method.__doc__ = f"{declaration.signature}\n\n{declaration.doc}"
             return method
 
-    def choose(self, name: str, options: list[T] | tuple[T, ...], **asked: Any) -> T:
+    def choose(self, name: str, options: list[T] | tuple[T, ...], **settings: Any) -> T:
         """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.
 
         `name` makes its address, unless `address` gives it whole. Python may branch on the result: each option is
@@ -235,16 +235,16 @@ class Interpreter(PrimitiveMethods):
         if not options:
             raise ScheduleError("choose", f'"{name}" has no options', hint="give at least one")
         declaration = registry()["choose"]
-        unknown = asked.keys() - {"address", "decision", "labels"}
+        unknown = settings.keys() - {"address", "decision", "labels"}
         if unknown:
             raise ScheduleError("choose", f"unexpected argument `{min(unknown)}`", hint="choose(name, options)")
-        how = Asked.of(declaration, {**asked, "name": name})
+        how = SiteOptions.of(declaration, {**settings, "name": name})
         instruction = Instruction("choose", tuple(options), (), how.labels, random=True, address=how.address)  # type: ignore[arg-type]
         result: T = self._execute(declaration, instruction, how)
         return result
 
     def _record(self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        asked = Asked.of(declaration, kwargs)
+        options = SiteOptions.of(declaration, kwargs)
         bound = bind(declaration, args, kwargs)
         positional: list[Value] = []
         keywords: list[tuple[str, Value]] = []
@@ -262,12 +262,12 @@ class Interpreter(PrimitiveMethods):
             declaration.name,
             tuple(positional),
             tuple(keywords),
-            asked.labels,
+            options.labels,
             random=declaration.random,
-            address=asked.address,
+            address=options.address,
             version=declaration.version,
         )
-        return self._execute(declaration, instruction, asked)
+        return self._execute(declaration, instruction, options)
 
     def _written(self, declaration: Declaration, param: Param, value: Any) -> Value:
         """An argument as it goes into the trace."""
@@ -298,18 +298,18 @@ class Interpreter(PrimitiveMethods):
     def execute(self, instruction: Instruction) -> None:
         """Run one instruction of a trace, under the labels that it gives its outputs."""
         declaration, current = current_form(instruction)
-        self._execute(declaration, current, Asked())
+        self._execute(declaration, current, SiteOptions())
 
-    def _execute(self, declaration: Declaration, instruction: Instruction, asked: Asked) -> Any:
+    def _execute(self, declaration: Declaration, instruction: Instruction, options: SiteOptions) -> Any:
         """Run one instruction. When it cannot be, the schedule is as it was before."""
         values = resolved_arguments(declaration, instruction, self._env)
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
         try:
             result = declaration.run(self._ctx, *values[0], **values[1])
-            require_kept(declaration.name, before.func, self._ctx.func)
+            require_tensorize_safe(declaration.name, before.func, self._ctx.func)
             require_countable(declaration.name, before.func, self._ctx.func)
             if declaration.random:
-                return self._sample(declaration, instruction, asked, result)
+                return self._sample(declaration, instruction, options, result)
             return self._bind_results(declaration, instruction, result)
         except ScheduleError as error:
             self._ctx.func, self._ctx.taken = before.func, before.taken
@@ -356,8 +356,10 @@ class Interpreter(PrimitiveMethods):
             labels.append(label)
         return labels
 
-    def _sample(self, declaration: Declaration, instruction: Instruction, asked: Asked, dist: Distribution) -> Any:
-        name = asked.name or self._default_name(declaration, instruction)
+    def _sample(
+        self, declaration: Declaration, instruction: Instruction, options: SiteOptions, dist: Distribution
+    ) -> Any:
+        name = options.name or self._default_name(declaration, instruction)
         address = instruction.address or self._default_address(name)
         if address in self._addresses:
             raise ScheduleError(
@@ -367,15 +369,15 @@ class Interpreter(PrimitiveMethods):
             )
         site = Site(address, declaration.name, dist)
         handler = self.handler
-        if not isinstance(asked.decision, Open):
-            handler = FixedDecisions({address: asked.decision}, handler)
+        if not isinstance(options.decision, Open):
+            handler = FixedDecisions({address: options.decision}, handler)
         decision = handler.decide(site)
         if not isinstance(decision, Free):
             require_support(self._ctx, site, decision)
         recorded = replace(instruction, address=address, decision=None if isinstance(decision, Free) else decision)
         if dist.structural:
             assert not isinstance(decision, Free)
-            return self._take_structural(recorded, site, decision, asked.name or address.rsplit("/", 1)[-1])
+            return self._take_structural(recorded, site, decision, options.name or address.rsplit("/", 1)[-1])
         return self._take_numeric(recorded, site, decision)
 
     def _default_name(self, declaration: Declaration, instruction: Instruction) -> str:

@@ -68,7 +68,8 @@ def rerun(
         first = overruled[0]
         raise ScheduleError(
             name,
-            f'the trace decides {_said(first.before)} at "{first.address}", and the module {_said(first.after)}',
+            f'the trace decides {_decision_text(first.before)} at "{first.address}", '
+            f"and the module {_decision_text(first.after)}",
             hint="change one of them, or use Policy.REPAIR to follow the module",
         )
     if policy is Policy.STRICT and leftover:
@@ -90,5 +91,5 @@ def _overruled(given: Mapping[str, Decision], fixed: Mapping[str, Decision | Fre
     ]
 
 
-def _said(decision: Decision | None) -> str:
+def _decision_text(decision: Decision | None) -> str:
     return "nothing" if decision is None else print_decision(decision)

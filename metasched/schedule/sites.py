@@ -34,7 +34,7 @@ class SiteRecord:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SiteOptions:
     """What a call says besides the arguments: labels; of a sampler, a `name` or whole `address`, and a `decision`."""
 
     name: str | None = None
@@ -43,7 +43,7 @@ class Asked:
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, declaration: Declaration, kwargs: dict[str, Any]) -> Asked:
+    def of(cls, declaration: Declaration, kwargs: dict[str, Any]) -> SiteOptions:
         """Taken out of a call's keywords. Raises ScheduleError for one of the wrong kind."""
         labels = kwargs.pop("labels", ())
         if isinstance(labels, str) or not all(isinstance(label, str) and label.isidentifier() for label in labels):

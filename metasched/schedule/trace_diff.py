@@ -36,7 +36,7 @@ class DecisionChange:
     after: Decision | None
 
     def __str__(self) -> str:
-        return f'"{self.address}": {_said(self.before)} -> {_said(self.after)}'
+        return f'"{self.address}": {_decision_text(self.before)} -> {_decision_text(self.after)}'
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _program(trace: TraceData) -> str:
     return trace.program + print_params(trace.params)
 
 
-def _said(decision: Decision | None) -> str:
+def _decision_text(decision: Decision | None) -> str:
     return "open" if decision is None else print_decision(decision)
 
 

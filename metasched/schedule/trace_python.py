@@ -84,48 +84,48 @@ class _Writer:
 
     def _shortest_first(self, declaration: Declaration, current: Instruction) -> list[str]:
         """The call without what comes of itself, before the whole."""
-        asked = self._asked(declaration, current)
+        keywords = self._keywords(declaration, current)
         calls = []
         if self.schedule is not None:
             for without in ({"labels", "address"}, {"labels"}, {"address"}):
-                tried = {key: text for key, text in asked.items() if key not in without}
-                if len(tried) < len(asked) and self._gives(declaration, current, tried.keys()):
+                tried = {key: text for key, text in keywords.items() if key not in without}
+                if len(tried) < len(keywords) and self._gives(declaration, current, tried.keys()):
                     calls.append(self._call(declaration, current, tried))
-        return [*calls, self._call(declaration, current, asked)]
+        return [*calls, self._call(declaration, current, keywords)]
 
-    def _gives(self, declaration: Declaration, current: Instruction, said: Collection[str]) -> bool:
-        """Whether a call that says so much of its line makes the line."""
+    def _gives(self, declaration: Declaration, current: Instruction, keywords: Collection[str]) -> bool:
+        """Whether a call with only these of its keywords makes the same line."""
         assert self.schedule is not None
         trial = self.schedule.fork(_handler(current))
-        told = replace(
+        shortened = replace(
             current,
-            outputs=current.outputs if "labels" in said else (),
-            address=current.address if "address" in said else None,
+            outputs=current.outputs if "labels" in keywords else (),
+            address=current.address if "address" in keywords else None,
         )
         if current.op == "choose":
-            more = {"address": told.address, "labels": told.outputs}
+            more = {"address": shortened.address, "labels": shortened.outputs}
             trial.choose(choice_name(current), list(current.args), **more)
         else:
-            trial.execute(told)
+            trial.execute(shortened)
         made = trial.instructions[-1]
         return (made.outputs, made.address) == (current.outputs, current.address)
 
-    def _asked(self, declaration: Declaration, current: Instruction) -> dict[str, str]:
-        asked: dict[str, str] = {}
+    def _keywords(self, declaration: Declaration, current: Instruction) -> dict[str, str]:
+        keywords: dict[str, str] = {}
         if declaration.random and current.address is not None:
-            asked["address"] = json.dumps(current.address)
+            keywords["address"] = json.dumps(current.address)
         if current.outputs:
-            asked["labels"] = "[" + ", ".join(json.dumps(label) for label in current.outputs) + "]"
+            keywords["labels"] = "[" + ", ".join(json.dumps(label) for label in current.outputs) + "]"
         if current.decision is not None:
-            asked["decision"] = _literal(to_python(current.decision))
-        return asked
+            keywords["decision"] = _literal(to_python(current.decision))
+        return keywords
 
-    def _call(self, declaration: Declaration, current: Instruction, asked: dict[str, str]) -> str:
+    def _call(self, declaration: Declaration, current: Instruction, keywords: dict[str, str]) -> str:
         args = [self._value(arg) for arg in current.args]
         if declaration.name == "choose":
             args = [json.dumps(choice_name(current)), "[" + ", ".join(args) + "]"]
         args += [f"{name}={self._value(value)}" for name, value in current.kwargs]
-        args += [f"{key}={text}" for key, text in asked.items()]
+        args += [f"{key}={text}" for key, text in keywords.items()]
         return f"sch.{declaration.name}({', '.join(args)})"
 
     def _variable(self, label: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metasched.errors import ScheduleError
-from metasched.lang.decisions import said, to_python
+from metasched.lang.decisions import decision_text, to_python
 from metasched.schedule.trace import Trace
 
 
@@ -21,7 +21,7 @@ def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str,
         if address in given and to_python(given[address]) != to_python(decision):
             raise ScheduleError(
                 "condition",
-                f'"{address}" is decided twice: as {said(given[address])}, and as {said(decision)}',
+                f'"{address}" is decided twice: as {decision_text(given[address])}, and as {decision_text(decision)}',
                 hint="change one of the two decisions, or leave it out",
             )
     return {**given, **more}

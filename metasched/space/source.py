@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from metasched.lang.decisions import said
+from metasched.lang.decisions import decision_text
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.given import agrees, merged
 from metasched.space.rule import Outcome, Rule
@@ -146,7 +146,7 @@ class Conditioned(SpaceSource):
         return self.of.holds(trace) and super().holds(trace)
 
     def describe(self) -> str:
-        given = ", ".join(f'"{address}" := {said(decision)}' for address, decision in self.decisions.items())
+        given = ", ".join(f'"{address}" := {decision_text(decision)}' for address, decision in self.decisions.items())
         return f"{self.of.describe()}, where {given}" if given else self.of.describe()
 
     @property
@@ -154,5 +154,5 @@ class Conditioned(SpaceSource):
         return self.of.base
 
     def ingredients(self) -> tuple[object, ...]:
-        decided = {address: said(decision) for address, decision in self.given.items()}
+        decided = {address: decision_text(decision) for address, decision in self.given.items()}
         return ("given", decided, self.base) if decided else self.of.ingredients()

@@ -61,12 +61,12 @@ class _Accumulator:
     positions: ArgPositions | None = None
 
     def may_start(self, start: Assign) -> bool:
-        """Whether it can begin with what a reduction starts from."""
+        """Whether it can begin with the initial value of a reduction."""
         return self.tiles is None or starts_at_zero(start)
 
 
 class Promotion:
-    """One run of the pass: what is known of storage and registers, and the accumulators made so far."""
+    """Moves accumulators to registers: one run of the pass, with the accumulators made so far."""
 
     def __init__(
         self,
@@ -157,9 +157,9 @@ class Promotion:
         Guards over loops that end and loops that go on are looked at: the store behind the loop lacks them.
         """
         guards = (*update.guards, *_conditions(loop, update))
-        gone = _gone(inner, update)
-        lost = [g for g in guards if not gone.isdisjoint(free_vars(g))]
-        if all(free_vars(g) <= gone for g in lost):
+        absent = _absent_loops(inner, update)
+        lost = [g for g in guards if not absent.isdisjoint(free_vars(g))]
+        if all(free_vars(g) <= absent for g in lost):
             return True
         facts = Facts({each.var: each.extent for each in (*path, loop, *inner)})
         for guard in guards:
@@ -174,7 +174,7 @@ class Promotion:
         return True
 
     def _note_rolled(self, loop: NestLoop, path: Path, inner: Path, update: Assign) -> None:
-        """Keep in mind a tile that would be in registers if its loops were unrolled."""
+        """Record a warning where a tile would be in registers if its loops were unrolled."""
         indexing = frozenset[str]().union(*(free_vars(i) for indices in update.written.values() for i in indices))
         rolled = [x for x in inner if x.var in indexing and not x.unroll]
         if not rolled or any(x.kind is LoopKind.PARALLEL for x in rolled):
@@ -247,8 +247,8 @@ class Promotion:
         """`copy` inside fresh clones of the loops of the tile."""
         tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         loops = [loop for loop in inner if loop.var in tile]
-        gone = _gone(inner, update)
-        body: NestStmt = replace(copy, guards=tuple(g for g in copy.guards if gone.isdisjoint(free_vars(g))))
+        absent = _absent_loops(inner, update)
+        body: NestStmt = replace(copy, guards=tuple(g for g in copy.guards if absent.isdisjoint(free_vars(g))))
         clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
         if made.tiles is not None:
             rows = len(clones) - len(made.indices) + 1
@@ -257,8 +257,8 @@ class Promotion:
         return around(clones, substitute_loops(body, renamed))
 
 
-def _gone(inner: Path, update: Assign) -> frozenset[str]:
-    """The loops that are no more where elements are loaded before, and stored after, all updates of them."""
+def _absent_loops(inner: Path, update: Assign) -> frozenset[str]:
+    """The loops that are not around the loads before, and the stores after, all updates of an element."""
     tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
     return frozenset({loop.var for loop in inner} - tile | update.reduction - update.spatial)
 

@@ -1,8 +1,8 @@
 """From a `Func` to a nest: iteration variables become their bindings, loops of one iteration vanish.
 
-One that a guard shares with spatial loops stays where only a reduction uses it: without it the guard would not say any
-more that it leaves out terms of a sum, rather than elements. A parallel loop inside another runs serially. Guards that
-are always true are dropped; a constant extent is required.
+A loop of one iteration stays where only a reduction uses it and a guard is over it and spatial loops: without it the
+guard would no longer say that it leaves out terms of a sum rather than elements. A parallel loop inside another runs
+serially. Guards that are always true are dropped; a constant extent is required.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
 @dataclass(frozen=True)
 class _Context:
-    """Loops around: their values where they vanished, their ranges where they did not."""
+    """The loops around a statement: values of those that vanished, ranges of the others."""
 
     values: Mapping[str, Expr]
     ranges: Mapping[str, Expr]
@@ -54,7 +54,7 @@ class _Context:
 
 def build(func: Func) -> NestStmt:
     """Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, or a
-    tensorized nest is no more what its intrinsic computes."""
+    tensorized nest no longer computes what its intrinsic does."""
     wrong = next(problems(func), None)
     if wrong is not None:
         raise BuildError("annotation without meaning", wrong)

@@ -85,7 +85,7 @@ class _Flattener:
                 lambda name: self._storages[name].kind in _IN_MEMORY,
                 lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
             )
-        if loop.turns:
+        if loop.rereads:
             body = lir.Body((lir.Reread(), body))
         extent: Expr = const(loop.extent)
         for clip in loop.clips:

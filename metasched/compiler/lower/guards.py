@@ -1,4 +1,4 @@
-"""Guards become clipped loops, or conditions as far out as they can be decided.
+"""Turns guards into clipped loops, or into conditions as far out as they can be decided.
 
 A condition that every statement inside a loop has, and that is affine in the loop's variable, clips its extent:
 `for i1 in range(min(8, 127 - i0*8))`. A loop that is unrolled keeps its extent, and so does one whose clip would

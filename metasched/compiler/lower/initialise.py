@@ -1,4 +1,4 @@
-"""Where a reduction starts: the nest that writes `init`, before the outermost loop its reduction iterations use.
+"""The nest that writes a reduction's `init`, before the outermost loop that its reduction iterations use.
 
 The loops below that one which the written element or its guards depend on are cloned with their kind: a
 vectorised loop stays vectorised, an unrolled one unrolled. Guards over loops that only the reduction uses are left

@@ -1,6 +1,6 @@
 """Reductions in vector lanes: a vectorised loop that a reduction runs along.
 
-Each lane has a sum of its own, which starts from what changes nothing, takes every so-manieth term, and lives in
+Each lane has a sum of its own: it starts from the neutral element, takes one term of each vector, and stays in
 registers where that is possible while the whole reduction runs. At its end the lanes are folded, half onto half, into
 the element:
 
@@ -11,7 +11,7 @@ the element:
                                              vector(16) l in 16:
                                                  C[i] += L[l]
 
-So as many lanes as several vectors have are several accumulators, which do not wait for one another.
+With lanes for several vectors there are several accumulators, which do not wait for one another.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from metasched.schedule.rewrite.parts import identity
 
 
 class ReductionLanes:
-    """One run of the pass: registers that are left, and the arrays of lanes made so far."""
+    """Puts reductions in lanes: one run of the pass, with the registers that are left and the arrays of lanes made."""
 
     def __init__(self, machine: VectorRegisters, budget: Budget, names: NameSupply, declined: RegisterWarnings) -> None:
         self._machine = machine

@@ -1,4 +1,4 @@
-"""Accesses of a buffer that has a layout become accesses of the array in memory.
+"""Turns accesses of a buffer that has a layout into accesses of the array in memory.
 
 This comes before storage is placed, so that an array shrinks along the dimensions that it has in memory. Quotients
 and remainders that the loops around an access decide are gone afterwards: a tile of the loops that fits the layout

@@ -15,7 +15,7 @@ from metasched.ir.nodes import Expr, Load, LoopKind, Node, Reducer, node
 
 
 class NestStmt(Node):
-    """A statement."""
+    """A statement of the loop nest."""
 
 
 @node
@@ -40,11 +40,11 @@ class Assign(NestStmt):
     """`array[indices] = value`, or with a reducer `array[indices] = reducer(array[indices], value)`.
 
     It runs when every guard holds. `init` is what the element starts from, until init placement made it a statement.
-    `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use.
-    `limit` is the unroll limit set on the block itself. `starts` names the block whose elements this initialises, and
-    `begins` is what with, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
+    `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use. `limit` is the
+    unroll limit set on the block itself. `starts` names the block whose elements this initialises, and `begins` is the
+    value they start from, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
     and what starts one have `positions`. `block_length` is how many terms of a sum are summed at a time, 0 for all.
-    `in_memory` says that what it updates has no accumulators: that is done once for many terms.
+    `in_memory` says that it updates memory without accumulators, as it runs once for many terms.
     """
 
     block: str
@@ -85,7 +85,7 @@ class NestLoop(NestStmt):
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
     `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
-    for, 0 for not at all. With `turns`, an iteration uses nothing that one before has read.
+    for, 0 for not at all. With `rereads`, every iteration reads its operands from memory again.
     """
 
     var: str
@@ -98,7 +98,7 @@ class NestLoop(NestStmt):
     clips: tuple[Expr, ...] = ()
     tensor: str | None = None
     prefetch: int = 0
-    turns: bool = False
+    rereads: bool = False
 
     @property
     def steps(self) -> int:

@@ -1,10 +1,10 @@
-"""In which order a tile uses its operands, where they do not all fit in registers beside its accumulators.
+"""The order in which a register tile uses its operands, where they do not all fit beside its accumulators.
 
-A tile of accumulators multiplies each of some vectors by each of some broadcasts. Registers hold the fewer of them, and
-one of the others at a time: so what there is more of is the outer loop, each used up before the next is loaded. Where
-accumulators leave no room for that either, operands take turns: what there is fewer of is the outer loop, each takes
-the one register that is left, and what it is multiplied by is read from memory by the instructions that use it, again
-in every turn. Those are more loads, but no accumulator is spilled.
+A tile of accumulators multiplies each of some vectors by each of some broadcasts. Registers hold the smaller set of the
+two, and one operand of the larger set at a time: the loop over the larger set is the outer one, and each of its
+operands is used up before the next is loaded. Where accumulators leave no room for that either, the loop over the
+smaller set is the outer one: each of its operands takes the one register that is left, and the instructions read the
+other operands from memory, again in every iteration. That takes more loads, but no accumulator is spilled.
 
 Terms of a sum keep their order: every accumulator has the same sum as before.
 """
@@ -25,14 +25,15 @@ from metasched.ir.nodes import Load
 
 # Two operands of one kind and one of the other: with fewer registers, accumulators are spilled.
 _BESIDE = 3
-# What addresses and the order of instructions take besides.
+# Registers that addresses and the scheduling of instructions take besides.
 _SPARE = 2
 
 
 def order_operands(
     stmt: NestStmt, storages: Mapping[str, Storage], machine: VectorRegisters, names: NameSupply
 ) -> NestStmt:
-    """`stmt` with the loops of crowded tiles in the order that takes the fewest registers."""
+    """`stmt` with the loops of its register tiles in the order that takes the fewest registers, where these are
+    short."""
     tile = _tile(stmt, storages)
     if tile is None:
         return map_children(stmt, lambda child: order_operands(child, storages, machine, names))
@@ -65,7 +66,7 @@ class _Tile:
         strips = self.in_strips(names)
         if free >= _BESIDE:
             return strips.one_by_one(strips.vector)
-        return strips.in_turns(strips.vector if vectors <= broadcasts else strips.broadcast)
+        return strips.rereading(strips.vector if vectors <= broadcasts else strips.broadcast)
 
     def _counts(self) -> tuple[int, int]:
         """How many vectors and broadcasts a term has; none where one loop is over both."""
@@ -78,10 +79,10 @@ class _Tile:
         """Each element of an operand with all that it is multiplied by, before the next one."""
         return self._with(self._over(operand), operand)
 
-    def in_turns(self, operand: Load) -> NestStmt:
-        """As `one_by_one`, and what it is multiplied by is read again each time."""
+    def rereading(self, operand: Load) -> NestStmt:
+        """As `one_by_one`, and every iteration reads the other operands from memory again."""
         *outer, last = self._over(operand)
-        return self._with((*outer, replace(last, turns=True)), operand)
+        return self._with((*outer, replace(last, rereads=True)), operand)
 
     def in_strips(self, names: NameSupply) -> _Tile:
         """The tile with a vector in its last loop, and a loop over its vectors around that."""

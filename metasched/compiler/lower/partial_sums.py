@@ -1,4 +1,4 @@
-"""Sums in blocks: what a part of the terms gives is summed apart, and added to the sum.
+"""Sums in blocks: partial sums of so many terms each are added to the sum.
 
 The error of a float sum of n terms grows with n where they are added one after another, and with b + n/b in blocks of b
 (Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14(4), 1993, section 3). The partial sums are
@@ -14,10 +14,10 @@ an intermediate that begins anew with each block:
                                                   C[j] += C_part[j]
 
 A block is as many of the innermost loops of the reduction as give no more terms than asked for. The next loop out is
-split; one that is unrolled is not, and is a block of its own where it is innermost. So there is as little between the
-terms and their sum as there was: a tile of accumulators stays in registers for a block. Of -0 every term is as it is,
-0 included. Lanes along a reduction count as one term, since each has a sum of its own. A nest that a tensor intrinsic
-does is not taken apart.
+split, unless it is unrolled; an unrolled innermost loop is a block of its own. So no loop comes between the terms and
+their sum: a tile of accumulators stays in registers for a block. Of -0 every term is as it is,
+0 included. Lanes along a reduction count as one term, since each has a sum of its own. The nest of a tensor intrinsic
+is not split.
 """
 
 from __future__ import annotations

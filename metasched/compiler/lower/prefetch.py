@@ -1,4 +1,4 @@
-"""What a loop reads some iterations ahead, as statements that ask for it.
+"""Prefetches what a loop reads some iterations ahead.
 
 The loop at iteration `n` asks for the lines that iteration `n + distance` reads: in the first pass of the serial loops
 inside it, and all of the unrolled and vectorised ones. Elements are asked for one by one, and emission asks for each

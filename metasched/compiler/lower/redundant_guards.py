@@ -1,7 +1,7 @@
-"""Guards that others imply.
+"""Removes guards that other guards imply.
 
-Splitting a loop leaves the guards that were there, and each is about all digits of an index: that of an inner tile is
-implied by that of the loops around it, and without it the tile runs whole.
+Splitting a loop keeps the guards that were there, and each is over all digits of an index: that of an inner tile is
+implied by that of the loops around it, and without it the whole tile runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from metasched.ir.nodes import Binary, BinOp, Expr
 
 
 def without_implied(guards: Sequence[Expr], ranges: Mapping[str, Expr], reduced: frozenset[str]) -> tuple[Expr, ...]:
-    """The guards less those that hold wherever another one does, for loops of these ranges.
+    """The guards without those that hold wherever another one does, for loops of these ranges.
 
     One over loops in `reduced` leaves out terms, another one elements: elements are left out only by their own guards.
     """

@@ -1,5 +1,7 @@
-"""Which accumulators stay in memory, why, and what to do: the first reason for each block, and only if none of its
-accumulators gets into registers further in."""
+"""Warnings of accumulators that stay in memory: why, and what to do.
+
+A block has one for the first reason, and none if some of its accumulators are in registers further in.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class TooManyRegisters:
 
 @dataclass(frozen=True)
 class LoopsNotUnrolled:
-    """A tile that would fit if its loops were unrolled, which makes so many copies of a statement."""
+    """A tile that would fit in registers if its loops were unrolled, into `copies` of a statement."""
 
     needed: int
     loops: tuple[str, ...]

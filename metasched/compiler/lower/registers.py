@@ -7,12 +7,12 @@ from typing import Protocol
 from metasched.dtypes import DType
 from metasched.target import Target
 
-# Left for an operand. Where more do not fit, they take turns (`metasched.compiler.lower.operand_order`).
+# Left for an operand. Where more do not fit, operands are read again (`metasched.compiler.lower.operand_order`).
 RESERVED = 1
 
 
 class Registers(Protocol):
-    """How many of them accumulators may take."""
+    """How many vector registers accumulators may take."""
 
     @property
     def accumulators(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Imperfect tiles get code for the full tile and code for the rest.
+"""Splits imperfect tiles into code for the full tile and code for the rest.
 
 A guard `base + inner < N` of an unrolled tile, where `inner` runs over 0 .. T-1 in unrolled loops and `base` over
 multiples of T outside, leaves three cases: the whole tile, its first `N % T` elements, or nothing. What is under the
@@ -78,7 +78,7 @@ def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     body = stmt.body
     if copies > 1:
         for split in _splits(stmt, inside):
-            forked = _forked(body, split, inside, copies)
+            forked = _split_cases(body, split, inside, copies)
             if forked is not body:
                 return replace(stmt, body=forked)
     return replace(stmt, body=_visit(body, inside, copies))
@@ -144,7 +144,7 @@ def _parts(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split 
     return _Split(guard, base, inner, -offset, high + 1)
 
 
-def _forked(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path = ()) -> NestStmt:
+def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path = ()) -> NestStmt:
     """`stmt` with what is all under the guard in two cases; `stmt` itself where there is nothing to gain.
 
     `crossed` are the loops between those of `path` and `stmt`.
@@ -159,16 +159,16 @@ def _forked(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Pat
         cases = [(split.is_full, full), (split.is_partial, part)]
         return Many(tuple(When((cond,), _again(case, path, copies // 2)) for cond, case in cases))
     if isinstance(stmt, Many):
-        return _forked_sequence(stmt, split, path, copies, crossed)
+        return _split_sequence(stmt, split, path, copies, crossed)
     if isinstance(stmt, NestRegion):
-        return map_children(stmt, lambda phase: _forked_inside(phase, split, path, copies, crossed))
-    return _forked_inside(stmt, split, path, copies, crossed)
+        return map_children(stmt, lambda phase: _split_inside(phase, split, path, copies, crossed))
+    return _split_inside(stmt, split, path, copies, crossed)
 
 
-def _forked_inside(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:
-    """As `_forked`, where a loop stays one: a phase of a region is a single loop."""
+def _split_inside(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:
+    """As `_split_cases`, where a loop stays one: a phase of a region is a single loop."""
     if isinstance(stmt, NestLoop) and stmt.tensor is None:
-        body = _forked(stmt.body, split, path, copies, (*crossed, stmt))
+        body = _split_cases(stmt.body, split, path, copies, (*crossed, stmt))
         return stmt if body is stmt.body else replace(stmt, body=body)
     return stmt
 
@@ -177,13 +177,13 @@ def _again(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     """The other guards of a case, those whose base belongs to the loop around the case included."""
     if copies > 1:
         for split in _splits(replace(path[-1], body=stmt), path):
-            forked = _forked(stmt, split, path, copies)
+            forked = _split_cases(stmt, split, path, copies)
             if forked is not stmt:
                 return forked
     return _visit(stmt, path, copies)
 
 
-def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:
+def _split_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:
     """Neighbours under the guard go together: the start of a reduction stays beside it."""
     out: list[NestStmt] = []
     group: list[NestStmt] = []
@@ -193,7 +193,7 @@ def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed
         if not group:
             return False
         together = many(group)
-        forked = _forked(together, split, path, copies, crossed)
+        forked = _split_cases(together, split, path, copies, crossed)
         out.append(forked)
         group.clear()
         return forked is not together
@@ -203,7 +203,7 @@ def _forked_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed
             group.append(child)
             continue
         changed = close() or changed
-        forked = _forked(child, split, path, copies, crossed)
+        forked = _split_cases(child, split, path, copies, crossed)
         changed = changed or forked is not child
         out.append(forked)
     changed = close() or changed

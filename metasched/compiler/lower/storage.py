@@ -1,4 +1,4 @@
-"""Where each intermediate lives, and how much of it.
+"""Where each intermediate is stored, and how much of it.
 
 An intermediate belongs to the innermost loop that is around all its accesses, outside any vectorised one; every
 iteration of that loop writes what it reads. Below that loop only a region is touched: the array holds just that,

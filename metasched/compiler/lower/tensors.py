@@ -19,7 +19,7 @@ Flat = Callable[[Load], Expr]
 
 @dataclass(frozen=True)
 class TensorNest:
-    """A nest that an intrinsic does: the loops by the intrinsic's axes, and the update inside."""
+    """A nest that an intrinsic computes: the loops by the intrinsic's axes, and the update inside."""
 
     intrinsic: Intrinsic
     loops: Mapping[str, NestLoop]

@@ -20,7 +20,7 @@ from metasched.schedule.tensor import intrinsics
 
 @dataclass(frozen=True)
 class TileAllocation:
-    """There are eight; two are left for operands."""
+    """Hands out AMX's eight tile registers; two are left for operands."""
 
     accumulators: int = 6
 

@@ -1,9 +1,9 @@
 """Whether index arithmetic fits in 64 bits, where lowering is done with it.
 
 Lowering and emission reason about mathematical integers, and code computes modulo 2**64. The two agree in sums and
-products whatever is in between. They agree in comparisons, quotients, remainders, minima, maxima, conversions to floats
-and loops where what these are of fits: that is checked here, over all iterations, whatever conditions are around.
-Arithmetic over data wraps, and nobody reasons about it.
+products whatever is in between. In comparisons, quotients, remainders, minima, maxima, conversions to floats and the
+bounds of loops they agree where the operands fit in 64 bits: that is checked here, over all iterations, whatever
+conditions are around. Arithmetic over data wraps, and lowering does not reason about it.
 
 Cost: one visit of each distinct expression.
 """

@@ -47,7 +47,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     if not query.reduces_in_lanes(decided):
         require_data_parallel(ctx, OP, target)
     for block in query.blocks_under(target):
-        if not any(loop in free_vars(e) for e in _told_apart(block, decided)):
+        if not any(loop in free_vars(e) for e in _lane_dependent(block, decided)):
             raise ScheduleError(
                 OP,
                 f"block `{block.name}` does not depend on loop `{loop}`",
@@ -78,7 +78,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     ctx.func = query.replace_stmt(ctx.func, target, decided)
 
 
-def _told_apart(block: Block, loop: For) -> tuple[Expr, ...]:
+def _lane_dependent(block: Block, loop: For) -> tuple[Expr, ...]:
     """What lanes have to differ in: the place that they write, or, where they are folded, what they compute."""
     if query.reduces_in_lanes(loop):
         return block.bindings

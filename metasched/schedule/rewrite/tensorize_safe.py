@@ -12,7 +12,7 @@ from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, t
 _FREEING = frozenset({"unannotate"})
 
 
-def require_kept(op: str, before: Func, after: Func) -> None:
+def require_tensorize_safe(op: str, before: Func, after: Func) -> None:
     """Raise ScheduleError where a step has changed what an earlier one has settled.
 
     Cost: a walk over the statements where there is nothing to keep.

@@ -52,7 +52,7 @@ from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.space.rule import Skip
 from metasched.space.rule_errors import RuleNote
-from metasched.space.text.values import CHOOSE, CHOOSE_HINT, FUNCTIONS, UNKNOWN, not_known, plain, said
+from metasched.space.text.values import CHOOSE, CHOOSE_HINT, FUNCTIONS, UNKNOWN, kind_of, not_known, plain
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class _Activation:
             return Ref(self.schedule.name_of(value))
         if isinstance(value, str | int | float | bool):
             return value
-        self._fail(at, f"`{decision.name}` is {said(value)}, and no decision", "a decision is a plain value")
+        self._fail(at, f"`{decision.name}` is {kind_of(value)}, and no decision", "a decision is a plain value")
         return decision
 
     def _assign(self, targets: tuple[AssignedName, ...], value: Any, e: SourceExpr) -> None:
@@ -202,7 +202,7 @@ class _Activation:
             self.names[targets[0].name] = value
             return
         if not isinstance(value, list):
-            self._fail(e, f"`{print_source(e)}` gives {said(value)}, and {len(targets)} names are on the left")
+            self._fail(e, f"`{print_source(e)}` gives {kind_of(value)}, and {len(targets)} names are on the left")
         star = next((n for n, target in enumerate(targets) if target.starred), None)
         if len(value) < len(targets) - (star is not None) or (star is None and len(value) > len(targets)):
             left = ", ".join("*" * t.starred + t.name for t in targets)
@@ -236,7 +236,7 @@ class _Activation:
                 case Starred(value=value):
                     items = self._value(value)
                     if not isinstance(items, list):
-                        self._fail(arg, f"`{print_source(value)}` is {said(items)}, and no list", "remove the star")
+                        self._fail(arg, f"`{print_source(value)}` is {kind_of(items)}, and no list", "remove the star")
                     args.extend(items)
                 case _:
                     args.append(self._value(arg))
@@ -271,7 +271,7 @@ class _Activation:
         try:
             return FUNCTIONS[call.func].run(*args)
         except TypeError:
-            given = ", ".join(said(arg) for arg in args)
+            given = ", ".join(kind_of(arg) for arg in args)
             return self._fail(call, f"`{call.func}` cannot take {given}", FUNCTIONS[call.func].doc)
 
     # --- expressions
@@ -308,7 +308,7 @@ class _Activation:
     def _item(self, e: SourceExpr, listed: str, items: Any, indices: tuple[SourceExpr, ...]) -> Any:
         numbers = [self._value(index) for index in indices]
         if not isinstance(items, list):
-            return self._fail(e, f"`{listed}` is {said(items)}, and no list", "indices are for lists")
+            return self._fail(e, f"`{listed}` is {kind_of(items)}, and no list", "indices are for lists")
         if len(numbers) != 1 or not isinstance(numbers[0], int):
             return self._fail(e, f"`{print_source(e)}` has no meaning", f"write one number: `{listed}[-1]` is the last")
         if not -len(items) <= numbers[0] < len(items):
@@ -322,7 +322,7 @@ class _Activation:
         if isinstance(value, Int | LocationRV):
             return bool(self._fail(e, f"`{print_source(e)}` is a random variable, and no condition", CHOOSE_HINT))
         hint = "compare it: `x == None`, `len(loops) > 0`"
-        return bool(self._fail(e, f"a condition is True or False, and `{print_source(e)}` is {said(value)}", hint))
+        return bool(self._fail(e, f"a condition is True or False, and `{print_source(e)}` is {kind_of(value)}", hint))
 
     def _operation(self, e: Operation, op: BinOp, a: SourceExpr, b: SourceExpr) -> Any:
         if op is BinOp.AND:
@@ -347,7 +347,7 @@ class _Activation:
         handle, text = (right, left) if isinstance(left, str) else (left, right)
         if isinstance(text, str) and isinstance(handle, BlockRV | LoopRV):
             hint = "`name(block)` is a block's name" if isinstance(handle, BlockRV) else "loops are told apart by facts"
-            self._fail(e, f"`{print_source(e)}` compares {said(handle)} with a text", hint)
+            self._fail(e, f"`{print_source(e)}` compares {kind_of(handle)} with a text", hint)
 
     def _compute(self, e: SourceExpr, run: Callable[[], Any]) -> Any:
         try:

@@ -84,7 +84,7 @@ FUNCTIONS: Mapping[str, TextFunction] = {
 }
 
 
-def said(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """What a value is, for messages."""
     match value:
         case BlockRV():

@@ -24,7 +24,7 @@ from metasched.ir.nodes import Expr, Var
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _HOISTED = 12
 # Values of one array in memory that are kept for the next use: one used later is cheaper to read again than to spill.
-_KEPT = 16
+_REMEMBERED = 16
 
 
 # Bytes of a line, as far as streams and prefetches go.
@@ -212,7 +212,7 @@ class Memory:
                 level.known.loaded(array.name, place, form.const, found, _HOISTED)
         if found is None:
             found = self._read(storage, form, width, read)
-        self.text.known.loaded(array.name, place, form.const, found, _kept(storage))
+        self.text.known.loaded(array.name, place, form.const, found, _remembered(storage))
         return found
 
     def _read(self, storage: ArrayPointer, form: Linear, width: int, read: int) -> SSAValue:
@@ -311,7 +311,7 @@ class Memory:
             f"store {memory_text(dtype, write)} {text}, ptr {self.pointer(storage, form)}, align {dtype.bytes}"
         )
         place: Place = (form.terms, value.width, write, form.const % max(write, 1))
-        self.text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
+        self.text.known.stored(storage.array.name, place, form.const, value, _remembered(storage))
 
     def stream(self, array: str, index: Expr, value: SSAValue) -> None:
         """`array[index] = value` past the caches, where that is a whole vector at a multiple of its size.
@@ -351,7 +351,7 @@ class Memory:
         text.line(f"br label %{after}")
         text.start_block(after)
         place: Place = (form.terms, width, width, form.const % width)
-        text.known.stored(storage.array.name, place, form.const, value, _kept(storage))
+        text.known.stored(storage.array.name, place, form.const, value, _remembered(storage))
 
     def prefetch(self, array: str, index: Expr) -> None:
         """Ask for the lines that `array[index]` is in, a line apart from its first lane on, and each once."""
@@ -416,8 +416,8 @@ def _may_be_unwritten(array: Array, lane: Lane) -> bool:
     return lane.mask is not None and array.dtype.is_float and array.kind in (ArrayKind.SHARED, ArrayKind.THREAD)
 
 
-def _kept(storage: ArrayPointer) -> int:
-    return storage.array.size if storage.array.kind is ArrayKind.REGISTER else _KEPT
+def _remembered(storage: ArrayPointer) -> int:
+    return storage.array.size if storage.array.kind is ArrayKind.REGISTER else _REMEMBERED
 
 
 def _stored(dtype: DType) -> DType:
