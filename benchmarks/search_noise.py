@@ -19,10 +19,10 @@ from metasched.database.best import noise_of
 from metasched.errors import BuildError, ScheduleError
 from metasched.lang import parse_program
 from metasched.measure.compiling import code_hash, lower_func
-from metasched.measure.phases import Phases
 from metasched.operators import TWELVE
 from metasched.schedule.trace import Trace
 from metasched.search.report import TuningReport
+from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 
 _TRIALS = 256
@@ -76,7 +76,7 @@ def distinct_code(records: Iterable[Record]) -> set[str]:
         program = parse_program(record.program, **dict(record.params))
         try:
             func = Trace.parse(record.trace).apply_to(program).func
-            found.add(code_hash(lower_func(func, Target.parse(record.task.target), Phases())[1]))
+            found.add(code_hash(lower_func(func, Target.parse(record.task.target), Stopwatch())[1]))
         except (ScheduleError, BuildError) as error:
             found.add(error.reason)
     return found

@@ -174,18 +174,9 @@ def _sites(stmt: Stmt, above: tuple[For, ...]) -> Iterator[_Site]:
         raise TypeError(f"no features for a statement of kind {type(stmt).__name__}")
 
 
-def _common(a: tuple[For, ...], b: tuple[For, ...]) -> int:
-    depth = 0
-    for x, y in zip(a, b, strict=False):
-        if x.var != y.var:
-            break
-        depth += 1
-    return depth
-
-
 def _shared(n: int, sites: list[_Site]) -> int:
     """How many loops a statement shares with the neighbour it is fused deepest with."""
-    others = (_common(sites[n].loops, other.loops) for m, other in enumerate(sites) if m != n)
+    others = (len(query.common_loops(sites[n].loops, other.loops)) for m, other in enumerate(sites) if m != n)
     return max(others, default=0)
 
 
@@ -200,7 +191,7 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
     for name, users in touching.items():
         depth = min((len(site.loops) for site in users), default=0)
         for site in users:
-            depth = min(depth, _common(users[0].loops, site.loops))
+            depth = min(depth, len(query.common_loops(users[0].loops, site.loops)))
         outside = None if (roll := func.buffer(name)).roll is None else storage_loops(func, roll)
         if outside is not None:
             depth = min(depth, len(outside))

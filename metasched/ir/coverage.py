@@ -67,7 +67,7 @@ def _parts(func: Func) -> Iterator[list[Block]]:
 
 def _twice(parts: list[Instances], exactly_once: bool) -> Iterator[str]:
     """Instances that several parts run; of what may be computed again, in one iteration of the loops around all."""
-    shared = 0 if exactly_once else _shared(parts)
+    shared = 0 if exactly_once else len(query.common_loops(*(part.above for part in parts)))
     seen: dict[tuple[int, ...], str] = {}
     for part in parts:
         name = part.block.name
@@ -76,13 +76,6 @@ def _twice(parts: list[Instances], exactly_once: bool) -> Iterator[str]:
             if other != name:
                 yield f"`{other}` and `{name}` both write `{query.writes(part.block)}`"
                 return
-
-
-def _shared(parts: list[Instances]) -> int:
-    """How many loops are around all of them."""
-    paths = [[x.var for x in part.above] for part in parts]
-    same = [len(set(vars_)) == 1 for vars_ in zip(*paths, strict=False)]
-    return same.index(False) if False in same else len(same)
 
 
 def _together(parts: list[Instances]) -> Instances:

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
 from metasched.ir.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Node, Seq, Stmt, seq
+
+
+class HasVariable(Protocol):
+    """A loop, of a program or of what it is lowered to: its variable is its name."""
+
+    @property
+    def var(self) -> str: ...
+
+
+L = TypeVar("L", bound=HasVariable)
 
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
@@ -79,6 +90,17 @@ def loops_above(func: Func, block: str) -> tuple[For, ...]:
 def loops_above_loop(func: Func, var: str) -> tuple[For, ...]:
     """The loops around a loop, outermost first, itself excluded."""
     return tuple(s for s in path_to(func, find_loop(func, var))[:-1] if isinstance(s, For))
+
+
+def common_loops(*paths: tuple[L, ...]) -> tuple[L, ...]:
+    """The loops that paths from the top of a program share, outermost first: those around all of them."""
+    shared = paths[0]
+    for path in paths[1:]:
+        count = 0
+        while count < min(len(shared), len(path)) and shared[count].var == path[count].var:
+            count += 1
+        shared = shared[:count]
+    return shared
 
 
 def ranges(loop_nest: tuple[For, ...] | list[For]) -> dict[str, Expr]:

@@ -45,13 +45,7 @@ def rolled(func: Func) -> Iterator[RollingBuffer]:
 
 def shared_loops(func: Func, blocks: list[Block]) -> tuple[For, ...]:
     """The loops around all of some blocks, outermost first."""
-    shared, *others = [query.loops_above(func, b.name) for b in blocks]
-    for path in others:
-        count = 0
-        while count < min(len(shared), len(path)) and shared[count].var == path[count].var:
-            count += 1
-        shared = shared[:count]
-    return shared
+    return query.common_loops(*(query.loops_above(func, b.name) for b in blocks))
 
 
 def storage_loops(func: Func, buffer: Buffer) -> frozenset[str] | None:

@@ -14,10 +14,10 @@ from metasched.measure.archive import read_arrays
 from metasched.measure.check import prepare
 from metasched.measure.compiling import code_hash, lower_func
 from metasched.measure.inputs import Given
-from metasched.measure.phases import Phases
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, MeasureCandidate
 from metasched.schedule.trace import Trace
+from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 
 
@@ -26,23 +26,23 @@ class Builder:
 
     def lower(self, candidate: MeasureCandidate) -> Message:
         """Replay, lower, emit: LLVM text and its hash. Raises ScheduleError and BuildError: the candidate's fault."""
-        phases = Phases()
+        phases = Stopwatch()
         with phases.timed("replay"):
             program = _program(candidate.program, candidate.params)
             func = Trace.parse(candidate.trace).apply_to(program).func
         artefact, text = lower_func(func, _target(candidate.target), phases)
         with phases.timed("emit"):
             code = code_hash(text)
-        body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds}
+        body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds()}
         return Message(MessageKind.DONE, body, text.encode())
 
     def compile(self, body: dict[str, Any], text: bytes) -> Message:
         """What `lower` gave to machine code. Raises BuildError."""
-        phases = Phases()
+        phases = Stopwatch()
         artefact = Artefact.from_json(body["artefact"])
         with phases.timed("compile"):
             data = compile_text(text.decode(), _target(artefact.target)).data
-        return Message(MessageKind.DONE, {**body, "phases": phases.seconds}, data)
+        return Message(MessageKind.DONE, {**body, "phases": phases.seconds()}, data)
 
     def build(self, candidate: MeasureCandidate) -> Message:
         """Both. Raises ScheduleError and BuildError."""

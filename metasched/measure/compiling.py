@@ -9,15 +9,15 @@ from metasched.compiler.cpu.codegen import compile_text
 from metasched.compiler.cpu.emit import emit
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func
-from metasched.measure.phases import Phases
 from metasched.measure.records import Artefact
+from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 
 # A local name of LLVM's text, where it is used, or where a label is defined.
 _LOCAL = re.compile(r'%("[^"]*"|[\w.$-]+)|^("[^"]*"|[\w.$-]+):', re.MULTILINE)
 
 
-def lower_func(func: Func, target: Target, phases: Phases) -> tuple[Artefact, str]:
+def lower_func(func: Func, target: Target, phases: Stopwatch) -> tuple[Artefact, str]:
     """The LLVM text of a scheduled program, and what running its machine code takes. Raises BuildError."""
     with phases.timed("lower"):
         kernel = lower(func, target)
@@ -27,7 +27,7 @@ def lower_func(func: Func, target: Target, phases: Phases) -> tuple[Artefact, st
     return Artefact(module.entry, module.workspace_bytes, module.parallel, str(target), scalars), module.text
 
 
-def compile_func(func: Func, target: Target, phases: Phases) -> tuple[Artefact, bytes]:
+def compile_func(func: Func, target: Target, phases: Stopwatch) -> tuple[Artefact, bytes]:
     """The machine code of a scheduled program, and what running it takes. Raises BuildError."""
     artefact, text = lower_func(func, target, phases)
     with phases.timed("compile"):

@@ -8,11 +8,11 @@ from pathlib import Path
 from metasched.compiler.cpu.emit.runtime import Status
 from metasched.measure.check import Bench, Cases, Guarded
 from metasched.measure.load import BoundKernel, LoadedKernel
-from metasched.measure.phases import Phases
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Failure, Reason
 from metasched.measure.timing import TimingPlan, take_samples
 from metasched.runtime.threads import state
+from metasched.support.stopwatch import Stopwatch
 
 
 class Executor:
@@ -28,7 +28,7 @@ class Executor:
         many.
         """
         body = request.body
-        phases = Phases()
+        phases = Stopwatch()
         artefact = Artefact.from_json(body["artefact"])
         with phases.timed("load"):
             bench = _bench(body["data"])
@@ -45,9 +45,9 @@ class Executor:
         if failure is not None:
             bench.forget()
             return Message(
-                MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds}
+                MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds()}
             )
-        return Message(MessageKind.DONE, {"times": times, "phases": phases.seconds})
+        return Message(MessageKind.DONE, {"times": times, "phases": phases.seconds()})
 
 
 _Called = tuple[BoundKernel, list[float], Failure | None]

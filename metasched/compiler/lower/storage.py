@@ -20,6 +20,7 @@ from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, in_
 from metasched.compiler.lower.registers import Registers, VectorRegisters, registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
+from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
@@ -140,12 +141,7 @@ def place_storage(
 
 def _owner(paths: list[Path], func: Func, buffer: Buffer) -> Path:
     """The loops around all of the paths, up to the first vectorised one, or to where a rolling buffer is stored."""
-    shared = paths[0]
-    for path in paths[1:]:
-        count = 0
-        while count < min(len(shared), len(path)) and shared[count].var == path[count].var:
-            count += 1
-        shared = shared[:count]
+    shared = query.common_loops(*paths)
     outside = storage_loops(func, buffer) if buffer.roll is not None else None
     for n, loop in enumerate(shared):
         if loop.is_vector or (outside is not None and loop.var not in outside):

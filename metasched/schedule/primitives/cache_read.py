@@ -8,17 +8,9 @@ from metasched.ir.nodes import Buffer, Load
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.nest import copy_block, index_names, nest
-from metasched.schedule.rewrite.parts import (
-    child_with,
-    common_loops,
-    insert,
-    replace_buffers,
-    scope_named,
-    set_block,
-    with_loads,
-    writers,
-)
+from metasched.schedule.rewrite.buffer_copies import copy_before, require_complete_before
+from metasched.schedule.rewrite.nest import copy_block, index_names
+from metasched.schedule.rewrite.parts import scope_named, set_block, with_loads
 
 OP = "cache_read"
 
@@ -52,12 +44,9 @@ def cache_read(ctx: Context, block: BlockName, buffer: Text, scope: Text = "glob
     target = Buffer(ctx.fresh(f"{buffer}_{scope}"), source.shape, source.dtype, where)
     name = ctx.fresh(f"{block}.{buffer}.read")
     redirected = with_loads(reader, buffer, lambda indices: Load(target.name, indices, source.dtype))
-    func = set_block(ctx.func, reader, redirected)
-    ctx.func = replace_buffers(func, add=target)
+    ctx.func = set_block(ctx.func, reader, redirected)
     copy = copy_block(name, Load(buffer, (), source.dtype), target.name, index_names(ctx, first.indices), source.shape)
-    position = child_with(ctx.func.body, block)
-    assert position is not None
-    ctx.func = insert(ctx.func, None, position, nest(ctx, copy, {}))
+    copy_before(ctx, block, copy, target)
     return name
 
 
@@ -66,12 +55,4 @@ def _require_legal(ctx: Context, block: str, buffer: str) -> None:
     if buffer not in read:
         known = ", ".join(f"`{b}`" for b in read) or "nothing"
         raise ScheduleError(OP, f"block `{block}` does not read `{buffer}`", (block,), f"it reads {known}")
-    for writer in writers(ctx.func, buffer):
-        shared = common_loops(query.loops_above(ctx.func, writer.name), query.loops_above(ctx.func, block))
-        if shared:
-            raise ScheduleError(
-                OP,
-                f"`{buffer}` is computed by `{writer.name}` inside loop `{shared[-1].var}` of `{block}`",
-                (block, writer.name, shared[-1].var),
-                f"cache_read before moving `{writer.name}` there with compute_at; or set_scope on `{writer.name}`",
-            )
+    require_complete_before(ctx, OP, block, buffer)

@@ -10,17 +10,9 @@ from metasched.ir.nodes import Block, Buffer, Load
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.nest import copy_block, index_names, nest
-from metasched.schedule.rewrite.parts import (
-    child_with,
-    common_loops,
-    insert,
-    readers,
-    replace_buffers,
-    require_one_result,
-    scope_named,
-    writers,
-)
+from metasched.schedule.rewrite.buffer_copies import copy_after, require_read_after
+from metasched.schedule.rewrite.nest import copy_block, index_names
+from metasched.schedule.rewrite.parts import require_one_result, scope_named, writers
 
 OP = "cache_write"
 
@@ -57,13 +49,10 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
     def redirect(b: Block) -> Block:
         return replace(b, store=replace(b.store, buffer=cache.name)) if b.store.buffer == buffer.name else b
 
-    func = replace(ctx.func, body=query.map_blocks(ctx.func.body, redirect))
-    ctx.func = replace_buffers(func, add=cache)
+    ctx.func = replace(ctx.func, body=query.map_blocks(ctx.func.body, redirect))
     source = Load(cache.name, (), buffer.dtype)
     copy = copy_block(name, source, buffer.name, index_names(ctx, writer.store.indices), buffer.shape)
-    position = child_with(ctx.func.body, block)
-    assert position is not None
-    ctx.func = insert(ctx.func, None, position + 1, nest(ctx, copy, {}))
+    copy_after(ctx, block, copy, cache)
     return name
 
 
@@ -73,13 +62,4 @@ def _require_legal(ctx: Context, block: str, buffer: str) -> None:
         raise ScheduleError(
             OP, f"block `{block}` does not complete `{buffer}`, `{last}` does", (block, last), f"cache_write `{last}`"
         )
-    mine = query.loops_above(ctx.func, block)
-    for reader in readers(ctx.func, buffer):
-        shared = common_loops(mine, query.loops_above(ctx.func, reader.name))
-        if shared:
-            raise ScheduleError(
-                OP,
-                f"`{reader.name}` reads `{buffer}` inside loop `{shared[-1].var}` of `{block}`",
-                (block, reader.name, shared[-1].var),
-                f"cache_write before moving `{reader.name}` there; or set_scope on `{block}`",
-            )
+    require_read_after(ctx, OP, block, buffer, f"; or set_scope on `{block}`")

@@ -12,7 +12,6 @@ from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.inlined import require_index_arithmetic, require_same_parts
 from metasched.schedule.rewrite.parts import (
-    common_loops,
     readers,
     replace_buffers,
     replace_loads,
@@ -56,7 +55,7 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     buffer = producer.store.buffer
     mine = query.loops_above(ctx.func, block)
     used_by = readers(ctx.func, buffer)
-    shared = [{x.var for x in common_loops(mine, query.loops_above(ctx.func, c.name))} for c in used_by]
+    shared = [{x.var for x in query.common_loops(mine, query.loops_above(ctx.func, c.name))} for c in used_by]
     require_producers_stay(ctx, OP, producer, frozenset(set.intersection(*shared)) if shared else frozenset())
     # Guards do not matter: in a valid program whatever is read was computed, and computed as this expression.
     func = query.replace_stmt(ctx.func, producer, None)

@@ -12,7 +12,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.nest import simplify_sides
-from metasched.schedule.rewrite.parts import common_loops, loops_of, readers, reduction, require_only_writer, spatial
+from metasched.schedule.rewrite.parts import loops_of, reduction, require_only_writer, shared_with_readers, spatial
 from metasched.schedule.rewrite.written_regions import completed_spans
 from metasched.schedule.tensor import other_annotations
 
@@ -93,9 +93,7 @@ def _require_computed_once(ctx: Context, update: Block, loop: For) -> None:
 
     What is computed again is computed where it is read: only loops around a reader can do it.
     """
-    above = query.loops_above(ctx.func, update.name)
-    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(update))]
-    shared = max((common_loops(above, path) for path in paths), key=len, default=())
+    shared = shared_with_readers(ctx, update)
     if all(x.var != loop.var for x in shared):
         return
     try:

@@ -13,7 +13,6 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.parts import (
-    common_loops,
     identity,
     readers,
     replace_buffers,
@@ -95,7 +94,7 @@ def _require_epilogue(ctx: Context, block: Block, last: Block) -> None:
     if last.reducer is not None:
         raise ScheduleError(OP, f"`{last.name}` is a reduction", (last.name,), "an epilogue is element by element")
     paths = [query.loops_above(ctx.func, b.name) for b in (block, last)]
-    shared = common_loops(paths[0], paths[1])
+    shared = query.common_loops(paths[0], paths[1])
     if shared:
         raise ScheduleError(
             OP,

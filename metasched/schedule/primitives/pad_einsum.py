@@ -33,10 +33,10 @@ from metasched.ir.nodes import (
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, IntExpr
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.buffer_copies import insert_around
+from metasched.schedule.rewrite.buffer_copies import copy_after, copy_before
 from metasched.schedule.rewrite.loops import own_nest
-from metasched.schedule.rewrite.nest import copy_block, index_names, nest
-from metasched.schedule.rewrite.parts import identity, replace_buffers
+from metasched.schedule.rewrite.nest import copy_block, index_names
+from metasched.schedule.rewrite.parts import identity
 
 OP = "pad_einsum"
 
@@ -209,11 +209,9 @@ class _Padded:
             body = replace(loop, extent=extent_of[loop.var], body=body)
         ctx.func = query.replace_stmt(ctx.func, loops[0] if loops else old, body)
         for copy, target in copies.values():
-            ctx.func = replace_buffers(ctx.func, add=target)
-            insert_around(ctx, old.name, before=nest(ctx, copy, {}))
+            copy_before(ctx, old.name, copy, target)
         names = [copy.name for copy, _ in copies.values()]
         if result is not None:
-            ctx.func = replace_buffers(ctx.func, add=result)
             names.append(self._cut(result))
         return tuple(names)
 
@@ -255,7 +253,7 @@ class _Padded:
         name = ctx.fresh(f"{self.block.name}.{old.name}.unpad")
         source = Load(result.name, (), old.dtype)
         copy = copy_block(name, source, old.name, index_names(self.ctx, self.block.store.indices), old.shape)
-        insert_around(ctx, self.block.name, after=nest(ctx, copy, {}))
+        copy_after(ctx, self.block.name, copy, result)
         return name
 
 

@@ -12,13 +12,13 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.buffer_copies import (
-    insert_around,
+    copy_after,
+    copy_before,
     require_complete_before,
     require_in_bounds,
     require_read_after,
 )
-from metasched.schedule.rewrite.nest import nest
-from metasched.schedule.rewrite.parts import replace_buffers, replace_loads, require_only_writer, set_block
+from metasched.schedule.rewrite.parts import replace_loads, require_only_writer, set_block
 
 OP = "reindex"
 
@@ -83,8 +83,7 @@ def _read(ctx: Context, reader: Block, buffer: str) -> str:
     at = tuple(Var(it.name) for it in iters)
     value = replace_loads(reader.store.value, buffer, lambda _: Load(target.name, at, target.dtype))
     ctx.func = set_block(ctx.func, reader, replace(reader, store=replace(reader.store, value=value)))
-    ctx.func = replace_buffers(ctx.func, add=target)
-    insert_around(ctx, reader.name, before=nest(ctx, _copy_block(name, iters, Store(target.name, at, loads[0])), {}))
+    copy_before(ctx, reader.name, _copy_block(name, iters, Store(target.name, at, loads[0])), target)
     return name
 
 
@@ -99,8 +98,8 @@ def _written(ctx: Context, writer: Block) -> str:
     at: tuple[Expr, ...] = tuple(Var(it.name) for it in iters)
     copy = Store(buffer, writer.store.indices, Load(source.name, at, source.dtype))
     moved = replace(writer, store=replace(writer.store, buffer=source.name, indices=at))
-    ctx.func = replace_buffers(set_block(ctx.func, writer, moved), add=source)
-    insert_around(ctx, writer.name, after=nest(ctx, _copy_block(name, iters, copy), {}))
+    ctx.func = set_block(ctx.func, writer, moved)
+    copy_after(ctx, writer.name, _copy_block(name, iters, copy), source)
     return name
 
 

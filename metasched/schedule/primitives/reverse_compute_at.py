@@ -15,7 +15,6 @@ from metasched.schedule.rewrite.guards import iteration_guards
 from metasched.schedule.rewrite.nest import Span, nest
 from metasched.schedule.rewrite.parts import (
     child_with,
-    common_loops,
     insert,
     loops_of,
     require_only_writer,
@@ -63,7 +62,7 @@ def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     _require_place(ctx, consumer, path)
     spans = _spans(ctx, consumer, path)
     above = query.loops_above(ctx.func, block)
-    guards = iteration_guards(OP, consumer, above[len(common_loops(above, path)) :])
+    guards = iteration_guards(OP, consumer, above[len(query.common_loops(above, path)) :])
     last = max(at for at in (child_with(target.body, p.name) for p in _sources(ctx, consumer)) if at is not None)
     take_out(ctx, consumer)
     ctx.func = insert(ctx.func, ctx.loop(OP, loop), last + 1, nest(ctx, consumer, spans, guards))
@@ -129,7 +128,7 @@ def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Sp
     """
     found: list[tuple[bool, dict[str, Span]]] = []
     for source in _sources(ctx, consumer):
-        shared = common_loops(path, query.loops_above(ctx.func, source.name))
+        shared = query.common_loops(path, query.loops_above(ctx.func, source.name))
         if shared:
             completed = completed_spans(ctx, OP, source, shared)
             found.append((len(shared) == len(path), _by_iter(consumer, source, completed, path[-1])))

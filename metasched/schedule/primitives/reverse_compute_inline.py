@@ -14,7 +14,6 @@ from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.inlined import require_index_arithmetic
 from metasched.schedule.rewrite.parts import (
-    common_loops,
     is_output,
     readers,
     replace_buffers,
@@ -107,7 +106,7 @@ def _producer(ctx: Context, consumer: Block) -> Block:
 
 def _require_computed_once(ctx: Context, consumer: Block, producer: Block) -> None:
     """Raise where the consumer's result would be computed again with what it reads."""
-    shared = common_loops(query.loops_above(ctx.func, producer.name), query.loops_above(ctx.func, consumer.name))
+    shared = query.common_loops(query.loops_above(ctx.func, producer.name), query.loops_above(ctx.func, consumer.name))
     if not shared:
         return
     try:
@@ -181,7 +180,7 @@ def _require_ready(ctx: Context, consumer: Block, producer: Block) -> None:
         if other.name == producer.name:
             continue
         late = order.index(other.name) > order.index(producer.name)
-        if late or common_loops(above, query.loops_above(ctx.func, other.name)):
+        if late or query.common_loops(above, query.loops_above(ctx.func, other.name)):
             raise ScheduleError(
                 OP,
                 f"block `{other.name}`, which `{consumer.name}` reads, is not complete before `{producer.name}`",

@@ -16,12 +16,11 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.nest import iter_names, simplify_sides
 from metasched.schedule.rewrite.parts import (
     child_with,
-    common_loops,
     identity,
     insert,
-    readers,
     reduction,
     require_only_writer,
+    shared_with_readers,
     spatial,
 )
 
@@ -64,7 +63,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
         Buffer(ctx.fresh(f"{name}_rf"), shape, ctx.func.buffer(name).dtype) for name in query.written(block)
     )
     above = query.loops_above(ctx.func, block.name)
-    shared = _shared_with_readers(ctx, block, above)
+    shared = shared_with_readers(ctx, block)
     factored = _Factored(ctx, block, target, above, partials, axis)
     first, final = factored.partial_block(), factored.final_nest(shared)
     body = shared[-1] if shared else None
@@ -131,12 +130,6 @@ def _used(pairs: Iterable[tuple[str, Expr]]) -> frozenset[str]:
 
 def _reduction_loops(block: Block) -> list[str]:
     return sorted(_used(reduction(block)))
-
-
-def _shared_with_readers(ctx: Context, block: Block, above: tuple[For, ...]) -> tuple[For, ...]:
-    """The loops of the block that readers of its result are under. It is complete there, so none is a reduction's."""
-    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(block))]
-    return max((common_loops(above, path) for path in paths), key=len, default=())
 
 
 def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:

@@ -6,15 +6,16 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, bounds
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Stmt
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, Load
 from metasched.schedule.context import Context
-from metasched.schedule.rewrite.parts import child_with, common_loops, insert, readers, writers
+from metasched.schedule.rewrite.nest import nest
+from metasched.schedule.rewrite.parts import child_with, insert, readers, replace_buffers, writers
 
 
 def require_complete_before(ctx: Context, op: str, block: str, buffer: str) -> None:
     """Raise where a loop of the block computes what it reads of the buffer."""
     for writer in writers(ctx.func, buffer):
-        shared = common_loops(query.loops_above(ctx.func, writer.name), query.loops_above(ctx.func, block))
+        shared = query.common_loops(query.loops_above(ctx.func, writer.name), query.loops_above(ctx.func, block))
         if shared:
             raise ScheduleError(
                 op,
@@ -24,17 +25,17 @@ def require_complete_before(ctx: Context, op: str, block: str, buffer: str) -> N
             )
 
 
-def require_read_after(ctx: Context, op: str, block: str, buffer: str) -> None:
-    """Raise where a loop of the block holds a reader of what it writes."""
+def require_read_after(ctx: Context, op: str, block: str, buffer: str, instead: str = "") -> None:
+    """Raise where a loop of the block holds a reader of what it writes; `instead` says what else may be done."""
     mine = query.loops_above(ctx.func, block)
     for reader in readers(ctx.func, buffer):
-        shared = common_loops(mine, query.loops_above(ctx.func, reader.name))
+        shared = query.common_loops(mine, query.loops_above(ctx.func, reader.name))
         if shared:
             raise ScheduleError(
                 op,
                 f"`{reader.name}` reads `{buffer}` inside loop `{shared[-1].var}` of `{block}`",
                 (block, reader.name, shared[-1].var),
-                f"{op} before moving `{reader.name}` there",
+                f"{op} before moving `{reader.name}` there{instead}",
             )
 
 
@@ -63,10 +64,18 @@ def _at_least(low: Expr) -> Expr:
     return low >= 0
 
 
-def insert_around(ctx: Context, block: str, before: Stmt | None = None, after: Stmt | None = None) -> None:
-    """Put statements before and after the program's outermost statement that holds the block."""
-    for new, offset in ((before, 0), (after, 1)):
-        if new is not None:
-            position = child_with(ctx.func.body, block)
-            assert position is not None
-            ctx.func = insert(ctx.func, None, position + offset, new)
+def copy_before(ctx: Context, block: str, copy: Block, target: Buffer) -> None:
+    """Add a buffer, and the nest that fills it before the program's outermost statement that holds the block."""
+    _insert(ctx, block, 0, copy, target)
+
+
+def copy_after(ctx: Context, block: str, copy: Block, source: Buffer) -> None:
+    """Add a buffer, and the nest that empties it after the program's outermost statement that holds the block."""
+    _insert(ctx, block, 1, copy, source)
+
+
+def _insert(ctx: Context, block: str, offset: int, copy: Block, buffer: Buffer) -> None:
+    ctx.func = replace_buffers(ctx.func, add=buffer)
+    position = child_with(ctx.func.body, block)
+    assert position is not None
+    ctx.func = insert(ctx.func, None, position + offset, nest(ctx, copy, {}))

@@ -102,14 +102,11 @@ def loops_of(func: Func, block: str) -> tuple[str, ...]:
     return tuple(loop.var for loop in query.loops_above(func, block))
 
 
-def common_loops(a: tuple[For, ...], b: tuple[For, ...]) -> tuple[For, ...]:
-    """The loops that two paths from the top share."""
-    shared: list[For] = []
-    for x, y in zip(a, b, strict=False):
-        if x.var != y.var:
-            break
-        shared.append(x)
-    return tuple(shared)
+def shared_with_readers(ctx: Context, block: Block) -> tuple[For, ...]:
+    """The loops of a block that readers of its result are under. It is complete there, so none is a reduction's."""
+    mine = query.loops_above(ctx.func, block.name)
+    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(block))]
+    return max((query.common_loops(mine, path) for path in paths), key=len, default=())
 
 
 def require_producers_stay(ctx: Context, op: str, block: Block, kept: frozenset[str]) -> None:
@@ -119,7 +116,9 @@ def require_producers_stay(ctx: Context, op: str, block: Block, kept: frozenset[
     """
     mine = query.loops_above(ctx.func, block.name)
     for producer in query.producers(ctx.func, block.name):
-        left = [x.var for x in common_loops(mine, query.loops_above(ctx.func, producer.name)) if x.var not in kept]
+        left = [
+            x.var for x in query.common_loops(mine, query.loops_above(ctx.func, producer.name)) if x.var not in kept
+        ]
         if left:
             raise ScheduleError(
                 op,

@@ -16,10 +16,10 @@ from metasched.measure.check import prepare
 from metasched.measure.compiling import code_hash, compile_func
 from metasched.measure.executor import Executor
 from metasched.measure.inputs import Given, Inputs, given_inputs
-from metasched.measure.phases import Phases
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Reason
 from metasched.measure.timing import TimingPlan
+from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 
 TARGET = Target.detect(threads=1)
@@ -54,7 +54,7 @@ def request(tmp_path: Path, text: str, artefact: Artefact, code: bytes, inputs: 
 
 def answer(executor: Executor, tmp_path: Path, text: str, built: str, inputs: Inputs | None = None) -> Message:
     """What comes of checking the program `built` as if it were `text`."""
-    artefact, code = compile_func(parse_program(built).func, TARGET, Phases())
+    artefact, code = compile_func(parse_program(built).func, TARGET, Stopwatch())
     return executor.run(request(tmp_path, text, artefact, code, inputs))
 
 

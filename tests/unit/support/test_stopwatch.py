@@ -1,0 +1,32 @@
+"""Seconds by name."""
+
+from __future__ import annotations
+
+from metasched.support.stopwatch import Stopwatch
+
+
+def test_names_come_in_order() -> None:
+    watch = Stopwatch(["a", "b"])
+    with watch.timed("c"):
+        pass
+    watch.add("b", 2.0)
+    watch.add("b", 1.0)
+    assert list(watch.seconds()) == ["a", "b", "c"]
+    assert (watch.seconds()["a"], watch.seconds()["b"]) == (0.0, 3.0)
+
+
+def test_what_is_told_is_a_copy() -> None:
+    watch = Stopwatch()
+    watch.seconds()["a"] = 1.0
+    assert watch.seconds() == {}
+
+
+def test_time_counts_where_it_is_spent_also_when_a_body_fails() -> None:
+    watch = Stopwatch()
+    try:
+        with watch.timed("outer"), watch.timed("inner"):
+            raise KeyError
+    except KeyError:
+        pass
+    assert set(watch.seconds()) == {"outer", "inner"}
+    assert all(seconds >= 0 for seconds in watch.seconds().values())
