@@ -5,19 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
-from metasched import operators
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.lang import load_program
+from metasched.operators.named import program_named
 
 if TYPE_CHECKING:
     from metasched.space.text.modules import TextModule
     from metasched.space.text.rules import TextRule
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
-OPERATOR = "op:"  # what a name of the library begins with, where a file could stand
 _ELEMENT_TYPES = frozenset(dtype.value for dtype in DType)
 
 
@@ -44,10 +42,7 @@ def add_program(parser: ArgumentParser) -> None:
 
 def program_of(args: Namespace) -> Program:
     """The program that `add_program`'s arguments name. Raises LanguageError, and OSError for a file not there."""
-    given = params(args.params)
-    if args.program.startswith(OPERATOR):
-        return operators.load(args.program.removeprefix(OPERATOR), **given)
-    return load_program(args.program, **given)
+    return program_named(args.program, **params(args.params))
 
 
 def add_module(parser: ArgumentParser) -> None:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metasched import operators
-from metasched.cli.arguments import OPERATOR, UsageError, module_of
+from metasched.cli.arguments import UsageError, module_of
 from metasched.cli.command import Console
 from metasched.ir.program import Program
-from metasched.lang import parse_trace, read_source
-from metasched.lang.instructions import TraceData
-from metasched.lang.trace_json import trace_from_json
 from metasched.schedule.handlers import Policy
 from metasched.schedule.trace import Trace
-from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.target import Target
 
 if TYPE_CHECKING:
@@ -47,36 +39,6 @@ def note_warnings(warnings: tuple[str, ...], console: Console) -> None:
     """Say what the machine could not do as the schedule would have it."""
     for warning in warnings:
         console.note(f"warning: {warning}")
-
-
-def trace_in(path: str) -> Trace:
-    """The trace of a file, in the form that its name ends in (`FORMS`); or `op:OPERATOR.VARIANT`, of the library.
-
-    Python is read as data and never run. Raises LanguageError, OSError, and MetaschedError for no name of the library.
-    """
-    if path.startswith(OPERATOR):
-        return operators.expert(path.removeprefix(OPERATOR)).trace
-    return Trace(form_of(path).read(read_source(path), path))
-
-
-@dataclass(frozen=True)
-class Form:
-    """A way to write a trace down: reading takes the text and what to call it in a message."""
-
-    read: Callable[[str, str], TraceData]
-    write: Callable[[Trace, Program], str]
-
-
-_TEXT = Form(parse_trace, lambda trace, program: str(trace))
-FORMS: Mapping[str, Form] = {
-    ".json": Form(trace_from_json, lambda trace, program: trace.as_json()),
-    ".py": Form(trace_from_python, lambda trace, program: trace.as_python(program)),
-}
-
-
-def form_of(path: str) -> Form:
-    """JSON or Python where the file's name ends so, else text."""
-    return FORMS.get(Path(path).suffix, _TEXT)
 
 
 def space_in(args: Namespace, trace: Trace | None) -> SpaceLike:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Console
-from metasched.cli.kernels import TRACE_HELP, add_repair, form_of, kernel_of, note_warnings, policy_of, trace_in
+from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
 from metasched.ir.work import Work
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.operators.named import trace_named
 from metasched.schedule.handlers import Policy, Repairs
+from metasched.schedule.trace_files import form_of
 from metasched.search.progress_text import duration
 from metasched.target import Target
 
@@ -59,7 +61,7 @@ class ReplayResult:
 def run(args: Namespace, console: Console) -> int:
     program = program_of(args)
     policy = policy_of(args)
-    given = trace_in(args.trace) if args.trace else None
+    given = trace_named(args.trace) if args.trace else None
     kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = ReplayResult(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from metasched.cli.arguments import UsageError
 from metasched.ir.program import Program
+from metasched.lang.load import SEPARATOR, SUFFIX
 from metasched.measure.comparison import Comparison
 from metasched.measure.paired_timing import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
@@ -52,13 +53,13 @@ def find_rule(name: str) -> tuple[Rule, str]:
     part of a specification. Raises RuleError, UsageError.
     """
     path = Path(name)
-    if path.suffix not in {".py", ".ms"}:
+    if path.suffix not in {".py", SUFFIX}:
         found = resolve(f"+{name}")
         if len(found) != 1:
             raise UsageError(f"`{name}` is {len(found)} rules; try one of {', '.join(r.name for r in found)}")
         return found[0], name
     rules = rules_of_file(path)
-    separator = "::" if path.suffix == ".ms" else ":"
+    separator = SEPARATOR if path.suffix == SUFFIX else ":"
     if len(rules) > 1:
         choices = " or ".join(f"{name}{separator}{attribute}" for attribute in rules)
         raise UsageError(f"{name} has {len(rules)} rules; try one: {choices}")

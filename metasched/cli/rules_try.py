@@ -15,6 +15,7 @@ from metasched.cli.render import table
 from metasched.cli.rule_trial import WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
 from metasched.errors import MetaschedError
 from metasched.lang import print_decision
+from metasched.lang.load import file_and_name
 from metasched.measure.paired_timing import PAIRS
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.progress_text import duration, failures
@@ -96,9 +97,9 @@ def run_once(args: Namespace, console: Console) -> int:
 
 def _files(args: Namespace) -> list[Path]:
     """What is read: the rule's file and the program's."""
-    rule = args.rule.partition("::")[0]
+    rule = file_and_name(args.rule)[0]
     rule = rule if Path(rule).exists() else rule.rpartition(":")[0]
-    found = [Path(name) for name in (rule, args.program.partition("::")[0]) if name and Path(name).is_file()]
+    found = [Path(name) for name in (rule, file_and_name(args.program)[0]) if name and Path(name).is_file()]
     if not found:
         raise UsageError("--watch: there is no file to watch")
     return found

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, program_of
 from metasched.cli.command import Console
-from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in, trace_in
+from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in
 from metasched.errors import BuildError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
+from metasched.operators.named import trace_named
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Trace
 from metasched.target import Target
@@ -90,7 +91,7 @@ def run(args: Namespace, console: Console) -> int:
         raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
     policy = policy_of(args)
     program = program_of(args)
-    given = trace_in(args.trace) if args.trace else None
+    given = trace_named(args.trace) if args.trace else None
     if given is not None and policy is Policy.REPAIR:
         console.note(str(Repairs(given.apply_to(program, policy).repairs)))
     if args.what == "problems":
@@ -173,7 +174,7 @@ def _python(subject: Subject) -> str:
 
 
 def _diff(subject: Subject) -> str:
-    return str(subject.trace().diff(trace_in(subject.args.diff)))
+    return str(subject.trace().diff(trace_named(subject.args.diff)))
 
 
 VIEWS: Mapping[str, Callable[[Subject], str]] = {

@@ -17,12 +17,13 @@ from metasched.cli.arguments import (
     seed,
 )
 from metasched.cli.command import Console
-from metasched.cli.kernels import TRACE_HELP, space_in, trace_in
+from metasched.cli.kernels import TRACE_HELP, space_in
 from metasched.cli.progress_view import choose_view
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.database import Record
 from metasched.errors import counted
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
+from metasched.operators.named import trace_named
 from metasched.search.progress_text import duration, failures
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
@@ -66,7 +67,7 @@ def run(args: Namespace, console: Console) -> int:
     from metasched import api
 
     program = program_of(args)
-    searched = space_in(args, trace_in(args.trace) if args.trace else None)
+    searched = space_in(args, trace_named(args.trace) if args.trace else None)
     kernel = api.tune(
         program,
         trials=args.trials,

@@ -11,7 +11,8 @@ from metasched.lang.elaborate import elaborate
 from metasched.lang.programs import read_programs
 from metasched.lang.report import Report, did_you_mean, listing
 
-_SEPARATOR = "::"
+SUFFIX = ".ms"
+SEPARATOR = "::"
 
 
 def parse_program(text: str, /, **params: Setting) -> Program:
@@ -31,10 +32,14 @@ def load_program(path: str | Path, /, **params: Setting) -> Program:
         LanguageError: as `parse_program`.
         OSError: when the file cannot be read.
     """
-    filename, separator, name = str(path).rpartition(_SEPARATOR)
-    if not separator:
-        filename, name = str(path), ""
-    return _program(read_source(filename), filename, name or None, params)
+    filename, name = file_and_name(path)
+    return _program(read_source(filename), filename, name, params)
+
+
+def file_and_name(path: str | Path) -> tuple[str, str | None]:
+    """What `FILE.ms`, or `FILE.ms::NAME` where a file holds several programs or modules, is made of."""
+    filename, separator, name = str(path).rpartition(SEPARATOR)
+    return (filename, name or None) if separator else (str(path), None)
 
 
 def read_source(filename: str | Path) -> str:
@@ -81,7 +86,7 @@ def _pick(definitions: tuple[ProgramDef, ...], name: str | None, filename: str, 
     if name is None:
         if len(definitions) == 1:
             return definitions[0]
-        hint = f"name one: `{filename}{_SEPARATOR}{names[0]}`"
+        hint = f"name one: `{filename}{SEPARATOR}{names[0]}`"
         report.error(definitions[1].at, f"there are several programs here: {listing(names)}", hint)
         return None
     if name in names:

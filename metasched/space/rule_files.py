@@ -9,15 +9,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from metasched.lang.load import SUFFIX, file_and_name
 from metasched.space.rule import Rule, RuleError
 from metasched.space.rule_errors import blaming_file
-from metasched.space.text.rules import SEPARATOR, SUFFIX, load_rule, load_rules
+from metasched.space.text.rules import load_rule, load_rules
 from metasched.support.registry import listed
 
 
 def is_text(name: str) -> bool:
     """`tile.ms`, or `tile.ms::NAME`."""
-    return name.partition(SEPARATOR)[0].endswith(SUFFIX)
+    return file_and_name(name)[0].endswith(SUFFIX)
 
 
 def load_text(name: str) -> Rule:

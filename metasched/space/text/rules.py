@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.ir.source import At
-from metasched.lang import read_source
+from metasched.lang.load import SEPARATOR, file_and_name, read_source
 from metasched.lang.module_tree import ModuleDef
 from metasched.lang.modules import read_modules
 from metasched.lang.report import Report, did_you_mean, listing
@@ -21,9 +21,6 @@ from metasched.space.rule_errors import Place
 from metasched.space.text.check import check_modules
 from metasched.space.text.modules import TextModule
 from metasched.space.text.run import ModuleFile
-
-SUFFIX = ".ms"
-SEPARATOR = "::"
 
 
 class _OneBlock:
@@ -94,10 +91,8 @@ def load_module(path: str | Path) -> TextModule | TextRule:
         LanguageError: as `parse_module`.
         OSError: when the file cannot be read.
     """
-    filename, separator, name = str(path).rpartition(SEPARATOR)
-    if not separator:
-        filename, name = str(path), ""
-    return _module(read_source(filename), filename, name or None)
+    filename, name = file_and_name(path)
+    return _module(read_source(filename), filename, name)
 
 
 def load_rule(path: str | Path) -> TextRule:
