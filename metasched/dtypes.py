@@ -36,7 +36,7 @@ class FloatFormat:
 
 
 @dataclass(frozen=True)
-class TypeFacts:
+class TypeProperties:
     """What there is to know of an element type.
 
     Attributes:
@@ -79,40 +79,40 @@ class DType(Enum):
         return self.value
 
     @cached_property
-    def facts(self) -> TypeFacts:
+    def properties(self) -> TypeProperties:
         """Its row of the table."""
         return _ROWS[self.value]
 
     @cached_property
     def is_float(self) -> bool:
-        return self.facts.kind is DTypeKind.FLOAT
+        return self.properties.kind is DTypeKind.FLOAT
 
     @cached_property
     def is_half(self) -> bool:
         """Whether it is a type of storage only."""
-        return bool(self.facts.computed_in)
+        return bool(self.properties.computed_in)
 
     @cached_property
     def is_integer(self) -> bool:
-        return self.facts.kind in (DTypeKind.SIGNED, DTypeKind.UNSIGNED)
+        return self.properties.kind in (DTypeKind.SIGNED, DTypeKind.UNSIGNED)
 
     @cached_property
     def is_unsigned(self) -> bool:
         """Whether it is an integer without a sign."""
-        return self.facts.kind is DTypeKind.UNSIGNED
+        return self.properties.kind is DTypeKind.UNSIGNED
 
     @cached_property
     def is_bool(self) -> bool:
-        return self.facts.kind is DTypeKind.BOOL
+        return self.properties.kind is DTypeKind.BOOL
 
     @cached_property
     def compute(self) -> DType:
         """What values of this type are computed in: f32 for f16 and bf16, the type itself for the others."""
-        return DType(self.facts.computed_in) if self.is_half else self
+        return DType(self.properties.computed_in) if self.is_half else self
 
     @cached_property
     def bits(self) -> int:
-        return self.facts.bits
+        return self.properties.bits
 
     @cached_property
     def bytes(self) -> int:
@@ -125,7 +125,7 @@ class DType(Enum):
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
-        found: np.dtype[Any] = np.dtype(self.facts.numpy)
+        found: np.dtype[Any] = np.dtype(self.properties.numpy)
         return found
 
     @cached_property
@@ -149,25 +149,25 @@ class DType(Enum):
         return 2.0 ** float_format(self).smallest_exponent
 
 
-_ROWS: Mapping[str, TypeFacts] = MappingProxyType(
+_ROWS: Mapping[str, TypeProperties] = MappingProxyType(
     {
-        "f16": TypeFacts(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
-        "bf16": TypeFacts(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
-        "f32": TypeFacts(
+        "f16": TypeProperties(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
+        "bf16": TypeProperties(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
+        "f32": TypeProperties(
             DTypeKind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")
         ),
-        "f64": TypeFacts(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
-        "i8": TypeFacts(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
-        "u8": TypeFacts(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
-        "i16": TypeFacts(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
-        "i32": TypeFacts(DTypeKind.SIGNED, 32, np.int32, spellings=("int32",)),
-        "i64": TypeFacts(DTypeKind.SIGNED, 64, np.int64, spellings=("int64",)),
-        "bool": TypeFacts(DTypeKind.BOOL, 8, np.bool_, spellings=("bool_",)),
+        "f64": TypeProperties(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
+        "i8": TypeProperties(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
+        "u8": TypeProperties(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
+        "i16": TypeProperties(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
+        "i32": TypeProperties(DTypeKind.SIGNED, 32, np.int32, spellings=("int32",)),
+        "i64": TypeProperties(DTypeKind.SIGNED, 64, np.int64, spellings=("int64",)),
+        "bool": TypeProperties(DTypeKind.BOOL, 8, np.bool_, spellings=("bool_",)),
     }
 )
 
 
-def missing_facts() -> tuple[str, ...]:
+def missing_properties() -> tuple[str, ...]:
     """What the table lacks, or has too much of, a sentence each; there is nothing where it is whole."""
     wrong = [f"`{name}` has a row and is no member of DType" for name in _ROWS if name not in {d.value for d in DType}]
     spelled: dict[str, str] = {}
@@ -195,7 +195,7 @@ INDEX = DType.I64
 
 def float_format(dtype: DType) -> FloatFormat:
     """The format of a float type."""
-    found = dtype.facts.float
+    found = dtype.properties.float
     assert found is not None, dtype
     return found
 
@@ -205,7 +205,9 @@ def integer_of_size(bits: int) -> DType:
     return _SIGNED[bits]
 
 
-_SIGNED = {dtype.bits: dtype for dtype in sorted(DType, key=lambda d: d.bits) if dtype.facts.kind is DTypeKind.SIGNED}
+_SIGNED = {
+    dtype.bits: dtype for dtype in sorted(DType, key=lambda d: d.bits) if dtype.properties.kind is DTypeKind.SIGNED
+}
 
 
 def signed_integers() -> tuple[DType, ...]:
@@ -215,7 +217,7 @@ def signed_integers() -> tuple[DType, ...]:
 
 def spellings() -> Mapping[str, DType]:
     """Every other word for a type that a program may have in mind."""
-    return {word: dtype for dtype in DType for word in dtype.facts.spellings}
+    return {word: dtype for dtype in DType for word in dtype.properties.spellings}
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:

@@ -49,7 +49,7 @@ def multi_level_tiling(
     fusion = sch.choose("fusion", [*tried.fusions(trial, fuse_after), UNFUSED])
     packed = sch.choose("read_cache", [*tried.caches(trial, fusion), UNFUSED])
     tiled = _Tiled(block, info, levels, tile(sch))
-    sch.note(block, Tiled(tuple(tiled.tiles[0])))
+    sch.add_fact(block, Tiled(tuple(tiled.tiles[0])))
     tiled.cache(sch, packed)
     tiled.fuse(sch, fusion)
     return None

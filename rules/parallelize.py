@@ -67,7 +67,7 @@ def _threads(sch: ms.Schedule, block: ms.BlockRV, small: int) -> bool:
     known: SmallNests | None = next((fact for b in blocks if (fact := sch.facts(b, SmallNests)) is not None), None)
     if known is None:
         known = SmallNests(threads=sch.choose("small nests", [PARALLEL, SERIAL]) == PARALLEL)
-        sch.note(block, known)
+        sch.add_fact(block, known)
     threads: bool = known.threads
     return threads
 

@@ -33,7 +33,7 @@ def reduction_lanes(
     if refusal is not None:
         return ms.skip(refusal)
     steps(sch)
-    sch.note(block, Vectorized())
+    sch.add_fact(block, Vectorized())
     return None
 
 

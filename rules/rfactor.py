@@ -48,5 +48,5 @@ def _factor(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, how: str) -
     fused = sch.fuse(*reduction)
     outer, inner = sch.split(fused, sch.sample_tile(fused, parts=2))
     partial = sch.rfactor(inner if how == INNER else outer)
-    sch.note(partial, Factored(lanes=sch.describe(partial).spatial[0].name if how == INNER else None))
-    sch.note(block, Factored())
+    sch.add_fact(partial, Factored(lanes=sch.describe(partial).spatial[0].name if how == INNER else None))
+    sch.add_fact(block, Factored())

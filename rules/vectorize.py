@@ -76,4 +76,4 @@ def _checked(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip 
 
 def _vectorize(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...]) -> None:
     sch.vectorize(sch.get_loops(block)[-1], lanes=sch.sample_categorical(list(lanes), name="lanes"))
-    sch.note(block, Vectorized())
+    sch.add_fact(block, Vectorized())

@@ -23,8 +23,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
         between = [line for phase in phases[1:] for line in (f"{pad}    barrier", *phase)]
         return [f"{pad}region:", *phases[0], *between]
     if isinstance(stmt, lir.Write):
-        notes = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
-        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{notes}"]
+        marks = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
+        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{marks}"]
     if isinstance(stmt, lir.ArgReduction):
         return [pad + _best(stmt)]
     if isinstance(stmt, lir.Prefetch):
@@ -49,9 +49,9 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
 
 def _best(stmt: lir.ArgReduction) -> str:
     targets = f"{print_expr(stmt.values)}, {print_expr(stmt.positions)}"
-    notes = ("  @rising" if stmt.rising else "") + ("  @fastmath" if stmt.fast else "")
+    marks = ("  @rising" if stmt.rising else "") + ("  @fastmath" if stmt.fast else "")
     word = "argmax" if stmt.better is BinOp.GT else "argmin"
-    return f"{targets} {word}= {print_expr(stmt.value)}, {print_expr(stmt.position)}{notes}"
+    return f"{targets} {word}= {print_expr(stmt.value)}, {print_expr(stmt.position)}{marks}"
 
 
 def _operand(operand: lir.Operand) -> str:

@@ -37,7 +37,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class Assumptions:
     """Extents of the iteration variables, and linear forms known to be non-negative here.
 
     `dead` says that the conditions cannot all hold: nothing below them runs. `data` says how many values, from 0 on,
@@ -51,8 +51,8 @@ class Facts:
     _structures: dict[Expr, Range] = field(default_factory=dict, compare=False, repr=False)
     _forms: dict[Expr, Linear] = field(default_factory=dict, compare=False, repr=False)
 
-    def assume(self, cond: Expr, holds: bool) -> Facts:
-        """The facts where `cond` is known to hold, or known not to."""
+    def assume(self, cond: Expr, holds: bool) -> Assumptions:
+        """The assumptions where `cond` is known to hold, or known not to."""
         match cond:
             case Const(value=value):
                 return self._with(dead=self.dead or bool(value) is not holds)
@@ -66,12 +66,12 @@ class Facts:
                 return self._with(_nonnegative(op, self._linear(a), self._linear(b), holds))
         return self
 
-    def unconditional(self) -> Facts:
+    def unconditional(self) -> Assumptions:
         """What is known without any condition."""
-        return Facts(self.extents, data=self.data)
+        return Assumptions(self.extents, data=self.data)
 
-    def _with(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Facts:
-        return Facts(self.extents, self.known + known, self.dead or dead, self.data)
+    def _with(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Assumptions:
+        return Assumptions(self.extents, self.known + known, self.dead or dead, self.data)
 
     def range(self, e: Expr) -> Range:
         """Bounds of an integer expression."""
@@ -111,9 +111,9 @@ class Facts:
         simple = simplify(e)
         return Linear.of_atom(e) if simple == e else self._linear(simple)
 
-    def _lower(self, form: Linear, facts: int = _MAX_FACTS_COMBINED) -> Bound:
+    def _lower(self, form: Linear, assumed: int = _MAX_FACTS_COMBINED) -> Bound:
         best = self._box(form)
-        if facts == 0:
+        if assumed == 0:
             return best
         for fact in self.known:
             for atom, coefficient in fact.terms:
@@ -123,7 +123,7 @@ class Facts:
                 # form * p = (form * p - fact * q) + fact * q, and the last is >= 0; `atom` cancels.
                 g = math.gcd(wanted, coefficient)
                 p, q = abs(coefficient) // g, abs(wanted) // g
-                rest = self._lower(form.times(p).plus(fact, -q), facts - 1)
+                rest = self._lower(form.times(p).plus(fact, -q), assumed - 1)
                 best = max(best, _ceildiv(rest, p))
         return best
 

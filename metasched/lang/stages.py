@@ -27,7 +27,7 @@ from metasched.ir.nodes import (
 )
 from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
 from metasched.ir.source_printer import print_source, print_stage
-from metasched.lang.bounds import Facts
+from metasched.lang.bounds import Assumptions
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
 from metasched.lang.report import Report, listing
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
@@ -64,13 +64,13 @@ class StageBuilder:
         known = {name: extent for name, extent in extents.items() if extent is not None}
         # Without extents, or with ones in doubt, bounds cannot be judged.
         found = {name: info.positions for name, info in self._buffers.items() if info.positions is not None}
-        facts = Facts(known, dead=len(known) < len(extents) or self._disagreement, data=found)
+        assumed = Assumptions(known, dead=len(known) < len(extents) or self._disagreement, data=found)
         value = stage.value.operand if isinstance(stage.value, Reduce) else stage.value
         dtype = info.dtype if info.dtype is not None else DType.F32
         if isinstance(stage.value, Reduce) and dtype.is_half and stage.value.reducer in (Reducer.SUM, Reducer.PROD):
             self._rounds_each_step(stage.value, dtype)
             return info, None
-        built = self._values.stored(value, dtype, facts)
+        built = self._values.stored(value, dtype, assumed)
         if isinstance(stage.value, Reduce) and dtype.is_bool:
             self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
             return info, None

@@ -42,7 +42,7 @@ from metasched.ir.source import (
     SourceExpr,
 )
 from metasched.ir.source_printer import print_source
-from metasched.lang.bounds import Bound, Facts
+from metasched.lang.bounds import Assumptions, Bound
 from metasched.lang.numpy_names import written_as
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Number, Sizes
@@ -112,7 +112,7 @@ class Values:
         self._scope = scope
         self._report = report
         self._dtypes: dict[int, DType | None] = {}
-        self._everywhere: Facts | None = None  # what holds under no condition
+        self._everywhere: Assumptions | None = None  # what holds under no condition
         self._casts = {**_DTYPES, **scope.program.types}
 
     # --- types -----------------------------------------------------------------------------------------
@@ -150,17 +150,18 @@ class Values:
 
     # --- expressions -----------------------------------------------------------------------------------
 
-    def stored(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
-        """`e` as a value to be stored in a buffer of dtype `want`, where `facts` hold."""
-        built = self.build(e, want, facts)
+    def stored(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
+        """`e` as a value to be stored in a buffer of dtype `want`, under the conditions `assumed`."""
+        built = self.build(e, want, assumed)
         return None if built is None else _rounded(built, want)
 
-    def build(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
-        """`e` as an expression of dtype `want`, where `facts` hold; of f32 where that is what `want` computes in."""
+    def build(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
+        """`e` as an expression of dtype `want`, under the conditions `assumed`; of f32 where that is what `want`
+        computes in."""
         if self._scope.sizes.is_literal(e, self._scope.axes):
             value = self._scope.sizes.value(e)
             return None if value is None else self._constant(value, want, e)
-        built = self._build(e, want, facts)
+        built = self._build(e, want, assumed)
         got = self.dtype(e)
         if built is not None and got is not None and got is not want:
             self._mismatch(e, got, want)
@@ -198,28 +199,28 @@ class Values:
             return None
         return Const(value, want)
 
-    def _build(self, e: SourceExpr, want: DType, facts: Facts) -> Expr | None:
+    def _build(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
         match e:
             case Name():
                 return self._name(e)
             case Read():
-                return self._read(e, facts)
+                return self._read(e, assumed)
             case Operation():
-                return self._operation(e, want, facts)
+                return self._operation(e, want, assumed)
             case Prefix(op=UnOp.NOT, a=a):
-                inner = self.build(a, DType.BOOL, facts)
+                inner = self.build(a, DType.BOOL, assumed)
                 return None if inner is None else Unary(UnOp.NOT, inner)
             case Prefix(op=op, a=a):
                 dtype = self.dtype(a) or want
-                inner = self.build(a, dtype, facts)
+                inner = self.build(a, dtype, assumed)
                 if dtype.is_bool:
                     self._report.error(e.at, f"`{print_source(e)}` negates a bool", "write `not`")
                     return None
-                return None if inner is None else self._inside_64_bits(Unary(op, inner), e, facts)
+                return None if inner is None else self._inside_64_bits(Unary(op, inner), e, assumed)
             case Apply():
-                return self._apply(e, want, facts)
+                return self._apply(e, want, assumed)
             case IfElse():
-                return self._select(e, want, facts)
+                return self._select(e, want, assumed)
             case Reduce():
                 # Reported where the stage is known, with the stages to write instead.
                 return None
@@ -239,7 +240,7 @@ class Values:
         self._report.error(e.at, f"`{e.name}` is not declared", hint)
         return None
 
-    def _operation(self, e: Operation, want: DType, facts: Facts) -> Expr | None:
+    def _operation(self, e: Operation, want: DType, assumed: Assumptions) -> Expr | None:
         op = e.op
         if op.is_logical:
             dtype = DType.BOOL
@@ -247,28 +248,28 @@ class Values:
             dtype = self._common(e.a, e.b) or self._natural(e.a, e.b)
         else:
             dtype = self._common(e.a, e.b) or want
-        a, b = self.build(e.a, dtype, facts), self.build(e.b, dtype, facts)
-        if not self._operator_takes(op, dtype, e) or a is None or b is None or self._divides_by_zero(e, a, b, facts):
+        a, b = self.build(e.a, dtype, assumed), self.build(e.b, dtype, assumed)
+        if not self._operator_takes(op, dtype, e) or a is None or b is None or self._divides_by_zero(e, a, b, assumed):
             return None
         out = Binary(op, a, b)
         if op.is_comparison and dtype is INDEX and not depends_on_data(out):
             return simplify(out)
-        return self._inside_64_bits(out, e, facts)
+        return self._inside_64_bits(out, e, assumed)
 
-    def _inside_64_bits(self, built: Expr, e: SourceExpr, facts: Facts) -> Expr | None:
+    def _inside_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
         """What was built, unless it is index arithmetic that may leave 64 bits.
 
         Conditions do not count: code may compute a value before it asks whether it is used. Arithmetic over data wraps.
         """
-        if built.dtype is not INDEX or facts.dead or depends_on_data(built):
+        if built.dtype is not INDEX or assumed.dead or depends_on_data(built):
             return built
-        if self._everywhere is None or self._everywhere.extents is not facts.extents:
-            self._everywhere = facts.unconditional()
+        if self._everywhere is None or self._everywhere.extents is not assumed.extents:
+            self._everywhere = assumed.unconditional()
         if self._everywhere.in_64_bits(built):
             return built
         lo, hi = self._everywhere.range(built)
-        used = sorted(name for name in free_vars(built) if name in facts.extents)
-        ranges = listing([f"{name} < {facts.extents[name]}" for name in used])
+        used = sorted(name for name in free_vars(built) if name in assumed.extents)
+        ranges = listing([f"{name} < {assumed.extents[name]}" for name in used])
         message = f"`{print_source(e)}` leaves 64 bits"
         if not fits(INDEX, lo, hi):
             message += f": it goes from {lo} to {hi}"
@@ -276,14 +277,14 @@ class Values:
         self._report.error(e.at, message, f"{hint}; make the sizes or the constants smaller")
         return None
 
-    def _divides_by_zero(self, e: Operation, a: Expr, b: Expr, facts: Facts) -> bool:
+    def _divides_by_zero(self, e: Operation, a: Expr, b: Expr, assumed: Assumptions) -> bool:
         """Whether index arithmetic divides by an index that may be zero or less: it is simplified as if none were.
 
         What a condition says of the divisor counts, as the value is used under it only.
         """
-        if e.op not in _INTEGER_ONLY or b.dtype is not INDEX or isinstance(b, Const) or facts.dead:
+        if e.op not in _INTEGER_ONLY or b.dtype is not INDEX or isinstance(b, Const) or assumed.dead:
             return False
-        if depends_on_data(a) or depends_on_data(b) or facts.range(b)[0] > 0:
+        if depends_on_data(a) or depends_on_data(b) or assumed.range(b)[0] > 0:
             return False
         divisor = print_source(e.b)
         hint = f"divide by `max({divisor}, 1)`, or under a condition such as `if {divisor} > 0`"
@@ -318,11 +319,11 @@ class Values:
         floats = any(isinstance(node, FloatLit) for e in expressions for node in e.walk())
         return DType.F32 if floats else INDEX
 
-    def _select(self, e: IfElse, want: DType, facts: Facts) -> Expr | None:
+    def _select(self, e: IfElse, want: DType, assumed: Assumptions) -> Expr | None:
         dtype = self._common(e.then, e.otherwise) or want
-        cond = self.build(e.cond, DType.BOOL, facts)
-        inside = facts if cond is None else facts.assume(cond, True)
-        outside = facts if cond is None else facts.assume(cond, False)
+        cond = self.build(e.cond, DType.BOOL, assumed)
+        inside = assumed if cond is None else assumed.assume(cond, True)
+        outside = assumed if cond is None else assumed.assume(cond, False)
         then, otherwise = self.build(e.then, dtype, inside), self.build(e.otherwise, dtype, outside)
         if cond is None or then is None or otherwise is None:
             return None
@@ -330,9 +331,9 @@ class Values:
             return then if cond.value else otherwise
         return Select(cond, then, otherwise)
 
-    def _apply(self, e: Apply, want: DType, facts: Facts) -> Expr | None:
+    def _apply(self, e: Apply, want: DType, assumed: Assumptions) -> Expr | None:
         if e.func in self._casts:
-            return self._cast(e, self._casts[e.func], facts)
+            return self._cast(e, self._casts[e.func], assumed)
         function = functions().get(e.func)
         if function is None and e.func not in _EXTREMA:
             self._unknown_function(e)
@@ -346,12 +347,12 @@ class Values:
             hint = f"cast the argument: `{e.func}(f32(...))`"
             self._report.error(e.at, f"`{e.func}` is not defined on {dtype}", hint)
             return None
-        args = [self.build(arg, dtype, facts) for arg in e.args]
+        args = [self.build(arg, dtype, assumed) for arg in e.args]
         good = tuple(arg for arg in args if arg is not None)
         if len(good) < len(args):
             return None
         if function is None:
-            return self._inside_64_bits(Binary(_EXTREMA[e.func], good[0], good[1]), e, facts)
+            return self._inside_64_bits(Binary(_EXTREMA[e.func], good[0], good[1]), e, assumed)
         return Call(e.func, good, dtype.compute)
 
     def _unknown_function(self, e: Apply) -> None:
@@ -364,7 +365,7 @@ class Values:
             hint = hint or "the functions are " + ", ".join([*_EXTREMA, *functions()])
         self._report.error(e.at, f"`{e.func}` is not a function", hint)
 
-    def _cast(self, e: Apply, dtype: DType, facts: Facts) -> Expr | None:
+    def _cast(self, e: Apply, dtype: DType, assumed: Assumptions) -> Expr | None:
         if len(e.args) != 1:
             self._report.error(e.at, f"the cast `{e.func}` takes 1 argument, not {len(e.args)}")
             return None
@@ -376,7 +377,7 @@ class Values:
             if isinstance(value, bool) is dtype.is_bool and (dtype.is_float or isinstance(value, int)):
                 return self._constant(_nearest(value, dtype) if dtype.is_half else value, dtype, arg)
         source = self.dtype(arg) or self._natural(arg)
-        inner = self.build(arg, source, facts)
+        inner = self.build(arg, source, assumed)
         if inner is None:
             return None
         if dtype.is_half:
@@ -386,7 +387,7 @@ class Values:
 
     # --- reads -----------------------------------------------------------------------------------------
 
-    def _read(self, e: Read, facts: Facts) -> Expr | None:
+    def _read(self, e: Read, assumed: Assumptions) -> Expr | None:
         info = self._readable(e)
         if info is None or info.shape is None or info.dtype is None:
             return None
@@ -397,7 +398,7 @@ class Values:
             message += f", and `{e.buffer}` has {counted(rank, 'dimension')}: [{shape}]"
             self._report.error(e.at, message)
             return None
-        indices = [self._index(index, e, dim, info.shape[dim], facts) for dim, index in enumerate(e.indices)]
+        indices = [self._index(index, e, dim, info.shape[dim], assumed) for dim, index in enumerate(e.indices)]
         good = tuple(index for index in indices if index is not None)
         return _cast_to(Load(e.buffer, good, info.dtype), info.dtype.compute) if len(good) == rank else None
 
@@ -418,11 +419,11 @@ class Values:
             self._report.error(e.at, f"`{e.buffer}` is not declared", hint or "name it as an input or define it before")
         return None
 
-    def _index(self, index: SourceExpr, read: Read, dim: int, extent: int, facts: Facts) -> Expr | None:
+    def _index(self, index: SourceExpr, read: Read, dim: int, extent: int, assumed: Assumptions) -> Expr | None:
         data = any(isinstance(node, Read) for node in index.walk())
         dtype = self.dtype(index) if data else INDEX
         # What integers are read as indices is plain: they keep their values in i64.
-        built = self.build(index, dtype if dtype is not None and dtype.is_integer else INDEX, facts)
+        built = self.build(index, dtype if dtype is not None and dtype.is_integer else INDEX, assumed)
         if built is None:
             return None
         built = _cast_to(built, INDEX)
@@ -430,9 +431,9 @@ class Values:
             message = f"the index `{print_source(index)}` divides by what may not be positive"
             self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
             return None
-        built = simplify(_folded(simplify(built), facts))
-        lo, hi = facts.range(built)
-        if facts.dead or lo > hi or (lo >= 0 and hi < extent):
+        built = simplify(_folded(simplify(built), assumed))
+        lo, hi = assumed.range(built)
+        if assumed.dead or lo > hi or (lo >= 0 and hi < extent):
             return built
         if data:
             return built if self._stays_inside(index, read, dim, extent) else None
@@ -506,15 +507,15 @@ def _nearest(value: float, dtype: DType) -> float:
         return float(dtype.numpy.type(np.float32(value)))
 
 
-def _folded(e: Expr, facts: Facts) -> Expr:
+def _folded(e: Expr, assumed: Assumptions) -> Expr:
     """`e` without the quotients and remainders that the ranges decide: `o // CO` is 0, as one group of channels has."""
     if not isinstance(e, Binary):
         return e
-    out = replace(e, a=_folded(e.a, facts), b=_folded(e.b, facts))
-    if out.op not in _INTEGER_ONLY or facts.dead:
+    out = replace(e, a=_folded(e.a, assumed), b=_folded(e.b, assumed))
+    if out.op not in _INTEGER_ONLY or assumed.dead:
         return out
-    lo, hi = facts.range(out)
+    lo, hi = assumed.range(out)
     if lo == hi:
         return Const(int(lo), INDEX)
     # A remainder that is its own dividend.
-    return out.a if out.op is BinOp.MOD and (lo, hi) == facts.range(out.a) and lo >= 0 else out
+    return out.a if out.op is BinOp.MOD and (lo, hi) == assumed.range(out.a) and lo >= 0 else out

@@ -1,4 +1,4 @@
-"""What a rule may ask of a block: plain facts about the program as it is now."""
+"""What a rule may ask of a block: what is true of the program as it is now."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class BlockInfo:
 
 
 def describe_block(func: Func, name: str) -> BlockInfo:
-    """Facts about a block. Cost: linear in the program. Raises KeyError when it is gone."""
+    """What is true of a block. Cost: linear in the program. Raises KeyError when it is gone."""
     block = query.find_block(func, name)
     nest = query.loops_above(func, name)
     iters = tuple(

@@ -1,7 +1,7 @@
 """What a module in text may ask of the program: the vocabulary of its conditions.
 
-Each is declared by its signature, as a primitive is, and only looks: it leaves no line in the trace. A fact about sizes
-is None where it depends on tile sizes, which differ between candidates.
+Each is declared by its signature, as a primitive is, and only looks: it leaves no line in the trace. A query about
+sizes is None where it depends on tile sizes, which differ between candidates.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from metasched.schedule.primitive import MARK, Declaration, declaration_of, prim
 
 Size = Annotated[int | None, ArgumentKind.NUMBER]
 
-fact = primitive(pure=True)
+block_query = primitive(pure=True)
 
 
 @cache
-def facts() -> Mapping[str, Declaration]:
-    """Every fact by name."""
+def block_queries() -> Mapping[str, Declaration]:
+    """Every block query by name."""
     found = inspect.getmembers(sys.modules[__name__], lambda value: hasattr(value, MARK))
     return MappingProxyType({name: declaration_of(fn) for name, fn in found})
 
@@ -40,49 +40,49 @@ def _info(ctx: Context, op: str, block: str) -> BlockInfo:
 # --- of a block ------------------------------------------------------------------------------------------
 
 
-@fact
+@block_query
 def reduces(ctx: Context, block: BlockName) -> Flag:
     """Whether a block is a reduction."""
     return _info(ctx, "reduces", block).reduces
 
 
-@fact
+@block_query
 def initialises(ctx: Context, block: BlockName) -> Flag:
     """Whether a block is a reduction whose initial value is not a block of its own."""
     return _info(ctx, "initialises", block).initialises
 
 
-@fact
+@block_query
 def output(ctx: Context, block: BlockName) -> Flag:
     """Whether a block writes an output of the program."""
     return _info(ctx, "output", block).output
 
 
-@fact
+@block_query
 def conditional(ctx: Context, block: BlockName) -> Flag:
     """Whether what a block computes has a condition, such as padding."""
     return _info(ctx, "conditional", block).conditional
 
 
-@fact
+@block_query
 def divides(ctx: Context, block: BlockName) -> Flag:
     """Whether a block divides or takes a remainder."""
     return _info(ctx, "divides", block).divides
 
 
-@fact
+@block_query
 def elementwise(ctx: Context, block: BlockName) -> Flag:
     """Whether a block reduces nothing, and every read uses each of its indices at most once, bare."""
     return _info(ctx, "elementwise", block).elementwise
 
 
-@fact
+@block_query
 def trivial(ctx: Context, block: BlockName) -> Flag:
     """Whether a block's loops are as they were written: one for each of its indices."""
     return _info(ctx, "trivial", block).trivial
 
 
-@fact
+@block_query
 def reuses(ctx: Context, block: BlockName) -> Flag:
     """Whether a block reads an element for more than one of its results."""
     info = _info(ctx, "reuses", block)
@@ -90,7 +90,7 @@ def reuses(ctx: Context, block: BlockName) -> Flag:
     return any(spatial - read.iters for read in info.reads)
 
 
-@fact
+@block_query
 def transposes(ctx: Context, block: BlockName) -> Flag:
     """Whether a block reads a buffer along another dimension than it writes: its reads or its writes are strided."""
     info = _info(ctx, "transposes", block)
@@ -98,38 +98,38 @@ def transposes(ctx: Context, block: BlockName) -> Flag:
     return any(spatial[-1] in read.iters and spatial[-1] not in read.uses[-1] for read in info.reads if spatial)
 
 
-@fact
+@block_query
 def calls(ctx: Context, block: BlockName, *functions: Text) -> Flag:
     """Whether a block calls one of these math functions: `calls(b, "exp", "erf")`."""
     return not set(functions).isdisjoint(_info(ctx, "calls", block).calls)
 
 
-@fact
+@block_query
 def name(ctx: Context, block: BlockName) -> Text:
     """A block's name."""
     return ctx.block("name", block).name
 
 
-@fact
+@block_query
 def reads(ctx: Context, block: BlockName) -> tuple[Text, ...]:
     """The names of the buffers that a block reads, each once."""
     return tuple(dict.fromkeys(read.buffer for read in _info(ctx, "reads", block).reads))
 
 
-@fact
+@block_query
 def rank(ctx: Context, block: BlockName) -> Size:
     """How many dimensions a block's result has."""
     return len(_info(ctx, "rank", block).spatial)
 
 
-@fact
+@block_query
 def results(ctx: Context, block: BlockName) -> Size:
     """How many elements a block computes."""
     info = _info(ctx, "results", block)
     return info.size(info.spatial)
 
 
-@fact
+@block_query
 def terms(ctx: Context, block: BlockName) -> Size:
     """How many terms a block reduces to one result; 1 for a block that is no reduction."""
     info = _info(ctx, "terms", block)
@@ -139,25 +139,25 @@ def terms(ctx: Context, block: BlockName) -> Size:
 # --- of a loop -------------------------------------------------------------------------------------------
 
 
-@fact
+@block_query
 def extent(ctx: Context, loop: LoopName) -> Size:
     """How often a loop runs."""
     return as_int(ctx.loop("extent", loop).extent)
 
 
-@fact
+@block_query
 def serial(ctx: Context, loop: LoopName) -> Flag:
     """Whether nothing is decided yet about how a loop runs: it is not parallel, vectorised or unrolled."""
     return ctx.loop("serial", loop).kind is LoopKind.SERIAL
 
 
-@fact
+@block_query
 def spatial(ctx: Context, loop: LoopName) -> Flag:
     """Whether a loop drives only results that do not depend on one another, of every block in it."""
     return not _drives(ctx, ctx.loop("spatial", loop).var, IterKind.REDUCE)
 
 
-@fact
+@block_query
 def alone(ctx: Context, loop: LoopName) -> Flag:
     """Whether a loop holds one block only."""
     return len(query.blocks_under(ctx.loop("alone", loop))) == 1
@@ -166,7 +166,7 @@ def alone(ctx: Context, loop: LoopName) -> Flag:
 # --- of the program --------------------------------------------------------------------------------------
 
 
-@fact
+@block_query
 def has_block(ctx: Context, name: Text) -> Flag:
     """Whether the program has a block of this name now."""
     return any(block.name == name for block in query.blocks(ctx.func))

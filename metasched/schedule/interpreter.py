@@ -97,12 +97,12 @@ class Interpreter(PrimitiveMethods):
         return tuple(b.name for b in query.blocks(self.func))
 
     def describe(self, block: BlockRV) -> BlockInfo:
-        """Facts about a block as it is now; looking leaves no line in the trace."""
+        """What is true of a block now; looking leaves no line in the trace."""
         return describe_block(self.func, self.name_of(block))
 
     # --- what rules tell each other
 
-    def note(self, block: BlockRV, fact: object) -> None:
+    def add_fact(self, block: BlockRV, fact: object) -> None:
         """Leave a typed fact about a block for the rules that come later. It never enters the trace."""
         self._facts.setdefault(self.name_of(block), {})[type(fact)] = fact
 

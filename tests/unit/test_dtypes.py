@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from metasched import dtypes
-from metasched.dtypes import DType, missing_facts
+from metasched.dtypes import DType, missing_properties
 
 ROOT = Path(__file__).parents[2]
 # From so many on, different types in one literal are a table of types.
@@ -22,7 +22,7 @@ TABLE = 4
 
 
 def test_the_table_is_whole() -> None:
-    assert missing_facts() == ()
+    assert missing_properties() == ()
 
 
 @pytest.mark.parametrize(
@@ -30,24 +30,24 @@ def test_the_table_is_whole() -> None:
     [
         ({"i16": None}, "`i16` has no row in the table of metasched/dtypes.py"),
         (
-            {"u16": dtypes.TypeFacts(dtypes.DTypeKind.UNSIGNED, 16, np.uint16)},
+            {"u16": dtypes.TypeProperties(dtypes.DTypeKind.UNSIGNED, 16, np.uint16)},
             "`u16` has a row and is no member of DType",
         ),
-        ({"i16": replace(DType.I16.facts, bits=32)}, "`i16` has 32 bits, and NumPy's type 16"),
-        ({"f32": replace(DType.F32.facts, float=None)}, "`f32` is a float: floats, and no others, have a format"),
+        ({"i16": replace(DType.I16.properties, bits=32)}, "`i16` has 32 bits, and NumPy's type 16"),
+        ({"f32": replace(DType.F32.properties, float=None)}, "`f32` is a float: floats, and no others, have a format"),
         (
-            {"f16": replace(DType.F16.facts, computed_in="bf16")},
+            {"f16": replace(DType.F16.properties, computed_in="bf16")},
             "computed in `bf16`, which is a type of storage itself",
         ),
-        ({"i16": replace(DType.I16.facts, spellings=("half",))}, "`half` is a spelling of `i16` and of `f16`"),
+        ({"i16": replace(DType.I16.properties, spellings=("half",))}, "`half` is a spelling of `i16` and of `f16`"),
     ],
 )
 def test_what_a_row_lacks_is_told(
-    change: dict[str, dtypes.TypeFacts | None], message: str, monkeypatch: pytest.MonkeyPatch
+    change: dict[str, dtypes.TypeProperties | None], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = {name: row for name, row in {**dtypes._ROWS, **change}.items() if row is not None}
     monkeypatch.setattr(dtypes, "_ROWS", rows)
-    assert any(message in sentence for sentence in missing_facts()), missing_facts()
+    assert any(message in sentence for sentence in missing_properties()), missing_properties()
 
 
 def named(node: ast.AST) -> str | None:
@@ -111,9 +111,9 @@ def test_a_new_integer_type_is_two_lines_of_one_file(tmp_path: Path) -> None:
     table = tmp_path / "metasched" / "dtypes.py"
     text = table.read_text(encoding="utf-8")
     text = text.replace('    I32 = "i32"\n', '    I32 = "i32"\n    U16 = "u16"\n')
-    row = '        "i32": TypeFacts('
+    row = '        "i32": TypeProperties('
     text = text.replace(
-        row, f'        "u16": TypeFacts(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),\n{row}'
+        row, f'        "u16": TypeProperties(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),\n{row}'
     )
     table.write_text(text, encoding="utf-8")
     done = subprocess.run(

@@ -45,7 +45,7 @@ from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.lower.tiles import TileAllocation, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
-from metasched.lang.bounds import Facts
+from metasched.lang.bounds import Assumptions
 
 
 @dataclass(frozen=True)
@@ -161,14 +161,14 @@ class Promotion:
         lost = [g for g in guards if not absent.isdisjoint(free_vars(g))]
         if all(free_vars(g) <= absent for g in lost):
             return True
-        facts = Facts({each.var: each.extent for each in (*path, loop, *inner)})
+        assumed = Assumptions({each.var: each.extent for each in (*path, loop, *inner)})
         for guard in guards:
             if guard not in lost:
-                facts = facts.assume(guard, True)
+                assumed = assumed.assume(guard, True)
         for dim, extent in zip(storage.axes, storage.shape, strict=True):
             if storage.fold is not None and storage.fold[0] == dim:
                 continue
-            lo, hi = facts.range(simplify(update.indices[dim] - storage.base[dim]))
+            lo, hi = assumed.range(simplify(update.indices[dim] - storage.base[dim]))
             if lo < 0 or hi >= extent:
                 return False
         return True

@@ -60,8 +60,8 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
             "choose tiles that divide the extents, or pad the program with pad_einsum",
         )
         ctx.require_everywhere(guard, above, left_out)
-    note = Annotation(annotation.tensorize.name, wanted.name)
-    ctx.func = query.replace_stmt(ctx.func, target, replace(target, annotations=(*target.annotations, note)))
+    added = Annotation(annotation.tensorize.name, wanted.name)
+    ctx.func = query.replace_stmt(ctx.func, target, replace(target, annotations=(*target.annotations, added)))
 
 
 def _named(name: str) -> Intrinsic:

@@ -35,7 +35,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     Requires:
         A reduction runs along the loop only where the loop is right around its block;
         otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized
-        or tensorized, and it has no note to prefetch.
+        or tensorized, and it has no annotation to prefetch.
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):

@@ -9,7 +9,7 @@ from metasched.ir.affine import as_int, free_vars
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, Func, Unary
 from metasched.ir.printer import print_expr
-from metasched.lang.bounds import Facts
+from metasched.lang.bounds import Assumptions
 from metasched.schedule.rewrite.parts import writers
 
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
@@ -22,13 +22,13 @@ def require_index_arithmetic(op: str, block: Block, before: Block, other: Block,
     by zero gives 0. Index arithmetic in its place is reasoned about as mathematical integers and positive divisors.
     """
     extents = {it.name: size for it in block.iters if (size := as_int(it.extent)) is not None}
-    facts = Facts(extents)
+    assumed = Assumptions(extents)
     old = {e for value in query.values(before) for e in value.walk()}
     for value in query.values(block):
         for e in value.walk():
             if not isinstance(e, Expr) or e in old or not _is_index_arithmetic(e):
                 continue
-            problem = _problem(e, facts)
+            problem = _problem(e, assumed)
             if problem:
                 raise ScheduleError(
                     op,
@@ -38,12 +38,12 @@ def require_index_arithmetic(op: str, block: Block, before: Block, other: Block,
                 )
 
 
-def _problem(e: Expr, facts: Facts) -> str:
+def _problem(e: Expr, assumed: Assumptions) -> str:
     """What index arithmetic may not do, and this does; empty where there is nothing."""
-    divides = isinstance(e, Binary) and e.op in _DIVISIONS and any(v in facts.extents for v in free_vars(e.b))
-    if isinstance(e, Binary) and divides and facts.range(e.b)[0] <= 0:
+    divides = isinstance(e, Binary) and e.op in _DIVISIONS and any(v in assumed.extents for v in free_vars(e.b))
+    if isinstance(e, Binary) and divides and assumed.range(e.b)[0] <= 0:
         return f"may divide by zero or less, `{print_expr(e)}`; over what is read, division by zero gives 0"
-    if not facts.in_64_bits(e):
+    if not assumed.in_64_bits(e):
         return f"may leave 64 bits, `{print_expr(e)}`; over what is read, it wraps"
     return ""
 

@@ -38,7 +38,7 @@ from metasched.lang.module_tree import (
     Statement,
 )
 from metasched.lang.report import Report, did_you_mean, listing
-from metasched.schedule.block_queries import facts
+from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.space.text.decisions import outside
@@ -66,7 +66,7 @@ class _Place(Enum):
 
 def check_modules(modules: Mapping[str, ModuleDef], report: Report) -> None:
     """Report what is wrong with the modules of one text."""
-    taken = {"primitive": registry().keys(), "fact": facts().keys(), "function": FUNCTIONS.keys()}
+    taken = {"primitive": registry().keys(), "query": block_queries().keys(), "function": FUNCTIONS.keys()}
     for module in modules.values():
         for kind, names in taken.items():
             if module.name in names:
@@ -197,7 +197,7 @@ class _Checker:
         self.varying.bind(targets, value)
 
     def _only_looks(self, call: Apply) -> bool:
-        declaration = registry().get(call.func) or facts().get(call.func)
+        declaration = registry().get(call.func) or block_queries().get(call.func)
         return call.func in FUNCTIONS or (declaration is not None and declaration.pure)
 
     def _draw(self, draw: Draw) -> None:
@@ -236,8 +236,8 @@ class _Checker:
             self._module(call, self.modules[call.func], place, targets)
         elif call.func in FUNCTIONS:
             self._count(call, FUNCTIONS[call.func].arity, FUNCTIONS[call.func].doc)
-        elif call.func in facts():
-            self._declared(call, facts()[call.func])
+        elif call.func in block_queries():
+            self._declared(call, block_queries()[call.func])
         elif call.func in registry():
             self._declared(call, registry()[call.func])
             self._results(call, registry()[call.func], place, targets)
@@ -251,10 +251,10 @@ class _Checker:
             self.report.error(call.at, f"nothing is done with what `{call.func}` says", "use it in a condition")
 
     def _unknown(self, call: Apply) -> None:
-        names = [*self.modules, *registry(), *facts(), *FUNCTIONS]
+        names = [*self.modules, *registry(), *block_queries(), *FUNCTIONS]
         near = _ELSEWHERE.get(call.func) or did_you_mean(call.func, names)
-        hint = near or "primitives, facts and modules of this file are called by name"
-        self.report.error(call.at, f"there is no primitive, fact or module `{call.func}`", hint)
+        hint = near or "primitives, queries and modules of this file are called by name"
+        self.report.error(call.at, f"there is no primitive, query or module `{call.func}`", hint)
 
     def _arguments(self, call: Apply) -> None:
         seen: set[str] = set()

@@ -44,7 +44,7 @@ from metasched.lang.module_tree import (
 )
 from metasched.lang.sizes import OPERATORS
 from metasched.schedule.arguments import bind, wrong
-from metasched.schedule.block_queries import facts
+from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.module import scope_name
 from metasched.schedule.primitive import Declaration
@@ -222,8 +222,8 @@ class _Activation:
                 return self._module(self.file.modules[call.func], args, kwargs)
             if call.func in FUNCTIONS:
                 return self._function(call, args)
-            if call.func in facts():
-                return self._fact(facts()[call.func], args, kwargs)
+            if call.func in block_queries():
+                return self._query(block_queries()[call.func], args, kwargs)
             return getattr(self.schedule, call.func)(*args, **kwargs)
 
     def _arguments(self, call: Apply) -> tuple[list[Any], dict[str, Any]]:
@@ -251,7 +251,7 @@ class _Activation:
             raise ScheduleError(f"module {module.name}", message, hint=hint)
         return result
 
-    def _fact(self, declaration: Declaration, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _query(self, declaration: Declaration, args: list[Any], kwargs: dict[str, Any]) -> Any:
         values: list[str] = []
         for param, value in bind(declaration, tuple(args), kwargs):
             for item in value if param.variadic else (value,):
@@ -346,7 +346,7 @@ class _Activation:
             self._fail(e, f"`{print_source(e)}` compares a random variable", CHOOSE_HINT)
         handle, text = (right, left) if isinstance(left, str) else (left, right)
         if isinstance(text, str) and isinstance(handle, BlockRV | LoopRV):
-            hint = "`name(block)` is a block's name" if isinstance(handle, BlockRV) else "loops are told apart by facts"
+            hint = "`name(block)` is its name" if isinstance(handle, BlockRV) else "loops are told apart by queries"
             self._fail(e, f"`{print_source(e)}` compares {kind_of(handle)} with a text", hint)
 
     def _compute(self, e: SourceExpr, run: Callable[[], Any]) -> Any:

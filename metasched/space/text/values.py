@@ -15,7 +15,7 @@ CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, 
 
 
 class _Unknown:
-    """What a fact about sizes says where it depends on tile sizes: it compares with None, as being none."""
+    """What a query about sizes says where it depends on tile sizes: it compares with None, as being none."""
 
     def __repr__(self) -> str:
         return "a size that is not known"

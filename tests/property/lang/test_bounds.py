@@ -1,4 +1,4 @@
-"""What `Facts` says about an index holds for every iteration at which the conditions hold."""
+"""What `Assumptions` says about an index holds for every iteration at which the conditions hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
-from metasched.lang.bounds import Facts
+from metasched.lang.bounds import Assumptions
 
 EXTENTS = {"i": 5, "j": 3, "k": 1}
 
@@ -80,10 +80,10 @@ def value(e: Expr, point: dict[str, int]) -> int:
 
 @given(indices, conditions, st.booleans())
 def test_bounds_hold(index: Expr, condition: Expr, holds: bool) -> None:
-    facts = Facts(EXTENTS).assume(condition, holds)
-    lo, hi = facts.range(index)
+    assumed = Assumptions(EXTENTS).assume(condition, holds)
+    lo, hi = assumed.range(index)
     for numbers in product(*(range(n) for n in EXTENTS.values())):
         point = dict(zip(EXTENTS, numbers, strict=True))
         if bool(value(condition, point)) is holds:
-            assert not facts.dead
+            assert not assumed.dead
             assert lo <= value(index, point) <= hi

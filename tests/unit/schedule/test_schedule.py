@@ -482,9 +482,9 @@ def test_facts_are_typed_and_leave_no_trace() -> None:
     dense = sch.get_block("dense")
     before = sch.trace
     assert sch.facts(dense, str) is None
-    sch.note(dense, "tiled")
-    sch.note(dense, 4)
-    sch.note(dense, "factored")
+    sch.add_fact(dense, "tiled")
+    sch.add_fact(dense, 4)
+    sch.add_fact(dense, "factored")
     assert sch.facts(dense, str) == "factored"
     assert sch.facts(dense, int) == 4
     assert sch.facts(sch.get_block("relu"), str) is None

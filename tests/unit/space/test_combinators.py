@@ -258,7 +258,7 @@ def test_facts_of_an_attempt_are_undone() -> None:
     @ms.rule
     def noting(sch: ms.Schedule, block: ms.BlockRV) -> None:
         """Leave a note and fail."""
-        sch.note(block, 3)
+        sch.add_fact(block, 3)
         sch.parallel(sch.get_loops(block)[-1])
 
     sch = schedule()

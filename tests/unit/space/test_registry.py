@@ -260,7 +260,7 @@ def test_a_file_may_define_facts(tmp_path: Path) -> None:
     path.write_text(
         "from __future__ import annotations\nfrom dataclasses import dataclass\nimport metasched as ms\n\n"
         "@dataclass(frozen=True)\nclass Seen:\n    times: int\n\n"
-        '@ms.rule\ndef one(sch, block):\n    """Do."""\n    sch.note(block, Seen(1))\n'
+        '@ms.rule\ndef one(sch, block):\n    """Do."""\n    sch.add_fact(block, Seen(1))\n'
     )
     assert list(rule_files.rules_of_file(path)) == ["one"]
     path.write_text("number = 3\n")

@@ -181,7 +181,7 @@ def test_facts_pass_from_rule_to_rule() -> None:
     @ms.rule
     def leave(sch: ms.Schedule, block: ms.BlockRV) -> None:
         """Leave a note."""
-        sch.note(block, 42)
+        sch.add_fact(block, 42)
 
     seen: list[int | None] = []
 

@@ -22,11 +22,11 @@ def mistake(*body: str) -> tuple[str, str, str]:
 
 
 CALLS = [
-    ("splitt(i, [None, 2])", "splitt(i", "there is no primitive, fact or module `splitt`", "did you mean `split`?"),
+    ("splitt(i, [None, 2])", "splitt(i", "there is no primitive, query or module `splitt`", "did you mean `split`?"),
     (
         "if reducs(b): unroll(j)",
         "reducs(b)",
-        "there is no primitive, fact or module `reducs`",
+        "there is no primitive, query or module `reducs`",
         "did you mean `reduces`?",
     ),
     ("split(i)", "split(i)", "`split` misses its argument `factors`", "split(loop, factors)"),
@@ -303,7 +303,7 @@ HELPER = "module help[size=2](loop):\n    a, b = split(loop, [None, size])\n    
             "",
         ),
         ("x ~ help(b)\n    unroll(x)", "help(b)", "`help` is no random variable", "write `=` instead of `~`"),
-        ("hlp(b)", "hlp(b)", "there is no primitive, fact or module `hlp`", "did you mean `help`?"),
+        ("hlp(b)", "hlp(b)", "there is no primitive, query or module `hlp`", "did you mean `help`?"),
     ],
 )
 def test_calls_of_modules(line: str, place: str, message: str, hint: str) -> None:
@@ -328,7 +328,7 @@ def test_modules_do_not_call_themselves() -> None:
 
 
 def test_names_of_modules() -> None:
-    for name, kind in (("split", "primitive"), ("reduces", "fact"), ("len", "function")):
+    for name, kind in (("split", "primitive"), ("reduces", "query"), ("len", "function")):
         ((at, message, _),) = found(f"module {name}(l):\n    unroll(l)\n")
         assert at.startswith(name)
         assert message == f"`{name}` is a {kind}, and a module of this name would hide it"
@@ -355,10 +355,10 @@ def test_parameters() -> None:
 def test_all_mistakes_at_once() -> None:
     mistakes = found("module m(b):\n    unrol(b)\n    x = y\n\nmodule n(c):\n    spilt(c, [2])\n")
     assert [message for _, message, _ in mistakes] == [
-        "there is no primitive, fact or module `unrol`",
+        "there is no primitive, query or module `unrol`",
         "`x` is never used",
         "`y` is not defined",
-        "there is no primitive, fact or module `spilt`",
+        "there is no primitive, query or module `spilt`",
     ]
 
 

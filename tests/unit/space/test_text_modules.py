@@ -231,10 +231,10 @@ def test_locations_and_handles_compare_with_nothing() -> None:
     assert error.reason == "module truth: `x` is a random variable, and no condition"
     error, _ = wrong('if d == "dense": unroll(i)')
     assert error.reason == 'module main: `d == "dense"` compares a block with a text'
-    assert error.hint == "`name(block)` is a block's name"
+    assert error.hint == "`name(block)` is its name"
     error, _ = wrong('if "i" != i: unroll(i)')
     assert error.reason == 'module main: `"i" != i` compares a loop with a text'
-    assert error.hint == "loops are told apart by facts"
+    assert error.hint == "loops are told apart by queries"
     error, _ = wrong("if least < 1: unroll(i)\n".replace("least", "none()"), "module none():\n    return None\n")
     assert error.reason == "module main: `none()` is None, which has no order"
     assert error.hint == "test `none() == None` before"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import metasched as ms
-from metasched.schedule.block_queries import facts
+from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import ArgumentKind
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
 from tests.support.schedules import program
@@ -18,7 +18,7 @@ program transpose[N=5, M=6](A: f32[M, N], B: f32[N]) -> C: f32[N, M]:
 
 
 def ask(sch: ms.Schedule, name: str, *values: str) -> Any:
-    return facts()[name].run(sch.context, *values)
+    return block_queries()[name].run(sch.context, *values)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_of_the_program() -> None:
 
 def test_what_is_not_there() -> None:
     sch = ms.Schedule(program(DENSE_RELU))
-    for name, declaration in facts().items():
+    for name, declaration in block_queries().items():
         kinds = [p.kind for p in declaration.params if not p.variadic]
         if kinds[0] is ArgumentKind.STR:
             continue
@@ -117,7 +117,7 @@ def test_what_is_not_there() -> None:
 
 def test_each_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
-    for name, declaration in facts().items():
+    for name, declaration in block_queries().items():
         assert declaration.pure
         assert not declaration.random
-        assert f"`{declaration.signature}`" in text, f"docs/language.md lacks the fact {name}"
+        assert f"`{declaration.signature}`" in text, f"docs/language.md lacks the query {name}"
