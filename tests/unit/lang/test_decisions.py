@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from metasched.lang.decisions import from_json, from_python, print_decision, said, to_json, to_python
+from metasched.lang.decisions import decision_text, from_json, from_python, print_decision, to_json, to_python
 from metasched.lang.instructions import HOLE, Decision, Ref
 
 # As a trace holds it, as Python says it, as text, as a message says it.
@@ -28,7 +28,7 @@ def test_the_forms_of_a_decision(held: Decision, python: object, text: str, mess
     assert from_python(python, places=isinstance(held, Ref)) == held
     assert from_python(held, places=isinstance(held, Ref)) == held
     assert print_decision(held) == text
-    assert said(held) == said(python) == message
+    assert decision_text(held) == decision_text(python) == message
     read = from_json(json.loads(json.dumps(to_json(held))))
     assert (read, type(read)) == (held, type(held))
 
