@@ -65,7 +65,7 @@ def test_lanes_are_told_why_not() -> None:
         (lambda s, b: s.reorder(*reversed(s.get_loops(b))), "its innermost loop does not run along the reduction"),
         (
             lambda s, b: s.annotate(s.get_loops(b)[-1], "prefetch", 4),
-            "vectorize: loop `k` prefetches by its iterations",
+            'vectorize: "prefetch" of loop `k` is about iterations, and those of a vector are lanes',
         ),
     ],
 )
