@@ -249,6 +249,15 @@ def test_the_guide_names_every_package_and_the_order_of_layers() -> None:
     assert not {name for name in folders if f"{name}/`" not in guide}, "a package that CONTRIBUTING.md does not explain"
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sources("metasched", "rules"):
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module_name(path))
+    assert not {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
 def test_unit_tests_mirror_the_package() -> None:
     folders = {path.relative_to(ROOT / "tests/unit").parent for path in sources("tests/unit")} - {Path()}
     strange = {
