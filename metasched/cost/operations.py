@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
-from metasched.ir.affine import prove
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Load, Reducer, Select, Unary
+from metasched.ir.ranges import prove
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""Integer index arithmetic: a normal form, and what it decides.
+"""Integer index arithmetic: its normal form.
 
 An integer expression is a polynomial over *atoms*: variables, and quotients, remainders, minima and maxima taken
-as opaque. Loop variables range over `[0, extent)`; every other variable is a free tile variable, at least 1. So
-every variable is non-negative, and a polynomial whose coefficients are all non-negative is non-negative.
+as opaque.
 
 All of this is about mathematical integers, which machine code computes as long as no value leaves 64 bits: what has the
 numbers of a program sees to that (`metasched.lang.values`, `metasched.compiler.lower.widths`). Data (what is read from
@@ -13,7 +12,6 @@ which keeps its value modulo 2**64; a quotient, remainder, minimum, maximum or c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from metasched.dtypes import INDEX, DType
@@ -26,7 +24,6 @@ from metasched.ir.nodes import (
     BinOp,
     Const,
     Expr,
-    ScalarVar,
     Select,
     Unary,
     UnOp,
@@ -53,15 +50,7 @@ _WRAPS = 2**63
 
 
 class NotAffine(MetaschedError):
-    """The expression is outside what interval reasoning here can bound."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Inclusive bounds."""
-
-    lo: Expr
-    hi: Expr
+    """The expression is outside what interval reasoning can bound."""
 
 
 def const(value: int) -> Const:
@@ -108,7 +97,7 @@ def simplify(e: Expr) -> Expr:
     does.
     """
     if e.dtype is INDEX:
-        return _from_poly(_to_poly(e))
+        return from_poly(to_poly(e))
     if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype is INDEX:
         return _simplify_comparison(e.op, e.a, e.b)
     if isinstance(e, Binary) and e.op.is_logical:
@@ -123,7 +112,7 @@ def simplify(e: Expr) -> Expr:
 
 def _simplify_comparison(op: BinOp, a: Expr, b: Expr) -> Expr:
     a, b = simplify(a), simplify(b)
-    difference = subtract(_to_poly(a), _to_poly(b))
+    difference = subtract(to_poly(a), to_poly(b))
     if not difference or (set(difference) == {()} and not _any_data(a, b)):
         return TRUE if COMPARE[op](difference.get((), 0)) else FALSE
     return Binary(op, a, b)
@@ -161,20 +150,20 @@ def _simplify_select(e: Select) -> Expr:
 
 
 @lru_cache(maxsize=1 << 14)
-def _to_poly(e: Expr) -> Poly:
+def to_poly(e: Expr) -> Poly:
     """The polynomial of an expression. It is shared: nothing changes it."""
     if isinstance(e, Const):
         return {(): int(e.value)} if e.value else {}
     if isinstance(e, Unary) and e.op is UnOp.NEG:
-        return {m: -c for m, c in _to_poly(e.a).items()}
-    if isinstance(e, Binary) and e.op in _POLY:
-        a, b = _to_poly(e.a), _to_poly(e.b)
+        return {m: -c for m, c in to_poly(e.a).items()}
+    if isinstance(e, Binary) and e.op in POLY_OPERATIONS:
+        a, b = to_poly(e.a), to_poly(e.b)
         if e.op in _RING or not _any_data(e.a, e.b):
-            return _POLY[e.op](a, b)
+            return POLY_OPERATIONS[e.op](a, b)
         return _opaque(e.op, a, b)
     if isinstance(e, Select):
         chosen = _simplify_select(e)
-        return {(chosen,): 1} if isinstance(chosen, Select) else _to_poly(chosen)
+        return {(chosen,): 1} if isinstance(chosen, Select) else to_poly(chosen)
     return {(e.map(simplify),): 1}
 
 
@@ -191,17 +180,17 @@ def _whole(p: Poly) -> Poly:
     for monomial, coefficient_ in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
-                quotient = multiply({monomial: coefficient_}, _to_poly(atom.b))
+                quotient = multiply({monomial: coefficient_}, to_poly(atom.b))
                 quotient = replace_atom(quotient, atom, {(Binary(BinOp.FLOORDIV, atom.a, atom.b),): 1})
                 if all(p.get(m) == c for m, c in quotient.items()):
                     parts = add({monomial: coefficient_}, quotient)
-                    value = replace_atom({monomial: coefficient_}, atom, _to_poly(atom.a))
+                    value = replace_atom({monomial: coefficient_}, atom, to_poly(atom.a))
                     return _whole(add(subtract(p, parts), value))
     return p
 
 
 def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:
-    return {(Binary(op, _from_poly(a), _from_poly(b)),): 1}
+    return {(Binary(op, from_poly(a), from_poly(b)),): 1}
 
 
 def _floordiv(a: Poly, b: Poly) -> Poly:
@@ -215,7 +204,7 @@ def _floordiv(a: Poly, b: Poly) -> Poly:
         return add(quotient, constant_poly(r // d))
     if not rest or (r is not None and r == 0):
         return quotient
-    return add(quotient, {(Binary(BinOp.FLOORDIV, _from_poly(rest), _from_poly(b)),): 1})
+    return add(quotient, {(Binary(BinOp.FLOORDIV, from_poly(rest), from_poly(b)),): 1})
 
 
 def _mod(a: Poly, b: Poly) -> Poly:
@@ -229,7 +218,7 @@ def _mod(a: Poly, b: Poly) -> Poly:
         return constant_poly(r % d)
     if not rest:
         return {}
-    return {(Binary(BinOp.MOD, _from_poly(rest), _from_poly(b)),): 1}
+    return {(Binary(BinOp.MOD, from_poly(rest), from_poly(b)),): 1}
 
 
 def _ceildiv(a: Poly, b: Poly) -> Poly:
@@ -243,7 +232,7 @@ def _ceildiv(a: Poly, b: Poly) -> Poly:
         return add(quotient, constant_poly(-(-r // d)))
     if not rest:
         return quotient
-    return add(quotient, {(Binary(BinOp.CEILDIV, _from_poly(rest), _from_poly(b)),): 1})
+    return add(quotient, {(Binary(BinOp.CEILDIV, from_poly(rest), from_poly(b)),): 1})
 
 
 def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
@@ -251,13 +240,14 @@ def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
         difference = constant_value(subtract(a, b))
         if difference is not None:
             return a if (difference <= 0) == (op is BinOp.MIN) else b
-        first, second = sorted((_from_poly(a), _from_poly(b)), key=repr)
+        first, second = sorted((from_poly(a), from_poly(b)), key=repr)
         return {(Binary(op, first, second),): 1}
 
     return combine
 
 
-_POLY: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
+# What makes of two polynomials the polynomial of an operation.
+POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.ADD: _sum,
     BinOp.SUB: _difference,
     BinOp.MUL: multiply,
@@ -269,10 +259,11 @@ _POLY: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
 }
 # Those that mean the same modulo 2**64.
 _RING = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL})
-_DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
+DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
-def _from_poly(p: Poly) -> Expr:
+def from_poly(p: Poly) -> Expr:
+    """The expression of a polynomial."""
     if any(abs(c) >= _WRAPS for c in p.values()) and any(depends_on_data(atom) for m in p for atom in m):
         p = {m: w for m, c in p.items() if (w := (c + _WRAPS) % (2 * _WRAPS) - _WRAPS)}
     if not p:
@@ -303,55 +294,28 @@ def coefficient(e: Expr, var: str) -> Expr:
     """The coefficient of `var` in `e`. Raises NotAffine when `e` is not linear in it."""
     out: Poly = {}
     target = Var(var)
-    for m, c in _to_poly(e).items():
+    for m, c in to_poly(e).items():
         rest = without_factors(m, (target,))
         left = m if rest is None else rest
         if any(var in _free_vars(atom) for atom in left):
             raise NotAffine(f"not linear in {var}")
         if rest is not None:
             out = add(out, {rest: c})
-    return _from_poly(out)
+    return from_poly(out)
 
 
-# --- bounds ----------------------------------------------------------------------------------------------
-
-
-def nonnegative(e: Expr) -> bool:
-    """Whether `e >= 0` follows from every variable being non-negative."""
-    return _poly_nonnegative(_to_poly(e))
-
-
-def _poly_nonnegative(p: Poly) -> bool:
-    return all(c > 0 and all(_atom_nonnegative(a) for a in m) for m, c in p.items())
-
-
-def _atom_nonnegative(atom: Expr) -> bool:
-    if isinstance(atom, Var):
-        return not isinstance(atom, ScalarVar)
-    if isinstance(atom, Select):
-        return nonnegative(atom.then) and nonnegative(atom.otherwise)
-    if isinstance(atom, Binary):
-        if atom.op in _DIVISIONS and not is_positive_divisor(_to_poly(atom.b)):
-            return False
-        if atom.op is BinOp.MOD:
-            return True
-        if atom.op is BinOp.MAX:
-            return nonnegative(atom.a) or nonnegative(atom.b)
-        return nonnegative(atom.a) and nonnegative(atom.b)
-    return False
-
-
-def _touches(atom: Expr, names: frozenset[str]) -> bool:
+def touches(atom: Expr, names: frozenset[str]) -> bool:
+    """Whether an atom depends on one of the variables."""
     return not names.isdisjoint(_free_vars(atom))
 
 
-def _split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, Poly]]:
+def split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, Poly]]:
     """`p` as a part free of `names`, and for each product of atoms with them its coefficient."""
     base: Poly = {}
     inner: dict[Monomial, Poly] = {}
     for m, c in p.items():
-        inside = tuple(a for a in m if _touches(a, names))
-        outside = tuple(a for a in m if not _touches(a, names))
+        inside = tuple(a for a in m if touches(a, names))
+        outside = tuple(a for a in m if not touches(a, names))
         if inside:
             inner[inside] = add(inner.get(inside, {}), {outside: c})
         else:
@@ -361,8 +325,8 @@ def _split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, P
 
 def terms_over(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Monomial, Expr]]:
     """`e` as a part free of `names`, and the coefficient of each product of atoms that touch them."""
-    base, inner = _split_inner(_to_poly(e), names)
-    return _from_poly(base), {product: _from_poly(p) for product, p in inner.items()}
+    base, inner = split_inner(to_poly(e), names)
+    return from_poly(base), {product: from_poly(p) for product, p in inner.items()}
 
 
 def linear(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Expr, Expr]]:
@@ -374,155 +338,3 @@ def linear(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Expr, Expr]]:
     if any(len(product) != 1 for product in terms):
         raise NotAffine("a product of loop variables")
     return base, {product[0]: coefficient_ for product, coefficient_ in terms.items()}
-
-
-def bounds(e: Expr, ranges: Mapping[str, Expr]) -> Interval:
-    """Inclusive bounds of `e` when each variable of `ranges` runs over `[0, extent)`; other variables stay.
-
-    Raises NotAffine when a sign is unknown. Correlated quotients and remainders are bounded apart.
-    """
-    lo, hi = _bounds(_to_poly(e), ranges, frozenset(ranges))
-    return Interval(_from_poly(lo), _from_poly(hi))
-
-
-def _bounds(p: Poly, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
-    base, inner = _split_inner(p, names)
-    lo, hi = dict(base), dict(base)
-    for product, coefficient_ in inner.items():
-        low, high = _product_bounds(product, ranges, names)
-        if _poly_nonnegative(coefficient_):
-            lo, hi = add(lo, multiply(coefficient_, low)), add(hi, multiply(coefficient_, high))
-        elif _poly_nonnegative({m: -c for m, c in coefficient_.items()}):
-            lo, hi = add(lo, multiply(coefficient_, high)), add(hi, multiply(coefficient_, low))
-        else:
-            raise NotAffine("the sign of a coefficient depends on tile sizes")
-    return lo, hi
-
-
-def _product_bounds(product: Monomial, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
-    lo, hi = _atom_bounds(product[0], ranges, names)
-    for atom in product[1:]:
-        low, high = _atom_bounds(atom, ranges, names)
-        if not (_poly_nonnegative(lo) and _poly_nonnegative(low)):
-            raise NotAffine("product of variables of unknown sign")
-        lo, hi = multiply(lo, low), multiply(hi, high)
-    return lo, hi
-
-
-def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
-    if isinstance(atom, Var):
-        return {}, subtract(_to_poly(ranges[atom.name]), {(): 1})
-    if isinstance(atom, Select):
-        (l1, h1), (l2, h2) = (_bounds(_to_poly(x), ranges, names) for x in (atom.then, atom.otherwise))
-        return _POLY[BinOp.MIN](l1, l2), _POLY[BinOp.MAX](h1, h2)
-    if not isinstance(atom, Binary):
-        raise NotAffine(f"{type(atom).__name__} in an index")
-    a, b = _to_poly(atom.a), _to_poly(atom.b)
-    if atom.op in (BinOp.MIN, BinOp.MAX):
-        (l1, h1), (l2, h2) = _bounds(a, ranges, names), _bounds(b, ranges, names)
-        return _POLY[atom.op](l1, l2), _POLY[atom.op](h1, h2)
-    if _touches(atom.b, names):
-        raise NotAffine("a loop variable as divisor")
-    if not is_positive_divisor(b):
-        raise NotAffine("a divisor that is not positive")
-    if atom.op is BinOp.MOD:
-        return _mod_bounds(a, b, ranges, names)
-    low, high = _bounds(a, ranges, names)
-    return _POLY[atom.op](low, b), _POLY[atom.op](high, b)
-
-
-def _mod_bounds(a: Poly, b: Poly, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
-    last = subtract(b, {(): 1})
-    low, high = _bounds(a, ranges, names)
-    if low or not _poly_nonnegative(add(high, {(): 1})):
-        return {}, last
-    return {}, _POLY[BinOp.MIN](high, last)
-
-
-def region(e: Expr, ranges: Mapping[str, Expr]) -> tuple[Expr, Expr]:
-    """`(lo, extent)` such that `e` stays in `[lo, lo + extent)` while the variables of `ranges` run.
-
-    The extent never depends on the loops outside: where a quotient mixes loops inside and outside, it is the
-    largest over the latter. Raises NotAffine.
-    """
-    p = _to_poly(e)
-    names = frozenset(ranges)
-    base, inner = _split_inner(p, names)
-    lo: Poly = dict(base)
-    span: Poly = {}
-    for product, coefficient_ in inner.items():
-        low, width = _product_span(product, ranges, names)
-        negated = {m: -c for m, c in coefficient_.items()}
-        if _poly_nonnegative(coefficient_):
-            lo, span = add(lo, multiply(coefficient_, low)), add(span, multiply(coefficient_, width))
-        elif _poly_nonnegative(negated):
-            lo, span = add(lo, multiply(coefficient_, add(low, width))), add(span, multiply(negated, width))
-        else:
-            raise NotAffine("the sign of a coefficient depends on tile sizes")
-    return _from_poly(lo), _from_poly(add(span, {(): 1}))
-
-
-def _product_span(product: Monomial, ranges: Mapping[str, Expr], names: frozenset[str]) -> tuple[Poly, Poly]:
-    """Lowest value, and highest minus lowest free of outer loops."""
-    atom = product[0]
-    if len(product) == 1 and isinstance(atom, Binary) and atom.op in (BinOp.FLOORDIV, BinOp.CEILDIV):
-        lo, extent = region(atom.a, ranges)
-        divisor = _to_poly(atom.b)
-        if _touches(atom.b, names):
-            raise NotAffine("a loop variable as divisor")
-        if not is_positive_divisor(divisor):
-            raise NotAffine("a divisor that is not positive")
-        width = subtract(_to_poly(extent), {(): 1})
-        exact = not free_vars(lo)
-        low = _POLY[atom.op](_to_poly(lo), divisor)
-        if exact:
-            return low, subtract(_POLY[atom.op](add(_to_poly(lo), width), divisor), low)
-        return low, _ceildiv(width, divisor)
-    if len(product) == 1 and isinstance(atom, Binary) and atom.op is BinOp.MOD:
-        low, high = _mod_bounds(_to_poly(atom.a), _to_poly(atom.b), ranges, names)
-        return low, subtract(high, low)
-    low, high = _product_bounds(product, ranges, names)
-    return low, subtract(high, low)
-
-
-def prove(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
-    """Whether `cond` holds for all (True) or no (False) values of the loops in `ranges`; None when unknown."""
-    if isinstance(cond, Const):
-        return bool(cond.value)
-    if isinstance(cond, Binary) and cond.op.is_logical:
-        sides = (prove(cond.a, ranges), prove(cond.b, ranges))
-        decisive = cond.op is BinOp.OR
-        if decisive in sides:
-            return decisive
-        return None if None in sides else not decisive
-    if not (isinstance(cond, Binary) and cond.op.is_comparison and cond.a.dtype is INDEX) or depends_on_data(cond):
-        return None
-    try:
-        interval = bounds(Binary(BinOp.SUB, cond.a, cond.b), ranges)
-    except NotAffine:
-        return None
-    return _decide(cond.op, interval)
-
-
-def _decide(op: BinOp, difference: Interval) -> bool | None:
-    """What `a - b` in an interval says of `a op b`."""
-
-    def at_least(bound: int) -> bool:
-        return nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))
-
-    def at_most(bound: int) -> bool:
-        return nonnegative(Binary(BinOp.SUB, const(bound), difference.hi))
-
-    if op is BinOp.LT:
-        return True if at_most(-1) else (False if at_least(0) else None)
-    if op is BinOp.LE:
-        return True if at_most(0) else (False if at_least(1) else None)
-    if op is BinOp.GT:
-        return True if at_least(1) else (False if at_most(0) else None)
-    if op is BinOp.GE:
-        return True if at_least(0) else (False if at_most(-1) else None)
-    apart = at_least(1) or at_most(-1)
-    equal = at_least(0) and at_most(0)
-    if op is BinOp.EQ:
-        return True if equal else (False if apart else None)
-    return True if apart else (False if equal else None)

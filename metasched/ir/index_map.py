@@ -9,20 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from metasched.ir.affine import (
-    ONE,
-    ZERO,
-    NotAffine,
-    as_int,
-    bounds,
-    const,
-    free_vars,
-    linear,
-    nonnegative,
-    simplify,
-    substitute,
-)
+from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, IndexMap, Var
+from metasched.ir.ranges import bounds, nonnegative
 
 Ranges = Mapping[str, Expr]
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import isinf, isnan
 
 from metasched.dtypes import INDEX, DType
-from metasched.ir.affine import prove, simplify
+from metasched.ir.affine import simplify
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -47,6 +47,7 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
+from metasched.ir.ranges import prove
 
 WIDTH = 110
 INDENT = "    "

@@ -25,7 +25,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import ZERO, const, free_vars, prove, simplify, substitute
+from metasched.ir.affine import ZERO, const, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import (
     Binary,
@@ -49,6 +49,7 @@ from metasched.ir.nodes import (
     Var,
     no_position,
 )
+from metasched.ir.ranges import prove
 from metasched.reference.conversions import conversions
 from metasched.reference.state import ExecutionError, State, concrete_shape, initialisation
 

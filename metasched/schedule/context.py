@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, bounds, free_vars, prove, simplify, substitute
+from metasched.ir.affine import NotAffine, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func, Var
+from metasched.ir.ranges import bounds, prove
 
 
 @dataclass(frozen=True)

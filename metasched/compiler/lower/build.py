@@ -16,7 +16,7 @@ from metasched.compiler.lower.redundant_guards import without_implied
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, as_int, const, free_vars, prove, simplify, substitute
+from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -32,6 +32,7 @@ from metasched.ir.nodes import (
     Seq,
     Stmt,
 )
+from metasched.ir.ranges import prove
 from metasched.ir.regions import is_parallel, phases
 from metasched.schedule.annotation import AnnotationKey, problems
 from metasched.schedule.annotations.blocked_sum import blocked_sum

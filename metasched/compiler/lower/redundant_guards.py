@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, prove
+from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear
 from metasched.ir.nodes import Binary, BinOp, Expr
+from metasched.ir.ranges import prove
 
 
 def without_implied(guards: Sequence[Expr], ranges: Mapping[str, Expr], reduced: frozenset[str]) -> tuple[Expr, ...]:

@@ -26,8 +26,9 @@ from metasched.compiler.lower.nest import (
     map_assigns,
     map_children,
 )
-from metasched.ir.affine import NotAffine, as_int, bounds, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.affine import NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
+from metasched.ir.ranges import bounds
 
 # How often one statement is repeated at most: two guards, two cases each.
 _MOST = 4

@@ -21,9 +21,10 @@ from metasched.compiler.lower.registers import Registers, VectorRegisters, regis
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, region, simplify, substitute
+from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
+from metasched.ir.ranges import region
 from metasched.ir.rolling import storage_loops
 
 

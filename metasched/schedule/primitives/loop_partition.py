@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, bounds, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import (
     Binary,
@@ -28,6 +28,7 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.ir.printer import print_expr
+from metasched.ir.ranges import bounds
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
 from metasched.schedule.primitive import primitive

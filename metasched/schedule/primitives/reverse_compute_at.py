@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, prove
+from metasched.ir.affine import ZERO
 from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, IterVar, LoopKind, Var
+from metasched.ir.ranges import prove
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive

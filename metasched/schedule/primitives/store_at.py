@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, linear, region, simplify
+from metasched.ir.affine import ONE, ZERO, NotAffine, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, LoopKind, Roll, Var
+from metasched.ir.ranges import region
 from metasched.ir.rolling import shared_loops
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location

@@ -9,10 +9,11 @@ from functools import cached_property
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, bounds, free_vars, prove, simplify, substitute
+from metasched.ir.affine import ZERO, NotAffine, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.index_map import image_shape, inverse, resolve
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
+from metasched.ir.ranges import bounds, prove
 from metasched.schedule.context import Context
 from metasched.schedule.index_maps import read_index_map
 from metasched.schedule.kinds import BlockName, IndexMapText, LoopName

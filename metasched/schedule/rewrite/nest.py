@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from metasched.ir.affine import ZERO, nonnegative, simplify, substitute
+from metasched.ir.affine import ZERO, simplify, substitute
 from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import (
     Binary,
@@ -20,6 +20,7 @@ from metasched.ir.nodes import (
     Store,
     Var,
 )
+from metasched.ir.ranges import nonnegative
 from metasched.schedule.context import Context
 
 
