@@ -9,7 +9,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.errors import KernelError
-from metasched.lang.shorthand import ArgumentType, ScalarType, TensorType
+from metasched.lang.shorthand_shapes import ArgumentType, ScalarType, TensorType
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.memory_order import memory_order

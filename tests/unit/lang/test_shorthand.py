@@ -7,7 +7,8 @@ import pytest
 from metasched.dtypes import DType
 from metasched.errors import KernelError, LanguageError
 from metasched.lang import parse_program
-from metasched.lang.shorthand import ArgumentType, ScalarType, TensorType, read_shorthand
+from metasched.lang.shorthand import read_shorthand
+from metasched.lang.shorthand_shapes import ArgumentType, ScalarType, TensorType
 
 MATMUL = "C[i, j] = sum[k](A[i, k] * B[k, j])"
 NUMBER = ScalarType(DType.F64, fixed=False)
