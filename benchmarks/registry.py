@@ -54,6 +54,7 @@ _ALL = (
         "search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"
     ),
     Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against Numba's"),
+    Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
