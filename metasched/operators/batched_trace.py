@@ -66,9 +66,11 @@ class _Carried:
         self._taken = {label for i in trace.instructions for label in i.outputs}
         self._share_elements = share_elements
         self._over_batch: dict[str, str] = {}  # the label of each loop over the batch, by name
+        self._on_threads: dict[str, Ref] = {}  # what threads share in place of each loop, by label
         self._steps: Mapping[str, Callable[[Instruction], None]] = {
             "get_loops": self._get_loops,
             "parallel": self._parallel,
+            "merge_parallel": self._merge_parallel,
             "cache_read": self._cache_read,
             "transform_layout": self._transform_layout,
             "storage_align": self._storage_align,
@@ -119,9 +121,21 @@ class _Carried:
         outside = query.loops_above_loop(self.whole.func, self.whole.name_of(LoopRV(loop.name)))
         over = [outer for outer in outside if outer.var in self._over_batch]
         if not self._share_elements or prod(as_int(outer.extent) or 1 for outer in over) == 1:
+            self._on_threads[loop.name] = loop
             self.whole.execute(instruction)
         elif all(outer.kind is LoopKind.SERIAL for outer in over):
-            self.whole.execute(replace(instruction, args=(self._fused(over),)))
+            self._on_threads[loop.name] = self._fused(over)
+            self.whole.execute(replace(instruction, args=(self._on_threads[loop.name],)))
+        else:
+            shared = next(outer for outer in over if outer.kind is LoopKind.PARALLEL)
+            self._on_threads[loop.name] = Ref(self._over_batch[shared.var])
+
+    def _merge_parallel(self, instruction: Instruction) -> None:
+        """The same of what threads share in place of the loops; nothing where that is one loop."""
+        labels = [arg.name for arg in instruction.args if isinstance(arg, Ref)]
+        loops = tuple(dict.fromkeys(self._on_threads[label] for label in labels))
+        if len(loops) > 1:
+            self.whole.execute(replace(instruction, args=loops))
 
     def _fused(self, over: Sequence[For]) -> Ref:
         """One loop of loops over the batch."""

@@ -12,6 +12,7 @@ from metasched import operators
 from metasched.errors import ScheduleError
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
+from metasched.operators.batched_trace import for_batch
 from metasched.operators.batches import batches
 from metasched.operators.matching import Fit, fits
 
@@ -161,6 +162,28 @@ def test_threads_share_elements_where_these_keep_them_busy() -> None:
         trace = str(fit.trace_for(program, threads))
         assert "fuse(" not in trace
         assert "parallel(i0)" in trace
+
+
+def merged_stages(of: ms.Program) -> ms.Trace:
+    """Every stage on threads over its outermost loop, all in one region."""
+    sch = ms.Schedule(of)
+    rows = [sch.get_loops(sch.get_block(name))[0] for name in sch.block_names()]
+    for loop in rows:
+        sch.parallel(loop)
+    sch.merge_parallel(*rows)
+    return sch.trace
+
+
+def test_what_threads_share_in_place_of_loops_shares_their_region() -> None:
+    program = ms.parse_program(SOFTMAX)  # six elements of five rows
+    batch = batched(program)["softmax.fast"].batch
+    assert batch is not None
+    trace = for_batch(merged_stages(batch.element), batch, program, 2)
+    assert "merge_parallel(b_h, b_e_h_e, b_s_h_s, b_Y_h_Y)" in str(trace)
+    agrees(program, trace)
+    # Parts of an element: its nests are in loops over the batch of their own.
+    with pytest.raises(ScheduleError, match="do not stand beside one another"):
+        for_batch(merged_stages(batch.element), batch, program, 5)
 
 
 def test_a_program_that_is_no_batch_is_compared_as_before() -> None:

@@ -222,6 +222,17 @@ def test_threads_only_where_they_pay(size: tuple[int, int, int], threads: bool) 
     assert "parallel(" not in str(guess(program, SERVER.with_threads(1)).trace)
 
 
+def test_without_threads_nothing_shares_a_region() -> None:
+    """A trace whose nests share a region is one without threads as well, where these do not pay."""
+    small, large = (guess(operators.load("softmax", M=1, N=n), SERVER) for n in (512, 1 << 20))
+    assert (
+        "softmax.few_rows" not in dict(small.passed_over) or "serial" not in dict(small.passed_over)["softmax.few_rows"]
+    )
+    assert "parallel" not in str(small.trace)
+    assert large.expert == "softmax.few_rows"
+    assert "merge_parallel(" in str(large.trace)
+
+
 def test_it_is_the_same_every_time() -> None:
     program = operators.load("matmul_nn", M=96, N=80, K=64)
     assert guess(program, SERVER) == guess(program, SERVER)
