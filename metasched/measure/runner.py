@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from metasched.measure.archive import write_arrays
 from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.quiet import TimingTurns
 from metasched.measure.records import (
     CheckError,
     Failure,
@@ -163,6 +165,7 @@ class LocalRunner:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._data: dict[_Key, Future[Path]] = {}
         self._best: dict[tuple[Any, ...], float] = {}
+        self._turns = TimingTurns()
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._coordinator = threading.Thread(target=self._coordinate, name="metasched-measure", daemon=True)
@@ -296,15 +299,14 @@ class LocalRunner:
             return job
 
     def _lower(self, candidate: MeasureCandidate) -> Lowered:
-        builder = self._idle.get()
         try:
-            answer = builder.request(Message(MessageKind.LOWER, asdict(candidate)), self._settings.limits.build_s)
+            with self._builder() as builder:
+                request = Message(MessageKind.LOWER, asdict(candidate))
+                answer = builder.request(request, self._settings.limits.build_s)
         except WorkerLost as lost:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was lowered") from lost
             return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT))
-        finally:
-            self._idle.put(builder)
         if answer.kind is MessageKind.DONE:
             return Lowered(candidate, str(answer.body["code"]), None, answer.body, answer.blob)
         return Lowered(candidate, None, _failure(answer, candidate))
@@ -317,9 +319,9 @@ class LocalRunner:
             job.failure = lowered.failure
         if job.failure is not None:
             return
-        builder = self._idle.get()
         try:
-            answer = builder.request(_build_request(job), self._settings.limits.build_s)
+            with self._builder() as builder:
+                answer = builder.request(_build_request(job), self._settings.limits.build_s)
             if answer.kind is MessageKind.DONE:
                 job.artefact = answer
                 job.count(answer.body["phases"])
@@ -329,13 +331,15 @@ class LocalRunner:
             job.failure = lost.failure(Reason.BUILD_TIMEOUT)
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
             job.future.set_exception(error)
-        finally:
-            self._idle.put(builder)
 
     def _visit_all(self, batch: list[_Job]) -> None:
         """Visit what was built in turns until each has had its visits, or has lost the race, and tell."""
         for job in batch:
             self._try(job, self._begin)
+        with self._turns.timing():
+            self._visit_in_turns(batch)
+
+    def _visit_in_turns(self, batch: list[_Job]) -> None:
         left = [job for job in batch if not job.future.done()]
         turn = 0
         while left:
@@ -451,19 +455,26 @@ class LocalRunner:
 
     def _prepared(self, request: Message, what: str) -> Message:
         """The answer of whichever builder is free; one that dies over it is no candidate's fault, and is replaced."""
-        builder = self._idle.get()
-        try:
-            for attempt in range(1, _PREPARATIONS + 1):
-                try:
+        for attempt in range(1, _PREPARATIONS + 1):
+            try:
+                with self._builder() as builder:
                     return builder.request(request, self._settings.limits.prepare_s)
-                except WorkerLost as lost:
-                    if self._closed.is_set():
-                        raise RunnerClosed("the runner was closed while this was measured") from lost
-                    if attempt == _PREPARATIONS or not lost.how.may_pass:
-                        raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}") from lost
-        finally:
-            self._idle.put(builder)
+            except WorkerLost as lost:
+                if self._closed.is_set():
+                    raise RunnerClosed("the runner was closed while this was measured") from lost
+                if attempt == _PREPARATIONS or not lost.how.may_pass:
+                    raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}") from lost
         raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def _builder(self) -> Iterator[WorkerProcess]:
+        """Whichever builder is free, while nothing is timed."""
+        with self._turns.working():
+            builder = self._idle.get()
+            try:
+                yield builder
+            finally:
+                self._idle.put(builder)
 
 
 def _build_request(job: _Job) -> Message:

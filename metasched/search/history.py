@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +11,64 @@ from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
 
+Positions = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class _ArmHistory:
+    """The rows of one arm, and their positions among all observations; new ones become arrays when asked."""
+
+    def __init__(self, arm: Arm) -> None:
+        self._arm = arm
+        self._rows: Rows = np.empty((0, len(arm.columns)), np.int64)
+        self._positions: Positions = np.empty(0, np.int64)
+        self._new_rows: list[tuple[int, ...]] = []
+        self._new_positions: list[int] = []
+
+    def add(self, row: tuple[int, ...], position: int) -> None:
+        self._new_rows.append(row)
+        self._new_positions.append(position)
+
+    def __len__(self) -> int:
+        return len(self._positions) + len(self._new_positions)
+
+    @property
+    def rows(self) -> Rows:
+        self._flush()
+        return self._rows
+
+    @property
+    def positions(self) -> Positions:
+        self._flush()
+        return self._positions
+
+    def _flush(self) -> None:
+        if self._new_rows:
+            rows = np.array(self._new_rows, dtype=np.int64).reshape(len(self._new_rows), len(self._arm.columns))
+            self._rows = np.concatenate([self._rows, rows])
+            self._positions = np.concatenate([self._positions, np.array(self._new_positions, dtype=np.int64)])
+            self._new_rows, self._new_positions = [], []
+
+    def features_from(self, first: int) -> tuple[Positions, Features]:
+        """The features of the rows at position `first` and later."""
+        self._flush()
+        at = int(np.searchsorted(self._positions, first))
+        return self._positions[at:], self._arm.features(self._rows[at:])
+
 
 class History:
-    """Observations in the order they came; the first of a candidate counts."""
+    """Observations in the order they came; the first of a candidate counts.
+
+    Adding is cheap, so that a search that goes on may be told of its batches one by one: features are computed for all
+    that is new when they are asked for.
+    """
 
     def __init__(self, arms: Sequence[Arm]) -> None:
-        self._arms = arms
-        self._features: list[Features] = []
+        self._arms = [_ArmHistory(arm) for arm in arms]
+        self._seen: set[Candidate] = set()
         self._seconds: list[float] = []
-        self._seen: dict[Candidate, float] = {}
-        self._bounds: set[Candidate] = set()
+        self._is_bound: list[bool] = []
+        self._features = np.empty((0, len(NAMES)), np.float32)
+        self._throughput: Array = np.empty(0)
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -29,28 +78,25 @@ class History:
 
     def add(self, results: Sequence[Observation]) -> None:
         """Failures count as infinitely slow."""
-        fresh: dict[Candidate, float] = {}
         for result in results:
             if result.candidate not in self._seen:
-                seconds = float("inf") if result.seconds is None else result.seconds
-                fresh.setdefault(result.candidate, seconds)
-                if result.bound:
-                    self._bounds.add(result.candidate)
-        features = np.empty((len(fresh), len(NAMES)), np.float32)
-        for arm in {candidate.arm for candidate in fresh}:
-            at = [n for n, candidate in enumerate(fresh) if candidate.arm == arm]
-            rows = [candidate.row for candidate in fresh if candidate.arm == arm]
-            features[at] = self._arms[arm].features(self._as_rows(arm, rows))
-        self._features.append(features)
-        self._seconds += fresh.values()
-        self._seen |= fresh
-
-    def _as_rows(self, arm: int, rows: list[tuple[int, ...]]) -> Rows:
-        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self._arms[arm].columns))
+                self._arms[result.candidate.arm].add(result.candidate.row, len(self._seen))
+                self._seen.add(result.candidate)
+                self._seconds.append(float("inf") if result.seconds is None else result.seconds)
+                self._is_bound.append(result.bound)
 
     @property
     def features(self) -> Features:
-        return np.concatenate(self._features) if self._features else np.empty((0, len(NAMES)), np.float32)
+        """Of every observation, in order: (n, F)."""
+        known = len(self._features)
+        if known < len(self._seen):
+            new = np.empty((len(self._seen) - known, len(NAMES)), np.float32)
+            for arm in self._arms:
+                if len(arm) and arm.positions[-1] >= known:
+                    positions, features = arm.features_from(known)
+                    new[positions - known] = features
+            self._features = np.concatenate([self._features, new])
+        return self._features
 
     @property
     def throughput(self) -> Array:
@@ -58,29 +104,29 @@ class History:
 
         Of a time that is a bound it is the most that the candidate may have, and such a time is never the best.
         """
-        seconds = np.array(self._seconds)
-        timed = np.array([candidate not in self._bounds for candidate in self._seen], dtype=bool)
-        best = seconds[timed].min(initial=np.inf)
-        return np.zeros(len(seconds)) if np.isinf(best) else np.minimum(best / seconds, 1.0)
+        if len(self._throughput) < len(self._seen):
+            seconds = np.array(self._seconds)
+            best = seconds[~np.array(self._is_bound, dtype=bool)].min(initial=np.inf)
+            self._throughput = np.zeros(len(seconds)) if np.isinf(best) else np.minimum(best / seconds, 1.0)
+        return self._throughput
 
     def best(self, arm: int) -> float:
         """The highest throughput measured of an arm; 0 when there is none."""
-        throughput = self.throughput
-        return max((float(throughput[n]) for n, c in enumerate(self._seen) if c.arm == arm), default=0.0)
+        return float(self.throughput[self._arms[arm].positions].max(initial=0.0))
 
     def measured(self, arm: int) -> int:
         """How many candidates of an arm were measured."""
-        return sum(candidate.arm == arm for candidate in self._seen)
+        return len(self._arms[arm])
 
     def rows(self, arm: int) -> Rows:
         """The measured rows of an arm."""
-        return self._as_rows(arm, [candidate.row for candidate in self._seen if candidate.arm == arm])
+        return self._arms[arm].rows
 
     def elite(self, arm: int, count: int) -> Rows:
         """The `count` fastest rows of an arm, failures left out, those with a bound for a time last."""
-        found = [
-            (c in self._bounds, s, n, c.row)
-            for n, (c, s) in enumerate(self._seen.items())
-            if c.arm == arm and np.isfinite(s)
-        ]
-        return self._as_rows(arm, [row for *_, row in sorted(found)[:count]])
+        found = self._arms[arm]
+        seconds = np.array([self._seconds[n] for n in found.positions])
+        bounds = np.array([self._is_bound[n] for n in found.positions], dtype=bool)
+        order = np.lexsort((seconds, bounds))
+        fastest: Rows = found.rows[order[np.isfinite(seconds[order])][:count]]
+        return fastest

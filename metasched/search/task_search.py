@@ -116,6 +116,14 @@ class Step:
     exhausted: bool
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """The space, and the traces of the guesses with what they are."""
+
+    space: SearchSpace
+    guesses: list[tuple[str, Role]]
+
+
 @dataclass
 class _Open:
     """A search that has begun.
@@ -150,6 +158,7 @@ class TaskSearch:
         self._started = time.perf_counter()
         self._first_s = 0.0
         self._goal = Goal()
+        self._prepared: _Prepared | None = None
         self._open: _Open | None = None
         self._stale = 0
 
@@ -191,27 +200,25 @@ class TaskSearch:
     @property
     def is_prepared(self) -> bool:
         """Whether nothing is left to do before its first measurement but to build what is measured."""
-        return "_ready" in self.__dict__
+        return self._prepared is not None
 
-    def prepare(self) -> None:
-        """Make the space and the guesses, while workers compute what is right."""
-        self._parts.runner().prepare(self.task.program, self.task.inputs)
-        assert self._ready is not None
-
-    @cached_property
-    def _ready(self) -> tuple[SearchSpace, list[tuple[str, Role]]]:
-        with self.phases.timed(Phase.SPACE):
-            space = self.task.arms
-            return space, self.task.guesses().with_roles() if self._parts.guess else []
+    def prepare(self) -> _Prepared:
+        """Make the space and the guesses, while workers compute what is right. Once is enough."""
+        if self._prepared is None:
+            self._parts.runner().prepare(self.task.program, self.task.inputs)
+            with self.phases.timed(Phase.SPACE):
+                space = self.task.arms
+                guesses = self.task.guesses().with_roles() if self._parts.guess else []
+            self._prepared = _Prepared(space, guesses)
+        return self._prepared
 
     def _opened(self) -> _Open:
         if self._open is None:
-            self.prepare()
-            space, guesses = self._ready
-            parts = self._parts
+            prepared, parts = self.prepare(), self._parts
+            space = prepared.space
             strategy = parts.strategy(StrategyInputs(space.arms, parts.model(parts.seed), parts.seed, self.phases))
             resumed = resume(self.known, space, strategy, parts.database)
-            self._open = _Open(space, strategy, resumed, unmeasured(guesses, self.known, space))
+            self._open = _Open(space, strategy, resumed, unmeasured(prepared.guesses, self.known, space))
         return self._open
 
     # --- a step
@@ -244,7 +251,7 @@ class TaskSearch:
 
     def _propose(self, at: _Open) -> list[Proposal]:
         # The guess is one of the first batch, when that is proposed again, too.
-        size = batch_size(at.before) - (1 if at.before == 0 and self._ready[1] else 0)
+        size = batch_size(at.before) - (1 if at.before == 0 and self.prepare().guesses else 0)
         with self.phases.timed(Phase.SCORING):
             proposed = at.strategy.propose(size)
         return [Proposal(place, c, self._trace(at.space, c)) for place, c in enumerate(proposed, start=1)]
@@ -263,8 +270,11 @@ class TaskSearch:
         if self.left(goal) <= 0 and not all(proposal.is_settled(self.known) for proposal in batch):
             return
         found = (proposal.observed(self.known) for proposal in batch)
-        observed = {result.candidate: result for result in found if result is not None}
-        for result in (*at.pending, *self._picked_up(at.space)):
+        results = {result.candidate: result for result in found if result is not None}
+        # A guess that was measured when the batch was first begun stood before all of it.
+        earlier = {result.candidate: result for result in at.pending if result.candidate not in results}
+        observed = {**earlier, **results}
+        for result in self._picked_up(at.space):
             observed.setdefault(result.candidate, result)
         at.strategy.observe(list(observed.values()))
         at.guesses, at.proposals, at.pending = [], None, ()
@@ -286,9 +296,8 @@ class TaskSearch:
 
     def settle(self) -> None:
         """Find out which is the best: the finalists in turns, with the repetitions that a short run still owes."""
-        measured = "_measuring" in self.__dict__ and self._measuring.measured
         again = contest(self.known.all)
-        again += last_repeats(self.known.trials, self._parts.seed) if measured else []
+        again += last_repeats(self.known.trials, self._parts.seed) if self._measuring.measured else []
         if again:
             self._measuring.measure_again(self._parts.runner(), again)
 

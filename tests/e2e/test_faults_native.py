@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
 from metasched.errors import KernelError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.records import CheckError, Measurement, WorkerBug
+from metasched.measure.process import WorkerProcess
+from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.records import CheckError, Lowered, Measurement, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.target import Target
 
@@ -128,3 +132,40 @@ def test_programs_of_every_kind_pass_their_own_checks(runner: LocalRunner, text:
     program = parse_program(text)
     (measured,) = measure(runner, f"trace 1 of {program.key}:\n", program=program)
     assert measured.failure is None, measured.failure
+
+
+def test_nothing_is_prepared_or_lowered_while_a_candidate_is_timed(
+    runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is asked for while one is: it waits."""
+    times: list[tuple[bool, float, float]] = []
+    lowered: list[Future[Lowered]] = []
+    request = WorkerProcess.request
+
+    def timed(worker: WorkerProcess, message: Message, timeout_s: float) -> Message:
+        is_run = message.kind is MessageKind.RUN
+        if is_run and not lowered:
+            runner.prepare(parse_program(str(PROGRAM), N=34))
+            lowered.extend(runner.lower(PROGRAM, TILED, TARGET) for _ in range(3))
+        start = time.perf_counter()
+        answer = request(worker, message, timeout_s)
+        times.append((is_run, start, time.perf_counter()))
+        return answer
+
+    monkeypatch.setattr(WorkerProcess, "request", timed)
+    measured = measure(runner, PLAIN, TILED)
+    assert all(m.visits for m in measured)
+    assert all(future.result().code for future in lowered)
+    runs = [(start, end) for is_run, start, end in times if is_run]
+    work = [(start, end) for is_run, start, end in times if not is_run]
+    assert len(runs) >= 4
+    assert len(work) >= 6
+    assert not [(run, other) for run in runs for other in work if run[0] < other[1] and other[0] < run[1]]
+
+
+def test_inputs_may_be_given_for_each_program(runner: LocalRunner) -> None:
+    text = "program root[N=40](A: f32[N]) -> B: f32[N]:\n    logs: B[i] = log(A[i] - 3)\n"
+    program = parse_program(text)
+    runner.prepare(program, {"A": (4.0, 5.0)})
+    trace = 'trace 1 of root[N=40]:\n    logs = get_block("logs")\n'
+    assert runner.submit(program, trace, TARGET).result().visits

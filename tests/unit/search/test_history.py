@@ -1,0 +1,70 @@
+"""What a strategy remembers: the same, whether it was told at once or in batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.search.history import History
+from metasched.search.space_protocol import Candidate, Observation
+from tests.support.toys import Toy
+
+ARMS = (Toy(width=2), Toy(width=3, flavour=1))
+
+
+def seen(count: int) -> list[Observation]:
+    """Some of both arms, with failures, bounds and repetitions."""
+    rng = np.random.default_rng(0)
+    out = []
+    for n in range(count):
+        arm = int(rng.integers(2))
+        row = tuple(int(v) for v in rng.integers(1, 9, ARMS[arm].width))
+        seconds = None if n % 5 == 4 else ARMS[arm].seconds(row)
+        out.append(Observation(Candidate(arm, row), seconds, bound=n % 7 == 3))
+    return out
+
+
+def test_batches_are_as_good_as_all_at_once() -> None:
+    whole, parts = History(ARMS), History(ARMS)
+    observations = seen(60)
+    whole.add(observations)
+    for n in range(0, 60, 7):
+        parts.add(observations[n : n + 7])
+        assert len(parts.features) == len(parts.throughput) == len(parts)
+    assert np.array_equal(whole.features, parts.features)
+    assert np.array_equal(whole.throughput, parts.throughput)
+    for arm in range(2):
+        assert np.array_equal(whole.rows(arm), parts.rows(arm))
+        assert np.array_equal(whole.elite(arm, 5), parts.elite(arm, 5))
+        assert whole.best(arm) == parts.best(arm)
+        assert whole.measured(arm) == parts.measured(arm) == len(parts.rows(arm))
+
+
+def test_features_and_throughput_stand_in_the_order_of_observation() -> None:
+    history = History(ARMS)
+    observations = seen(40)
+    history.add(observations)
+    first = {o.candidate: o for o in reversed(observations)}
+    ordered = [first[c] for c in dict.fromkeys(o.candidate for o in observations)]
+    assert len(ordered) < 40, "some came twice"
+    best = min(o.seconds for o in ordered if o.seconds is not None and not o.bound)
+    for o, features, throughput in zip(ordered, history.features, history.throughput, strict=True):
+        expected = ARMS[o.candidate.arm].features(np.array([o.candidate.row]))[0]
+        assert np.array_equal(features, expected)
+        assert throughput == (0.0 if o.seconds is None else min(best / o.seconds, 1.0))
+
+
+def test_the_elite_are_the_fastest_and_bounds_come_last() -> None:
+    history = History(ARMS)
+    rows = {(1, 1): (3.0, False), (2, 2): (1.0, True), (3, 3): (None, False), (4, 4): (2.0, False), (5, 5): (4.0, True)}
+    history.add([Observation(Candidate(0, row), s, bound) for row, (s, bound) in rows.items()])
+    assert history.elite(0, 9).tolist() == [[4, 4], [1, 1], [2, 2], [5, 5]]
+    assert history.elite(0, 2).tolist() == [[4, 4], [1, 1]]
+    assert history.elite(1, 9).shape == (0, 3)
+    assert history.best(1) == 0.0
+
+
+def test_nothing_was_fast_before_the_first_success() -> None:
+    history = History(ARMS)
+    assert history.features.shape[0] == len(history.throughput) == 0
+    history.add([Observation(Candidate(0, (1, 1)), None), Observation(Candidate(0, (2, 2)), 1.0, bound=True)])
+    assert history.throughput.tolist() == [0.0, 0.0]

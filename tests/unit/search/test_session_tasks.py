@@ -1,0 +1,291 @@
+"""Sessions step by step: several tasks, what is handed in and what is opened, and going on where one stopped."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from metasched.cost.model import CostModel
+from metasched.cost.model_registry import MODELS
+from metasched.database.backends import open_database
+from metasched.database.base import Database
+from metasched.errors import MetaschedError
+from metasched.lang import parse_program
+from metasched.measure.executor_registry import GROUP
+from metasched.search.progress import Progress
+from metasched.search.proposal import Guesses
+from metasched.search.session import TuningSession
+from metasched.search.space_protocol import Candidate, Observation, Strategy
+from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.strategy import StrategyInputs
+from metasched.search.task_search import batch_size
+from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy, tuned
+
+GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with open_database(f"sqlite:///{tmp_path}/t.db") as found:
+        yield found
+
+
+def task(n: int, guesses: Guesses = GUESSES) -> ToyTask:
+    return ToyTask(ToySpace(), guesses, parse_program(TEXT, N=n))
+
+
+def session(database: Database, runner: ToyRunner, *tasks: ToyTask, **settings: object) -> TuningSession:
+    given = {"strategy": strategy, "progress": False, **settings}
+    return TuningSession(list(tasks), db=database, runner=runner, **given)  # type: ignore[arg-type]
+
+
+class Journal(ToyRunner):
+    """Says in which order it was asked for what."""
+
+    def __init__(self) -> None:
+        super().__init__(ToySpace())
+        self.log: list[tuple[str, str]] = []
+
+    def prepare(self, program, inputs=None):  # type: ignore[no-untyped-def]
+        self.log.append(("prepare", program.key))
+
+    def lower(self, program, trace, target):  # type: ignore[no-untyped-def]
+        self.log.append(("lower", program.key))
+        return super().lower(program, trace, target)
+
+    def submit(self, program, trace, target, best_s=None, **more):  # type: ignore[no-untyped-def]
+        self.log.append(("submit", program.key))
+        return super().submit(program, trace, target, best_s, **more)
+
+
+def test_tasks_take_turns_a_batch_each(database: Database) -> None:
+    seen: list[Progress] = []
+    with session(database, ToyRunner(ToySpace()), task(8), task(9), task(10), progress=seen.append) as tuning:
+        steps = [tuning.step(trials=20) for _ in range(7)]
+    assert [step.task for step in steps if step is not None] == [0, 1, 2, 0, 1, 2]
+    assert [step.batch for step in steps if step is not None] == [0, 0, 0, 1, 1, 1]
+    assert [step.measured for step in steps if step is not None] == [batch_size(0)] * 3 + [4] * 3
+    assert steps[-1] is None
+    assert [p.task for p in seen[:17]] == ["add[N=8]"] * 16 + ["add[N=9]"]
+
+
+def test_each_task_is_searched_as_it_would_be_alone(database: Database) -> None:
+    with session(database, ToyRunner(ToySpace()), task(8), task(9)) as tuning:
+        reports = tuning.run(trials=28)
+    with open_database("sqlite:///:memory:") as fresh:
+        alone = tuned(fresh, 28, ToyRunner(ToySpace()), guesses=GUESSES)
+    assert alone.best is not None
+    for report in reports:
+        assert report.records == 28
+        assert report.best is not None
+        assert report.best.trace == alone.best.trace
+
+
+def test_the_next_task_is_made_ready_while_candidates_are_lowered_and_nothing_is_timed(database: Database) -> None:
+    runner, second = Journal(), task(9)
+    with session(database, runner, task(8), second, task(10)) as tuning:
+        tuning.step()
+        assert second.made == 1
+        own, other = "add[N=8]", "add[N=9]"
+        batch = [entry for entry in runner.log if entry[0] != "submit"]
+        assert batch == [("prepare", own), *[("lower", own)] * 16, ("prepare", other)]
+        assert runner.log.index(("submit", own)) == 2, "the guess has been measured by itself"
+        assert runner.log[-15:] == [("submit", own)] * 15, "nothing else happens once the batch is measured"
+        del runner.log[:]
+        tuning.step()
+    assert runner.log[:2] == [("lower", other), ("submit", other)], "the next one begins with its guess at once"
+    assert ("prepare", other) not in runner.log
+
+
+def test_a_task_that_is_done_is_not_made_ready(database: Database) -> None:
+    with session(database, ToyRunner(ToySpace()), task(9)) as tuning:
+        tuning.run(trials=16)
+    done = task(9)
+    with session(database, ToyRunner(ToySpace()), task(8), done) as tuning:
+        tuning.run(trials=16)
+    assert done.made == 0
+
+
+def test_what_is_given_stays_open(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    for n in (8, 9):
+        with session(database, runner, task(n)) as tuning:
+            tuning.run(trials=2)
+        tuning.close()
+    assert not runner.closed
+    assert len(database.stats().tasks) == 2
+
+
+def test_what_a_session_opens_it_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "others-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\ntoys = runner_of_toys:make\n")
+    (tmp_path / "runner_of_toys.py").write_text(
+        "from tests.support.toy_search import ToyRunner, ToySpace\n"
+        "made = []\n"
+        "def make(wanted):\n"
+        "    made.append(ToyRunner(ToySpace()))\n"
+        "    return made[-1]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    url = f"sqlite:///{tmp_path}/own.db"
+    with TuningSession([task(8)], db=url, runner="toys://", strategy=strategy, progress=False) as tuning:
+        made = sys.modules["runner_of_toys"].made
+        assert not made, "nothing was asked for yet"
+        tuning.run(trials=2)
+    assert [runner.closed for runner in made] == [True]
+    with TuningSession([task(8)], db=url, runner="toys", strategy=strategy, progress=False) as tuning:
+        assert [report.measured for report in tuning.run(trials=2)] == [0]
+    assert len(made) == 1, "nothing was to be measured"
+    monkeypatch.delitem(sys.modules, "runner_of_toys")
+
+
+def test_a_budget_ends_a_run_between_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10_000, 3))
+    monkeypatch.setattr("metasched.search.session.time.perf_counter", lambda: float(next(clock)))
+    seen: list[Progress] = []
+    with session(database, ToyRunner(ToySpace()), task(8), progress=seen.append) as tuning:
+        (report,) = tuning.run(budget=150)
+    assert report.records >= batch_size(0)
+    assert report.records in {16, 24, 32, 40, 48, 56}
+    assert all(p.total is None for p in seen)
+    assert all(p.left_s is not None for p in seen)
+
+
+def test_steps_of_one_session_are_those_of_one_run(tmp_path: Path) -> None:
+    runners = ToyRunner(ToySpace(), fail=True), ToyRunner(ToySpace(), fail=True)
+    with (
+        open_database(f"sqlite:///{tmp_path}/one.db") as database,
+        session(database, runners[0], task(8)) as tuning,
+    ):
+        for trials in (1, 5, 16, 19, 20, 40):
+            while tuning.step(trials) is not None:
+                pass
+            assert tuning.reports[0].records == trials
+    with open_database(f"sqlite:///{tmp_path}/two.db") as database, session(database, runners[1], task(8)) as tuning:
+        while tuning.step(40) is not None:
+            pass
+    assert runners[0].traces == runners[1].traces
+
+
+def listening(calls: list[list[Observation]]) -> object:
+    class Listening(Evolution):
+        def observe(self, results: Sequence[Observation]) -> None:
+            calls.append(list(results))
+            super().observe(results)
+
+    def make(given: StrategyInputs) -> Strategy:
+        return Listening(given.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), given.phases)
+
+    return make
+
+
+@pytest.mark.parametrize("first", [16, 24, 29, 40])
+def test_a_strategy_is_told_of_batches_as_they_came(database: Database, first: int) -> None:
+    live: list[list[Observation]] = []
+    later: list[list[Observation]] = []
+    runner = ToyRunner(ToySpace(), fail=True)
+    runner.codes = lambda trace: trace.replace("13", "12")  # some have the code of others
+    with session(database, runner, task(8), strategy=listening(live)) as tuning:
+        while tuning.step(first) is not None:
+            pass
+    with session(database, runner, task(8), strategy=listening(later)) as tuning:
+        while tuning.step(48) is not None:
+            pass
+    assert live
+    assert later[: len(live)] == live
+    assert len(later) > len(live)
+
+
+def test_a_model_is_handed_to_the_strategy(database: Database) -> None:
+    given: list[StrategyInputs] = []
+
+    def make(inputs: StrategyInputs) -> Strategy:
+        given.append(inputs)
+        return strategy(inputs)
+
+    with session(database, ToyRunner(ToySpace()), task(8), task(9), strategy=make, model="roofline", seed=5) as tuning:
+        tuning.step()
+        tuning.step()
+    assert [type(inputs.model) for inputs in given] == [type(MODELS.get("roofline")(0))] * 2
+    assert given[0].model is not given[1].model
+    assert [inputs.seed for inputs in given] == [5, 5]
+
+
+def test_an_interrupt_of_a_step_is_raised_and_what_was_measured_is_kept(database: Database) -> None:
+    with session(database, ToyRunner(ToySpace(), stop_at=5), task(8), task(9)) as tuning:
+        with pytest.raises(KeyboardInterrupt):
+            tuning.step()
+        first, second = tuning.reports
+    assert first.interrupted
+    assert (first.records, second.records) == (5, 0)
+
+
+def test_the_best_is_timed_again_by_run_and_by_settle(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    with session(database, runner, task(8)) as tuning:
+        tuning.step()
+        assert not runner.again
+        tuning.settle()
+        again = len(runner.again)
+        assert again > 0
+        tuning.settle()
+        assert len([t for t in runner.again[again:] if t in runner.again[:again]]) == 0, "it is settled"
+
+
+def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None:
+    calls: list[list[Observation]] = []
+    toys = task(8)
+    toys.space.illegal = set(range(1, 40))
+    with session(database, ToyRunner(toys.space), toys, strategy=listening(calls)) as tuning:
+        tuning.step()
+    illegal = [o for o in calls[0] if o.seconds is None]
+    assert illegal
+    assert all(o.candidate.row[0] < 40 for o in illegal)
+    assert isinstance(illegal[0].candidate, Candidate)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tasks": []}, "`tasks` is []; it is a list of tasks, one at least"),
+        ({"tasks": task(8)}, "it is a list of tasks, one at least"),
+        ({"strategy": "lucky"}, "there is no strategy `lucky`"),
+        ({"model": "oracle"}, "there is no model `oracle`"),
+        ({"runner": "moon://base"}, "there is no executor `moon`"),
+        ({"db": "paper"}, "`paper` is not a database URL"),
+    ],
+)
+def test_mistakes(settings: dict[str, object], message: str) -> None:
+    given = {"tasks": [task(8)], "db": "sqlite:///:memory:", "progress": False, **settings}
+    with pytest.raises(MetaschedError, match=re.escape(message)):
+        TuningSession(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "say when to end: `trials`, how many measurements to have, or `budget`, seconds"),
+        ({"trials": 0}, "trials is 0; at least one measurement is needed"),
+        ({"trials": "many"}, "trials is 'many'; it is how many measurements"),
+        ({"budget": -1}, "budget is -1; it is how many seconds"),
+        ({"budget": "long"}, "budget is 'long'; it is how many seconds"),
+    ],
+)
+def test_a_run_without_an_end(settings: dict[str, object], message: str, database: Database) -> None:
+    with (
+        session(database, ToyRunner(ToySpace()), task(8)) as tuning,
+        pytest.raises(MetaschedError, match=re.escape(message)),
+    ):
+        tuning.run(**settings)  # type: ignore[arg-type]
+
+
+def test_a_session_says_what_it_tunes(database: Database) -> None:
+    with session(database, ToyRunner(ToySpace()), task(8), replace(task(9))) as tuning:
+        assert repr(tuning) == "<tuning session of add[N=8], add[N=9]>"
