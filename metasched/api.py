@@ -45,6 +45,7 @@ def space(
     rules: SpaceLike = None,
     *,
     module: Module | None = None,
+    target: Target | None = None,
     max_sketches: int = DEFAULT_MAX_SKETCHES,
     seed: int = 0,
 ) -> Space:
@@ -55,13 +56,17 @@ def space(
         rules: what makes the space: rules (by default the preset `cpu`), a module, a trace, whose holes are searched,
             or what `condition` returns.
         module: a module `f(sch)` for this program, instead.
+        target: the CPU that rules and modules may ask of; by default this one.
         max_sketches: beyond so many, sketches are sampled.
         seed: of that sample.
 
     Sketches are made when they are looked at. Raises RuleError for a rule that is not there, ScheduleError for a
     condition that no random variable meets or a trace of another program.
     """
-    return space_of(program, _space_like(rules, module), max_sketches=max_sketches, seed=seed)
+    if target is not None:
+        _require("target", target, Target)
+    described = _space_like(rules, module)
+    return space_of(program, described, target=target, max_sketches=max_sketches, seed=seed)
 
 
 def _space_like(rules: SpaceLike, space: SpaceLike) -> SpaceLike:

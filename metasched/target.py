@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -16,6 +17,23 @@ from metasched.support.first_use import import_numba
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+# LLVM's names of the instruction sets of CPUs, by architecture: a rule may ask of any of them on any machine.
+_X86 = """
+    64bit adx aes amx-avx512 amx-bf16 amx-complex amx-fp16 amx-fp8 amx-int8 amx-movrs amx-tf32 amx-tile avx avx10.1
+    avx10.2 avx2 avx512bf16 avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 avx512ifma avx512vbmi
+    avx512vbmi2 avx512vl avx512vnni avx512vp2intersect avx512vpopcntdq avxifma avxneconvert avxvnni avxvnniint16
+    avxvnniint8 bmi bmi2 cldemote clflushopt clwb clzero cmov cmpccxadd crc32 cx16 cx8 enqcmd f16c fma fma4 fsgsbase
+    fxsr gfni hreset invpcid kl lwp lzcnt mmx movbe movdir64b movdiri movrs mwaitx pclmul pconfig pku popcnt
+    prefetchi prfchw ptwrite raoint rdpid rdpru rdrnd rdseed rtm sahf serialize sgx sha sha512 shstk sm3 sm4 sse
+    sse2 sse3 sse4.1 sse4.2 sse4a ssse3 tbm tsxldtrk uintr usermsr vaes vpclmulqdq waitpkg wbnoinvd widekl xop xsave
+    xsavec xsaveopt xsaves
+"""
+_AARCH64 = """
+    aes bf16 complxnum crc crypto dotprod f32mm f64mm fp-armv8 fp16fml fp8 fullfp16 i8mm jsconv lse lse2 mops neon
+    rand rcpc rdm sha2 sha3 sm4 sme sme2 sme-f64f64 sme-i16i64 sve sve2 sve2-aes sve2-bitperm sve2-sha3 sve2-sm4
+    sve2p1
+"""
+_FEATURES = frozenset((_X86 + _AARCH64).split())
 # Of the numbers that fit in 64 bits, and of a text that a message shows.
 _DIGITS = 18
 _SHOWN = 40
@@ -93,13 +111,22 @@ class Target:
         """Elements of `dtype` in a vector register."""
         return self.vector_bits // dtype.bits
 
+    def has(self, feature: str) -> bool:
+        """Whether the CPU has an instruction set, by LLVM's name of it: `target.has("amx-bf16")`.
+
+        Raises TargetError for a name that no CPU has one of, with those that are near.
+        """
+        problem = None if feature in self.features else feature_problem(feature)
+        if problem is not None:
+            raise TargetError("\n  hint: ".join(problem))
+        return feature in self.features
+
     def with_threads(self, threads: int) -> Target:
-        return Target(self.name, self.features, threads, self.l1, self.l2, self.l3, self.cacheline)
+        return replace(self, threads=threads)
 
     def without(self, features: Iterable[str]) -> Target:
         """This target less some instruction sets."""
-        left = self.features - frozenset(features)
-        return Target(self.name, left, self.threads, self.l1, self.l2, self.l3, self.cacheline)
+        return replace(self, features=self.features - frozenset(features))
 
     def llvm_features(self) -> str:
         """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
@@ -109,6 +136,15 @@ class Target:
         """
         absent = _known_features() - self.features
         return ",".join(["+" + f for f in sorted(self.features)] + ["-" + f for f in sorted(absent)])
+
+
+def feature_problem(name: str) -> tuple[str, str] | None:
+    """What is wrong with the name of an instruction set, and a hint; None where some CPU has one of that name."""
+    if name in _FEATURES or name in _known_features():
+        return None
+    near = get_close_matches(name.lower(), _FEATURES | _known_features(), n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"
+    return f"there is no instruction set `{_clipped(name)}`", hint
 
 
 def _clipped(text: str) -> str:

@@ -19,7 +19,7 @@ def stream(sch: ms.Schedule, block: ms.BlockRV, *, cache: int | None = None) -> 
     block's result more than a quarter of it.
 
     Args:
-        cache: bytes of the last cache; by default this machine's.
+        cache: bytes of the last cache; by default the target's.
     """
     info = sch.describe(block)
     if info.reduces:
@@ -28,7 +28,7 @@ def stream(sch: ms.Schedule, block: ms.BlockRV, *, cache: int | None = None) -> 
         return ms.skip("what it writes is read again")
     if sch.facts(block, Vectorized) is None:
         return ms.skip("it stores no vectors")
-    last = ms.Target.detect().l3 if cache is None else cache
+    last = sch.target.l3 if cache is None else cache
     sizes = {b.name: _bytes(b) for b in (*sch.program.inputs, *sch.program.outputs)}
     if sum(sizes.values()) <= last:
         return ms.skip("the last cache holds all arguments and results")

@@ -156,11 +156,11 @@ def _steps(sketch: Sketch) -> Trace:
     return Trace(replace(data, instructions=steps), sketch.program)
 
 
-def spaces(program: Program, placement: Placement, seed: int, max_sketches: int = MAX_ARMS) -> Spaces:
+def spaces(program: Program, placement: Placement, target: Target, seed: int, max_sketches: int = MAX_ARMS) -> Spaces:
     """The spaces as a search would see them."""
 
     def made(rules: tuple[Rule, ...]) -> Space:
-        return Space(program, FromRules(rules), max_sketches=max_sketches, seed=seed)
+        return Space(program, FromRules(rules), target, max_sketches=max_sketches, seed=seed)
 
     return Spaces(made(placement.without), made(placement.rules), placement)
 

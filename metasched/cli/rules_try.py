@@ -64,7 +64,8 @@ def run(args: Namespace, console: Console) -> int:
 def run_once(args: Namespace, console: Console) -> int:
     program = program_of(args)
     placement = place(args.rule, args.rules, args.at, args.instead_of)
-    both = spaces(program, placement, args.seed)
+    target = Target.detect(args.threads)
+    both = spaces(program, placement, target, args.seed)
     if args.json:
         console.print_json(_space_json(program.key, both))
     else:
@@ -81,7 +82,6 @@ def run_once(args: Namespace, console: Console) -> int:
 
     view.begin(program.key)
     try:
-        target = Target.detect(args.threads)
         trial = run_trial(program, both, target, args.trials, args.seed, args.pairs, progress)
     finally:
         view.close()

@@ -66,6 +66,11 @@ class Subject:
     def target(self) -> Target:
         return Target.detect(self.args.threads)
 
+    @property
+    def asked(self) -> Target | None:
+        """The target where an argument says something of it. Without, rules look for it only if they ask."""
+        return self.target if self.args.threads else None
+
     def trace(self) -> Trace:
         """The trace that is shown: of --trace (mended under --repair), --db, or the best guess."""
         if self.guess is not None:
@@ -139,7 +144,8 @@ def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
 def _space(subject: Subject) -> str:
     from metasched import api
 
-    return str(api.space(subject.program, space_in(subject.args, subject.given)).explain())
+    searched = space_in(subject.args, subject.given)
+    return str(api.space(subject.program, searched, target=subject.asked).explain())
 
 
 def _schedule(subject: Subject) -> str:

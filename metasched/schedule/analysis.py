@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metasched.dtypes import DType
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
 from metasched.ir import query
@@ -40,9 +41,10 @@ class IterInfo:
 
 @dataclass(frozen=True)
 class ReadInfo:
-    """A read: the buffer, and which iteration variables each of its indices uses."""
+    """A read: the buffer, its element type, and which iteration variables each of its indices uses."""
 
     buffer: str
+    dtype: DType
     uses: tuple[frozenset[str], ...]
 
     @property
@@ -71,6 +73,7 @@ class BlockInfo:
         loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
             that two loops of equal numbers are nested directly.
         readers, sources: the blocks that read its buffer, and that write what it reads.
+        dtype: the element type of the buffer that it writes; those of its operands are in `reads`.
         writes: the buffer that it writes; `positions`, that it is an arg-reduction and writes another with positions.
         sum_block: of a long sum of f32, how many terms are best summed at a time; 0 for any other block.
     """
@@ -94,6 +97,7 @@ class BlockInfo:
     readers: tuple[str, ...]
     sources: tuple[str, ...]
     held: tuple[int, ...]
+    dtype: DType
     writes: str
     positions: bool
     sum_block: int
@@ -139,7 +143,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
     return BlockInfo(
         name=name,
         iters=iters,
-        reads=_reads(block),
+        reads=_reads(func, block),
         reduces=block.reducer is not None,
         initialises=block.init is not None,
         output=any(b.name in query.written(block) for b in func.outputs),
@@ -159,6 +163,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         readers=tuple(b.name for b in query.consumers(func, name)),
         sources=tuple(b.name for b in query.producers(func, name)),
         held=tuple(len(query.blocks_under(loop)) for loop in nest),
+        dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,
         sum_block=block_length(func, block),
@@ -177,10 +182,10 @@ def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:
     return tuple(loop.var for loop in nest if loop.var in used)
 
 
-def _reads(block: Block) -> tuple[ReadInfo, ...]:
+def _reads(func: Func, block: Block) -> tuple[ReadInfo, ...]:
     names = {it.name for it in block.iters}
     return tuple(
-        ReadInfo(load.buffer, tuple(free_vars(i) & names for i in load.indices))
+        ReadInfo(load.buffer, func.buffer(load.buffer).dtype, tuple(free_vars(i) & names for i in load.indices))
         for store in block.stores
         for load in query.loads(store.value)
     )

@@ -1,4 +1,4 @@
-"""What a module in text may ask of the program: the vocabulary of its conditions.
+"""What a module in text may ask of the program and of the target: the vocabulary of its conditions.
 
 Each is declared by its signature, as a primitive is, and only looks: it leaves no line in the trace. A query about
 sizes is None where it depends on tile sizes, which differ between candidates.
@@ -8,18 +8,38 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated
 
+from metasched.dtypes import DType
+from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import IterKind, LoopKind
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import ArgumentKind, BlockName, Flag, LoopName, Text
+from metasched.schedule.kinds import ArgumentKind, BlockName, Feature, Flag, LoopName, Text
 from metasched.schedule.primitive import MARK, Declaration, declaration_of, primitive
+from metasched.target import Target
+
+
+@dataclass
+class QueryContext(Context):
+    """What a query looks at: the program as it is now, and what it is scheduled for."""
+
+    find_target: Callable[[], Target] = field(kw_only=True)
+
+    @classmethod
+    def of(cls, ctx: Context, find_target: Callable[[], Target]) -> QueryContext:
+        return cls(ctx.func, ctx.taken, ctx.free, ctx.constraints, find_target=find_target)
+
+    @property
+    def target(self) -> Target:
+        return self.find_target()
+
 
 Size = Annotated[int | None, ArgumentKind.NUMBER]
 
@@ -117,6 +137,19 @@ def reads(ctx: Context, block: BlockName) -> tuple[Text, ...]:
 
 
 @block_query
+def dtype(ctx: Context, block: BlockName) -> Text:
+    """The element type of what a block computes: `dtype(b) == "bf16"`."""
+    return str(_info(ctx, "dtype", block).dtype)
+
+
+@block_query
+def operand_dtypes(ctx: Context, block: BlockName) -> tuple[Text, ...]:
+    """The element types of the buffers that a block reads, in the order of `reads(b)`."""
+    found = {read.buffer: str(read.dtype) for read in _info(ctx, "operand_dtypes", block).reads}
+    return tuple(found.values())
+
+
+@block_query
 def rank(ctx: Context, block: BlockName) -> Size:
     """How many dimensions a block's result has."""
     return len(_info(ctx, "rank", block).spatial)
@@ -170,6 +203,53 @@ def alone(ctx: Context, loop: LoopName) -> Flag:
 def has_block(ctx: Context, name: Text) -> Flag:
     """Whether the program has a block of this name now."""
     return any(block.name == name for block in query.blocks(ctx.func))
+
+
+# --- of the target ---------------------------------------------------------------------------------------
+
+
+@block_query
+def target_has(ctx: QueryContext, feature: Feature) -> Flag:
+    """Whether the CPU has an instruction set, by LLVM's name of it: `target_has("amx-bf16")`."""
+    return ctx.target.has(feature)
+
+
+@block_query
+def target_lanes(ctx: QueryContext, dtype: Text) -> Size:
+    """How many elements of a type a vector register holds: `target_lanes("f32")`, `target_lanes(dtype(b))`."""
+    return ctx.target.lanes(_dtype("target_lanes", dtype))
+
+
+@block_query
+def target_threads(ctx: QueryContext) -> Size:
+    """How many threads a parallel loop is divided over at most."""
+    return ctx.target.threads
+
+
+@block_query
+def target_l1(ctx: QueryContext) -> Size:
+    """Bytes of a core's first cache."""
+    return ctx.target.l1
+
+
+@block_query
+def target_l2(ctx: QueryContext) -> Size:
+    """Bytes of a core's second cache."""
+    return ctx.target.l2
+
+
+@block_query
+def target_l3(ctx: QueryContext) -> Size:
+    """Bytes of the last cache, which cores share."""
+    return ctx.target.l3
+
+
+def _dtype(op: str, name: str) -> DType:
+    try:
+        return DType(name)
+    except ValueError:
+        known = ", ".join(each.value for each in DType)
+        raise ScheduleError(op, f'there is no element type "{name}"', hint=f"there are {known}") from None
 
 
 def _drives(ctx: Context, loop: str, kind: IterKind) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from metasched.errors import ScheduleError, counted
+from metasched.errors import MetaschedError, ScheduleError, counted
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.highlight import in_html, show
@@ -35,6 +35,7 @@ from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
 from metasched.schedule.sites import Open, SiteOptions, SiteRecord, require_support
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
+from metasched.target import Target
 
 T = TypeVar("T")
 
@@ -45,8 +46,13 @@ class Interpreter(PrimitiveMethods):
     Methods raise ScheduleError when a step would not be legal; it is then as it was before.
     """
 
-    def __init__(self, program: Program, seed: int = 0, handler: Handler | None = None) -> None:
+    def __init__(
+        self, program: Program, target: Target | None = None, *, seed: int = 0, handler: Handler | None = None
+    ) -> None:
+        if target is not None and not isinstance(target, Target):
+            raise MetaschedError(f"`target` is a {type(target).__name__}, not a Target; a seed is given as `seed=`")
         self.program = program
+        self._target = target
         self.handler: Handler = handler if handler is not None else Prior(seed)
         self._ctx = Context(program.func)
         self._env = Env()
@@ -58,6 +64,16 @@ class Interpreter(PrimitiveMethods):
         self.repairs: list[Repair] = []
 
     # --- what it is now
+
+    @property
+    def target(self) -> Target:
+        """What it is scheduled for: by default this machine, which is looked at when something first asks.
+
+        Modules may ask; no instruction does, so a trace means the same for any target.
+        """
+        if self._target is None:
+            self._target = Target.detect()
+        return self._target
 
     @property
     def func(self) -> Func:
@@ -153,7 +169,7 @@ class Interpreter(PrimitiveMethods):
 
     def fork(self, handler: Handler) -> Self:
         """A copy as it is now, whose random variables `handler` decides: what happens to it leaves this one alone."""
-        other: Self = type(self)(self.program, handler=handler)
+        other: Self = type(self)(self.program, self._target, handler=handler)
         other._ctx = self._ctx.scratch()
         other._env = Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
         other._instructions, other._sites = list(self._instructions), list(self._sites)

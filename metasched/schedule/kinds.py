@@ -22,6 +22,7 @@ class ArgumentKind(Enum):
     FACTOR = "an integer, an integer random variable, or None"
     LITERAL = "a number or a string"
     STR = "a string"
+    FEATURE = "the name of an instruction set, as a string"
     NUMBER = "a number"
     BOOL = "True or False"
     INDEX_MAP = 'an index map, as text such as "i, j -> j//16, i, j%16" or as a function'
@@ -36,6 +37,7 @@ IntExpr = Annotated[Expr, ArgumentKind.INT]
 Factor = Annotated[Expr | None, ArgumentKind.FACTOR]
 Literal = Annotated[str | int | float | bool, ArgumentKind.LITERAL]
 Text = Annotated[str, ArgumentKind.STR]
+Feature = Annotated[str, ArgumentKind.FEATURE]
 Number = Annotated[int, ArgumentKind.NUMBER]
 Flag = Annotated[bool, ArgumentKind.BOOL]
 IndexMapText = Annotated[str, ArgumentKind.INDEX_MAP]

@@ -13,6 +13,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.handlers import Free, Policy, Prior, Repair, Replay
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
+from metasched.target import Target
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,8 +50,9 @@ def rerun(
     policy: Policy = Policy.STRICT,
     *,
     seed: int = 0,
+    target: Target | None = None,
 ) -> Schedule:
-    """Run a module on a program, taking decisions by address from a trace.
+    """Run a module on a program and for a target (by default this machine), taking decisions by address from a trace.
 
     Unlike `Trace.apply_to`, the module's own code runs. A decision that is missing, left over or out of support
     raises ScheduleError under STRICT; under REPAIR it is drawn with `seed`, dropped or mended, and reported in
@@ -58,7 +60,7 @@ def rerun(
     is out of support.
     """
     replay = Replay(decisions.decisions, policy, Prior(seed))
-    schedule = Schedule(program, handler=replay)
+    schedule = Schedule(program, target, handler=replay)
     fn(schedule)
     name = getattr(fn, "__name__", "module")
     fixed = {r.site.address: r.decision for r in schedule.sites if r.site.address not in replay.used}

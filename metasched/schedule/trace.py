@@ -28,6 +28,7 @@ from metasched.schedule.trace_diff import TraceDiff, diff_traces
 from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
+from metasched.target import Target
 
 _CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
 
@@ -36,7 +37,7 @@ class Schedule(Interpreter):
     """A program under transformation.
 
     Every primitive and sampler of `metasched.schedule.primitives` is a method. Samplers ask `handler`, by default
-    a draw from the prior with `seed`.
+    a draw from the prior with `seed`. Modules may ask what it is scheduled for, `target`, by default this machine.
 
         sch = Schedule(program, seed=0)
         i, j, k = sch.get_loops(sch.get_block("dense"))
@@ -156,18 +157,27 @@ class Trace:
         return replace(self, data=replace(self.data, instructions=changed))
 
     def apply_to(
-        self, program: Program, policy: Policy = Policy.STRICT, *, seed: int = 0, handler: Handler | None = None
+        self,
+        program: Program,
+        policy: Policy = Policy.STRICT,
+        *,
+        seed: int = 0,
+        handler: Handler | None = None,
+        target: Target | None = None,
     ) -> Schedule:
         """Run the instructions on a program.
 
         Under STRICT the program must be the one the trace was made for, and every decision given and in its support.
         Under REPAIR decisions are mended, missing ones are drawn with `seed`, and `Schedule.repairs` says where.
         `handler` replaces both for the random variables. Raises ScheduleError, naming the line.
+
+        `target` is what the schedule says that it is for, by default this machine: no instruction asks, so the result
+        is the same for any, though another CPU may lack an instruction set that it uses, which is for `compile` to say.
         """
         if policy is Policy.STRICT:
             self.require_program(program)
         replay = Replay(self.decisions, policy, Prior(seed))
-        schedule = Schedule(program, handler=handler if handler is not None else replay)
+        schedule = Schedule(program, target, handler=handler if handler is not None else replay)
         self.run_on(schedule)
         schedule.repairs = replay.repairs
         return schedule

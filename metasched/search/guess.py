@@ -129,7 +129,9 @@ def _leaves_room(program: Program, taken: ExpertCandidate, target: Target) -> bo
 
 
 def _arms_of(program: Program, target: Target) -> MakeArms:
-    return lambda rules, seed: SpaceArms(space_of(program, rules, max_sketches=MAX_ARMS, seed=seed), target)
+    return lambda rules, seed: SpaceArms(
+        space_of(program, rules, target=target, max_sketches=MAX_ARMS, seed=seed), target
+    )
 
 
 def _favourite(program: Program, target: Target, arms: SearchSpace, seed: int) -> _Favourite | None:

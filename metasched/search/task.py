@@ -77,7 +77,9 @@ class Task:
     @cached_property
     def space(self) -> Space:
         """What is searched, made now. Raises ScheduleError for a condition that no random variable meets."""
-        return space_of(self.program, self.described_by, max_sketches=self._max_sketches, seed=self.seed)
+        return space_of(
+            self.program, self.described_by, target=self.target, max_sketches=self._max_sketches, seed=self.seed
+        )
 
     @cached_property
     def arms(self) -> SpaceArms:

@@ -14,6 +14,7 @@ from metasched.space.rule import Rule
 from metasched.space.source import Conditioned, FromModule, FromRules, Given, Module, SpaceSource
 from metasched.space.space import Space
 from metasched.space.traced import FromTrace
+from metasched.target import Target
 
 SpaceLike: TypeAlias = SpaceSource | Module | RuleSpec | Rule | Space | Trace
 
@@ -57,15 +58,17 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
     return Conditioned(source_of(space), dict(decisions))
 
 
-def space_of(program: Program, described: SpaceLike, *, max_sketches: int, seed: int) -> Space:
-    """The space that anything which describes one makes of a program.
+def space_of(
+    program: Program, described: SpaceLike, *, target: Target | None = None, max_sketches: int, seed: int
+) -> Space:
+    """The space that anything which describes one makes of a program for a target, by default this machine.
 
     Raises RuleError for a rule that is not there, ScheduleError for a condition that no variable meets, MetaschedError
     for the space of another program.
     """
     if isinstance(described, Space):
-        return described.of(program).resized(min(max_sketches, described.max_sketches))
-    return given_checked(Space(program, source_of(described), max_sketches=max_sketches, seed=seed))
+        return described.of(program).on(target).resized(min(max_sketches, described.max_sketches))
+    return given_checked(Space(program, source_of(described), target, max_sketches=max_sketches, seed=seed))
 
 
 def given_checked(space: Space) -> Space:

@@ -20,6 +20,7 @@ from metasched.space.explanation import explain
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import Conditioned, Given, SpaceSource
+from metasched.target import Target
 
 Prefix = dict[str, Decision]
 LOCATION = "sample_compute_location"
@@ -94,8 +95,8 @@ class Space:
     the order of the options, by running the module again under a forced prefix of choices. Beyond `max_sketches`
     they are sampled from the prior instead, `complete` is false, and `explain` names the `choose` that multiplies.
 
-    `source` makes them, and says which decisions are given. Of a trace, the places of blocks that it leaves open are
-    enumerated like choices, and those that its later steps do not allow are left out.
+    `source` makes them for `target`, and says which decisions are given. Of a trace, the places of blocks that it
+    leaves open are enumerated like choices, and those that its later steps do not allow are left out.
 
     Raises NondeterministicModule when a module takes other steps under the same choices.
     """
@@ -104,12 +105,14 @@ class Space:
         self,
         program: Program,
         source: SpaceSource,
+        target: Target | None = None,
         *,
         max_sketches: int = DEFAULT_MAX_SKETCHES,
         seed: int = 0,
     ) -> None:
         self.program = program
         self.source = source
+        self._target = target
         self.max_sketches = max_sketches
         self.seed = seed
         self.given: Given = source.given
@@ -118,6 +121,11 @@ class Space:
         self._found: list[_Run] = []
         self._stack: list[_Branch] = [_Branch({}, ())]
         self._variants: dict[tuple[int, int], list[Sketch]] = {}
+
+    @property
+    def target(self) -> Target:
+        """What its schedules are for, which modules may ask: by default this machine."""
+        return Target.detect() if self._target is None else self._target
 
     @property
     def complete(self) -> bool:
@@ -165,7 +173,7 @@ class Space:
     def conditioned(self, given: Mapping[str, object]) -> Space:
         """The same space with more decisions given. Raises ScheduleError where another is given already."""
         source = Conditioned(self.source, given)
-        return Space(self.program, source, max_sketches=self.max_sketches, seed=self.seed)
+        return Space(self.program, source, self._target, max_sketches=self.max_sketches, seed=self.seed)
 
     def of(self, program: Program) -> Space:
         """The same space. Raises MetaschedError unless it is one of this program."""
@@ -173,11 +181,17 @@ class Space:
             raise MetaschedError(f"the space is one of {self.program.key}, and the program is {program.key}")
         return self
 
+    def on(self, target: Target | None) -> Space:
+        """The space that the same source makes for a target; None leaves it as it is."""
+        if target is None or target == self.target:
+            return self
+        return Space(self.program, self.source, target, max_sketches=self.max_sketches, seed=self.seed)
+
     def resized(self, max_sketches: int) -> Space:
         """The same space, sampled beyond so many sketches."""
         if max_sketches == self.max_sketches:
             return self
-        return Space(self.program, self.source, max_sketches=max_sketches, seed=self.seed)
+        return Space(self.program, self.source, self._target, max_sketches=max_sketches, seed=self.seed)
 
     def unmet(self) -> list[str]:
         """Addresses that are given and that no sketch has; enumerates until all are met."""
@@ -264,7 +278,7 @@ class Space:
         return False
 
     def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
-        schedule = Schedule(self.program, handler=FixedDecisions(self.given, handler))
+        schedule = Schedule(self.program, self._target, handler=FixedDecisions(self.given, handler))
         outcomes = self.source.run(schedule)
         self._addresses.update(record.site.address for record in schedule.sites)
         return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)
@@ -359,7 +373,7 @@ class Space:
             row = sketch.repair(sketch.sample(rng, 1))
             merged = sketch.decisions(row[0]) | kept
             full = sketch.trace.with_decisions(dict(merged))
-            return full.apply_to(self.program, Policy.REPAIR).trace
+            return full.apply_to(self.program, Policy.REPAIR, target=self._target).trace
         # What a module or a condition decides is no variable of any sketch.
         free = {variable.address for sketch in self for variable in sketch.variables}
         return trace.mutate(rng, self.program, among=free)

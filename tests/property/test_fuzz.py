@@ -55,7 +55,7 @@ def test_an_entry_has_nothing_to_choose_from_in_a_program_without_dimensions(nam
     for seed in range(12):
         rng = np.random.default_rng([SEED, seed])
         with suppress(ScheduleError):
-            spot = Spot(Schedule(program, seed), rng)
+            spot = Spot(Schedule(program, seed=seed), rng)
             spot.pick(actions)(spot)
 
 
@@ -66,7 +66,7 @@ def test_every_entry_is_legal_at_times() -> None:
         rng = np.random.default_rng([SEED, number])
         source = pick(rng, SOURCES)(rng)
         if small(source):
-            schedule = Schedule(source.program(), number)
+            schedule = Schedule(source.program(), seed=number)
             for name in sorted(missing) * 2:
                 _try(schedule, rng, name)
             missing -= {i.op for i in schedule.trace.instructions}
@@ -107,7 +107,7 @@ program made[N=8, M=5](A: f32[N, M], B: f32[M]) -> (T1: f32[N], T2: f32[N, M]):
 
 def _failure() -> Failure:
     source = Source(PROGRAM, (("N", 8), ("M", 5)))
-    schedule = Schedule(source.program(), 0)
+    schedule = Schedule(source.program(), seed=0)
     i, j = schedule.get_loops(schedule.get_block("s0"))
     schedule.parallel(schedule.split(i, [None, 4])[0])
     schedule.vectorize(j, lanes=8)

@@ -40,7 +40,7 @@ STEPS = [
 
 def scheduled(seed: int) -> ms.Schedule:
     rng = np.random.default_rng(seed)
-    schedule = ms.Schedule(ms.parse_program(TEXT), seed)
+    schedule = ms.Schedule(ms.parse_program(TEXT), seed=seed)
     for _ in range(int(rng.integers(4, 16))):
         spot = Spot(schedule, rng)
         try:

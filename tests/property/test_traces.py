@@ -33,7 +33,7 @@ def scheduled(seed: int) -> ms.Schedule:
         source = pick(rng, SOURCES)(rng)
         if not small(source):
             continue
-        sch = ms.Schedule(source.program(), seed)
+        sch = ms.Schedule(source.program(), seed=seed)
         for _ in range(STEPS):
             with suppress(ScheduleError):
                 attempt(sch, rng)

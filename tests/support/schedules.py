@@ -24,7 +24,7 @@ def program(text: str = DENSE_RELU, **params: int) -> Program:
 
 
 def schedule(text: str = DENSE_RELU, *, seed: int = 0, handler: Handler | None = None, **params: int) -> Schedule:
-    return Schedule(program(text, **params), seed, handler)
+    return Schedule(program(text, **params), seed=seed, handler=handler)
 
 
 def loops_of(sch: Schedule, block: str) -> list[LoopRV]:

@@ -56,6 +56,32 @@ def test_vector_registers() -> None:
     assert Target("x", frozenset(), 1, 1, 1, 1).vector_bits == 128
 
 
+def test_it_is_asked_for_instruction_sets_by_name() -> None:
+    assert SMALL.has("avx2")
+    assert not SMALL.has("amx-bf16")
+    assert not SMALL.has("sve2"), "of another architecture"
+    assert Target("x", frozenset({"of-tomorrow"}), 1, 1, 1, 1).has("of-tomorrow")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("amx-bf", "did you mean amx-bf16"),
+        ("AVX512F", "did you mean avx512f"),
+        ("avx512_vnni", "did you mean avx512vnni"),
+        ("", "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"),
+    ],
+)
+def test_a_name_that_no_cpu_knows(name: str, hint: str) -> None:
+    with pytest.raises(TargetError, match=re.escape(f"there is no instruction set `{name}`\n  hint: {hint}")):
+        SMALL.has(name)
+
+
+def test_what_this_machine_has_is_known() -> None:
+    target = Target.detect()
+    assert all(target.has(feature) for feature in target.features)
+
+
 def test_features_left_out_are_switched_off() -> None:
     features = SMALL.llvm_features().split(",")
     assert "+avx2" in features

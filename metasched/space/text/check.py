@@ -44,6 +44,7 @@ from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.space.text.decisions import outside
 from metasched.space.text.values import CHOOSE, CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
+from metasched.target import feature_problem
 
 _HANDLES = {ArgumentKind.BLOCK: 'a block: `get_block("name")`', ArgumentKind.LOOP: "a loop: `i, j = get_loops(block)`"}
 # What people write who know Python or another scheduling language.
@@ -335,6 +336,10 @@ class _Checker:
         elif param.many and not isinstance(written, list):
             message = f"argument `{param.name}` of `{declaration.name}` is a list, not {print_source(value)}"
             self.report.error(value.start, message, f"write `[{print_source(value)}]`")
+        elif param.kind is ArgumentKind.FEATURE and isinstance(written, str):
+            problem = feature_problem(written)
+            if problem is not None:
+                self.report.error(value.start, *problem)
 
     def _results(self, call: Apply, declaration: Declaration, place: _Place, targets: tuple[AssignedName, ...]) -> None:
         op = declaration.name

@@ -44,7 +44,7 @@ from metasched.lang.module_tree import (
 )
 from metasched.lang.sizes import OPERATORS
 from metasched.schedule.arguments import bind, wrong
-from metasched.schedule.block_queries import block_queries
+from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.module import scope_name
 from metasched.schedule.primitive import Declaration
@@ -258,11 +258,12 @@ class _Activation:
                 match param.kind, item:
                     case (ArgumentKind.BLOCK, BlockRV()) | (ArgumentKind.LOOP, LoopRV()):
                         values.append(self.schedule.name_of(item))
-                    case (ArgumentKind.STR, str()):
+                    case (ArgumentKind.STR | ArgumentKind.FEATURE, str()):
                         values.append(item)
                     case _:
                         raise wrong(declaration, param, item)
-        answer = declaration.run(self.schedule.context, *values)
+        looked_at = QueryContext.of(self.schedule.context, lambda: self.schedule.target)
+        answer = declaration.run(looked_at, *values)
         if answer is None:
             return UNKNOWN
         return list(answer) if declaration.many_results else answer

@@ -37,7 +37,7 @@ def reads(sch: Schedule) -> list[str]:
 
 
 def matmul() -> Schedule:
-    return Schedule(parse_program(MATMUL), 0)
+    return Schedule(parse_program(MATMUL), seed=0)
 
 
 def test_panels_are_read_in_one_run(machine: Machine) -> None:

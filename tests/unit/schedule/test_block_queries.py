@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 import metasched as ms
-from metasched.schedule.block_queries import block_queries
+from metasched.dtypes import DType
+from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import ArgumentKind
+from metasched.target import Target
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS
 from tests.support.schedules import program
 
@@ -18,7 +20,7 @@ program transpose[N=5, M=6](A: f32[M, N], B: f32[N]) -> C: f32[N, M]:
 
 
 def ask(sch: ms.Schedule, name: str, *values: str) -> Any:
-    return block_queries()[name].run(sch.context, *values)
+    return block_queries()[name].run(QueryContext.of(sch.context, lambda: sch.target), *values)
 
 
 @pytest.mark.parametrize(
@@ -105,11 +107,40 @@ def test_of_the_program() -> None:
     assert not ask(sch, "has_block", "none")
 
 
+SMALL = Target("haswell", frozenset({"avx", "avx2", "fma"}), 3, 1 << 15, 1 << 18, 1 << 23)
+BF16 = """
+program p[N=4, K=8](A: bf16[N, K], B: i8[K], C: bf16[N, K]) -> D: f32[N]:
+    D[i] = sum[k](f32(A[i, k]) * f32(B[k]) + f32(C[i, k]) * f32(A[i, k]))
+"""
+
+
+def test_of_element_types() -> None:
+    sch = ms.Schedule(program(BF16))
+    assert ask(sch, "dtype", "D") == "f32"
+    assert ask(sch, "reads", "D") == ("A", "B", "C")
+    assert ask(sch, "operand_dtypes", "D") == ("bf16", "i8", "bf16")
+    info = sch.describe(sch.get_block("D"))
+    assert info.dtype is DType.F32
+    assert [read.dtype for read in info.reads] == [DType.BF16, DType.I8, DType.BF16, DType.BF16]
+
+
+def test_of_the_target() -> None:
+    sch = ms.Schedule(program(DENSE_RELU), SMALL)
+    assert ask(sch, "target_has", "avx2") is True
+    assert ask(sch, "target_has", "amx-bf16") is False
+    assert [ask(sch, f"target_{name}") for name in ("l1", "l2", "l3", "threads")] == [1 << 15, 1 << 18, 1 << 23, 3]
+    assert [ask(sch, "target_lanes", name) for name in ("f32", "i8")] == [8, 32]
+    with pytest.raises(ms.ScheduleError, match='there is no element type "f31"'):
+        ask(sch, "target_lanes", "f31")
+    with pytest.raises(ms.MetaschedError, match=r"no instruction set `amx-bf15`\n  hint: did you mean amx-bf16"):
+        ask(sch, "target_has", "amx-bf15")
+
+
 def test_what_is_not_there() -> None:
     sch = ms.Schedule(program(DENSE_RELU))
     for name, declaration in block_queries().items():
         kinds = [p.kind for p in declaration.params if not p.variadic]
-        if kinds[0] is ArgumentKind.STR:
+        if not set(kinds) & {ArgumentKind.BLOCK, ArgumentKind.LOOP}:
             continue
         with pytest.raises(ms.ScheduleError, match=r"no longer exists|there is no block"):
             ask(sch, name, "none")

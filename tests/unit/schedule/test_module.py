@@ -60,7 +60,7 @@ def test_a_module_wants_a_schedule(args: tuple[Any, ...]) -> None:
 
 def test_running_again_with_the_decisions_of_a_trace() -> None:
     for seed in range(4):
-        first = Schedule(program(), seed)
+        first = Schedule(program(), seed=seed)
         dense(first)
         again = rerun(dense, program(), first.trace)
         assert again.trace == first.trace
@@ -77,7 +77,7 @@ def test_matching_is_by_address_and_not_by_position() -> None:
         sch.sample_categorical([1, 2, 4], name="second")
         sch.sample_categorical([1, 2, 4], name="first")
 
-    drawn = Schedule(program(), 5)
+    drawn = Schedule(program(), seed=5)
     other_order(drawn)
     trace = drawn.trace.with_decisions({"first": 1, "second": 4})
     assert rerun(this_order, program(), trace).trace.decisions == {"second": 4, "first": 1}

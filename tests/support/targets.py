@@ -1,0 +1,11 @@
+"""CPUs that tests compile for and score against, whatever this machine is."""
+
+from __future__ import annotations
+
+from metasched.target import Target
+
+# 32 vector registers of 512 bits, 16 of 256, 16 of 128, and 32 of 128.
+AVX512 = Target("skylake-avx512", frozenset({"avx", "avx2", "fma", "avx512f"}), 2, 32 << 10, 1 << 20, 32 << 20)
+AVX2 = AVX512.without({"avx512f"})
+SSE = AVX2.without({"avx", "avx2", "fma"})
+NEON = Target("generic", frozenset({"neon"}), 2, 32 << 10, 1 << 20, 32 << 20)
