@@ -8,14 +8,15 @@ from enum import Enum
 
 import numpy as np
 
+from metasched.cost.core import CORE
 from metasched.cost.groups import describe
 from metasched.cost.index import Table
-from metasched.cost.machine import CORE, Machine
 from metasched.cost.nest import Nest, analyse
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import Columns, View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
+from metasched.target import Target
 
 # A clock by which cycles are shown as a time: what a CPU's own is, no target says.
 _CLOCK_HZ = 3e9
@@ -82,7 +83,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def expected(func: Func, target: Machine) -> Expectation:
+def expected(func: Func, target: Target) -> Expectation:
     """What the roofline expects of a scheduled program whose numbers are all decided."""
     nest, views = _views(func, target)
     described = [describe(view) for view in views]
@@ -99,7 +100,7 @@ def expected(func: Func, target: Machine) -> Expectation:
     return Expectation(cycles, useful / max(cycles * peak, 1.0), parts)
 
 
-def least_cycles(func: Func, target: Machine) -> float:
+def least_cycles(func: Func, target: Target) -> float:
     """Cycles that no schedule of an unscheduled program is thought to go below: its operations in full vectors on all
     threads.
     """
@@ -110,7 +111,7 @@ def least_cycles(func: Func, target: Machine) -> float:
     return total / max(target.threads, 1)
 
 
-def _views(func: Func, target: Machine) -> tuple[Nest, list[View]]:
+def _views(func: Func, target: Target) -> tuple[Nest, list[View]]:
     table = Table()
     nest = analyse(func, table)
     sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(table.exprs)({})]

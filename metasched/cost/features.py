@@ -33,16 +33,17 @@ from typing import Any
 
 import numpy as np
 
+from metasched.cost.core import CORE
 from metasched.cost.footprint import Array
 from metasched.cost.groups import describe
 from metasched.cost.index import Table
-from metasched.cost.machine import CORE, Machine
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Nest, Statement, analyse
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import Columns, View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
+from metasched.target import Target
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Features = np.ndarray[Any, np.dtype[np.float32]]
@@ -115,7 +116,7 @@ class FeatureProgram:
 
     names = NAMES
 
-    def __init__(self, func: Func, columns: tuple[str, ...], target: Machine) -> None:
+    def __init__(self, func: Func, columns: tuple[str, ...], target: Target) -> None:
         self.columns = columns
         self.target = target
         table = Table()
@@ -211,7 +212,7 @@ def _by_weight(nest: Nest) -> list[int]:
     return sorted(range(len(nest.statements)), key=weight, reverse=True)
 
 
-def features_of(func: Func, target: Machine) -> Features:
+def features_of(func: Func, target: Target) -> Features:
     """Features of one concrete program, float32 of shape (number of features,)."""
     features: Features = FeatureProgram(func, (), target)(np.empty((1, 0), dtype=np.int64))[0]
     return features

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.core import CORE
 from metasched.cost.footprint import at_level
-from metasched.cost.machine import CORE
 from metasched.cost.roofline import code_bytes, cycles
 from metasched.cost.statement import CACHES, Columns, View, total
 from metasched.ir.nodes import LoopKind
@@ -80,7 +80,7 @@ def registers(view: View) -> Columns:
         "code_bytes": code_bytes(view),
         "tile_operations": tile.operations,
         "accumulators": tile.accumulators,
-        "register_pressure": tile.accumulators / (view.machine.registers - CORE.operand_registers),
+        "register_pressure": tile.accumulators / (view.target.registers - CORE.operand_registers),
         "held": tile.held,
         "loads_per_operation": tile.loads / tile.operations,
         "broadcasts_per_operation": tile.broadcasts / tile.operations,
@@ -89,7 +89,7 @@ def registers(view: View) -> Columns:
 
 def parallelism(view: View) -> Columns:
     """Tasks, and how evenly the threads share them."""
-    threads = float(max(view.machine.threads, 1))
+    threads = float(max(view.target.threads, 1))
     tasks = view.full(1.0)
     parallel = False
     for loop, info in enumerate(view.statement.loops):

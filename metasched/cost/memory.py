@@ -47,8 +47,8 @@ def _buffer(view: View, n: int) -> Columns:
         view.vectors(n, view.tile.level, view.tile.place),
         at_level(mark.run, l1) * access.element_bytes,
         np.minimum(view.steps[n], LINE),
-        conflicts(pressure, l1, view.machine.l1),
-        conflicts(pressure, l2, view.machine.l2),
+        conflicts(pressure, l1, view.target.l1),
+        conflicts(pressure, l2, view.target.l2),
     )
     return dict(zip(BUFFER_NAMES, values, strict=True))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.core import CORE
 from metasched.cost.footprint import LINE, Array, Levels, at_level
-from metasched.cost.machine import CORE
 from metasched.cost.statement import Columns, View, total
 from metasched.ir.nodes import LoopKind
 from metasched.ir.regions import Starts
@@ -159,5 +159,5 @@ def _handed_over(view: View, share: Array) -> Array:
         shared = access.alloc is not None and access.alloc <= parallel[0] and not access.is_register
         if shared and (access.by_one or not part):
             lines = lines + view.marks[n].lines[0] * (share if part else 1.0)
-    others: Array = lines * (LINE * (1.0 - 1.0 / max(view.machine.threads, 1)))
+    others: Array = lines * (LINE * (1.0 - 1.0 / max(view.target.threads, 1)))
     return others

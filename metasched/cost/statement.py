@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metasched.cost.core import CORE
 from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions, usable_sets
 from metasched.cost.index import Index
-from metasched.cost.machine import CORE, Machine
 from metasched.cost.nest import Statement
 from metasched.ir.nodes import LoopKind
+from metasched.target import Target
 
 Columns = dict[str, Array]
 Size = Callable[[int], Array]
@@ -19,12 +20,12 @@ Size = Callable[[int], Array]
 CACHES = ("l1", "l2", "l3")
 
 
-def capacities(machine: Machine) -> tuple[float, float, float]:
+def capacities(target: Target) -> tuple[float, float, float]:
     """Usable bytes of each cache for one thread."""
     return (
-        machine.l1 * CORE.usable,
-        machine.l2 * CORE.usable,
-        machine.l3 * CORE.usable / max(machine.threads, 1),
+        target.l1 * CORE.usable,
+        target.l2 * CORE.usable,
+        target.l3 * CORE.usable / max(target.threads, 1),
     )
 
 
@@ -69,11 +70,11 @@ class RegisterTile:
 class View:
     """One statement's arrays, computed once and shared by the feature groups."""
 
-    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int, machine: Machine) -> None:
+    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int, target: Target) -> None:
         self.statement = statement
         self.sizes = sizes
         self.rows = rows
-        self.machine = machine
+        self.target = target
         self._full: dict[float, Array] = {}
         self.ranges = Ranges(statement, sizes, rows)
         self.extents = self.ranges.extents
@@ -98,16 +99,16 @@ class View:
         # The last cache spreads its lines by a hash of the address; rows far apart do not meet in few of its sets.
         self.fits = [
             self._fit(capacity, uses)
-            for capacity, uses in zip(capacities(machine), (conflicting, conflicting, self.between_uses), strict=True)
+            for capacity, uses in zip(capacities(target), (conflicting, conflicting, self.between_uses), strict=True)
         ]
         self.tile = self._tile()
         levels = dict(zip(CACHES, self.fits, strict=True))
         # Nothing comes into the first cache that was not asked for.
-        near = self._traffic(levels["l1"], machine.l1, 0.0)
+        near = self._traffic(levels["l1"], target.l1, 0.0)
         self.traffic = [
             [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
-            self._traffic(levels["l2"], machine.l2, 0.0),
-            self._traffic(levels["l3"], machine.l3, 1.0),
+            self._traffic(levels["l2"], target.l2, 0.0),
+            self._traffic(levels["l3"], target.l3, 1.0),
         ]
 
     def full(self, value: float) -> Array:
@@ -150,7 +151,7 @@ class View:
         lanes = self.full(float(slot is None)) + (0.0 if slot is None else self.sizes[slot])
         extent = self.extents[depth]
         steps = np.ceil(extent / lanes)
-        strips = steps * np.ceil(lanes * (8 * self.statement.store.element_bytes / self.machine.vector_bits))
+        strips = steps * np.ceil(lanes * (8 * self.statement.store.element_bytes / self.target.vector_bits))
         tail = extent - np.floor(extent / lanes) * lanes
         masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
         inside = np.prod(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
@@ -295,12 +296,12 @@ class View:
             flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
             whole[loop] = whole[loop + 1] * flat
         accumulators = self.vectors(0, level, place)
-        pressed = accumulators > self.machine.registers - CORE.operand_registers
+        pressed = accumulators > self.target.registers - CORE.operand_registers
         loads = total([self.full(0.0), *taken.values()])
         if len(taken) == 2:
             fewest = np.minimum(*taken.values())
             loads = np.where(pressed & (fewest > 1), accumulators + fewest, loads)
-        fits = accumulators < self.machine.registers
+        fits = accumulators < self.target.registers
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)

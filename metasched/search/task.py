@@ -128,7 +128,8 @@ class Task:
         return self.arms if same else self._arms_of(rules, MAX_ARMS, seed)
 
     def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SearchSpace:
-        return SpaceArms(space_of(self.program, space, max_sketches=max_sketches, seed=seed), self.target)
+        made = space_of(self.program, space, target=self.target, max_sketches=max_sketches, seed=seed)
+        return SpaceArms(made, self.target)
 
 
 def _allowed(names: Iterable[str]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -14,14 +14,9 @@ from metasched.lang import parse_program
 from metasched.operators.experts import expert
 from metasched.schedule.trace import Schedule
 from tests.support.nests import block, buf, dense, func, ld, loops, matmul_store, relu, v
+from tests.support.targets import AVX512
 
 Golden = Callable[[str, str], None]
-
-
-@dataclass(frozen=True)
-class Machine:
-    registers: int = 32
-    vector_bits: int = 512
 
 
 def product(n: int, *, limit: int, fused: bool) -> Func:
@@ -52,23 +47,23 @@ def product(n: int, *, limit: int, fused: bool) -> Func:
 
 
 def test_product_with_its_activation(golden: Golden) -> None:
-    golden("lowered_dense_relu", print_kernel(lower(product(512, limit=64, fused=True), Machine())))
+    golden("lowered_dense_relu", print_kernel(lower(product(512, limit=64, fused=True), AVX512)))
 
 
 def test_product_alone_stores_its_accumulators(golden: Golden) -> None:
-    golden("lowered_dense", print_kernel(lower(product(512, limit=64, fused=False), Machine())))
+    golden("lowered_dense", print_kernel(lower(product(512, limit=64, fused=False), AVX512)))
 
 
 def test_imperfect_tiles_unrolled(golden: Golden) -> None:
-    golden("lowered_dense_imperfect", print_kernel(lower(product(500, limit=64, fused=False), Machine())))
+    golden("lowered_dense_imperfect", print_kernel(lower(product(500, limit=64, fused=False), AVX512)))
 
 
 def test_imperfect_tiles_in_loops(golden: Golden) -> None:
-    golden("lowered_dense_clipped", print_kernel(lower(product(500, limit=0, fused=True), Machine())))
+    golden("lowered_dense_clipped", print_kernel(lower(product(500, limit=0, fused=True), AVX512)))
 
 
 def test_unscheduled(golden: Golden) -> None:
-    golden("lowered_unscheduled", print_kernel(lower(dense(7, 5, 3), Machine())))
+    golden("lowered_unscheduled", print_kernel(lower(dense(7, 5, 3), AVX512)))
 
 
 def test_partial_sums(golden: Golden) -> None:
@@ -89,7 +84,7 @@ def test_partial_sums(golden: Golden) -> None:
         loops([("k0", 8), ("k1", 16, 16)], partial),
         loops([("k1_1", 16)], final),
     )
-    golden("lowered_partial_sums", print_kernel(lower(f, Machine())))
+    golden("lowered_partial_sums", print_kernel(lower(f, AVX512)))
 
 
 def test_reduction_in_a_vectorised_loop(golden: Golden) -> None:
@@ -97,7 +92,7 @@ def test_reduction_in_a_vectorised_loop(golden: Golden) -> None:
     f = func(
         "mm", [buf("A", 4, 9), buf("B", 9, 40)], [buf("C", 4, 40)], [], loops([("i", 4), ("j", 40, 16), ("k", 9)], mm)
     )
-    golden("lowered_strips", print_kernel(lower(replace(f, name="strips"), Machine())))
+    golden("lowered_strips", print_kernel(lower(replace(f, name="strips"), AVX512)))
 
 
 def test_nests_that_share_a_parallel_region(golden: Golden) -> None:
@@ -126,4 +121,4 @@ def test_nests_that_share_a_parallel_region(golden: Golden) -> None:
 def test_an_experts_trace(golden: Golden, name: str) -> None:
     found = expert(name)
     func = found.trace.apply_to(found.program()).func
-    golden(f"lowered_{name.replace('.', '_')}", print_kernel(lower(func, Machine())))
+    golden(f"lowered_{name.replace('.', '_')}", print_kernel(lower(func, AVX512)))

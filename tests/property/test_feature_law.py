@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.ir.program import Program
 from metasched.space.sketch import Sketch
-from tests.unit.cost.conftest import Machine
+from tests.support.targets import AVX512
 
 DENSE = """
 program dense_relu[N=64, M=96, K=32](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -57,9 +57,9 @@ def test_features_of_rows_are_those_of_the_replayed_traces(name: str, seed: int)
     for sketch in sketches(name):
         rows = sketch.repair(sketch.sample(rng, 6))
         rows = rows[sketch.mask(rows)][:2]
-        found = FeatureProgram(sketch.func, sketch.columns, Machine())(rows)
+        found = FeatureProgram(sketch.func, sketch.columns, AVX512)(rows)
         for row, features in zip(rows, found, strict=True):
-            concrete = features_of(sketch.trace_of(row).apply_to(program(name)).func, Machine())
+            concrete = features_of(sketch.trace_of(row).apply_to(program(name)).func, AVX512)
             wrong = ~np.isclose(features, concrete, rtol=1e-4, atol=1e-4)
             report = [(NAMES[n], features[n], concrete[n]) for n in np.flatnonzero(wrong)]
             assert not report, f"row {dict(zip(sketch.columns, row.tolist(), strict=True))} of\n{sketch}\n{report}"

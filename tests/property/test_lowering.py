@@ -15,12 +15,7 @@ from metasched.reference.interpreter import interpret
 from metasched.reference.state import new_state, outputs
 from tests.support.lir_interpreter import run_lir
 from tests.support.nests import bind, block, buf, c, func, ld, random_inputs, relu, v
-
-
-@dataclass(frozen=True)
-class Machine:
-    registers: int = 32
-    vector_bits: int = 128
+from tests.support.targets import NEON
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ def test_lowered_products_agree_with_the_reference(f: Func) -> None:
     state = new_state(f, dict(zip((b.name for b in f.inputs), inputs, strict=True)), {})
     interpret(f, state)
     (expected,) = outputs(f, state)
-    kernel = lower(f, Machine())
+    kernel = lower(f, NEON)
     ran = run_lir(kernel, inputs)
     (output,) = f.outputs
     np.testing.assert_array_equal(ran.data[output.name], expected.reshape(-1), err_msg=print_kernel(kernel))

@@ -8,7 +8,8 @@ import pytest
 from metasched.cost.baseline import analytic_efficiency
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.model import CostModel
-from tests.unit.cost.conftest import COLUMNS, Machine, dense_relu, draw_rows
+from tests.support.targets import AVX512
+from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows
 
 
 def column(features: np.ndarray, name: str) -> np.ndarray:
@@ -35,7 +36,7 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def population() -> np.ndarray:
     rows = np.unique(draw_rows(4000, seed=1), axis=0)
-    features = FeatureProgram(dense_relu(500, 512, 512), COLUMNS, Machine())(rows)
+    features = FeatureProgram(dense_relu(500, 512, 512), COLUMNS, AVX512)(rows)
     return np.random.default_rng(0).permutation(features)
 
 

@@ -133,6 +133,36 @@ def test_rules_and_examples_use_the_public_face_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Where a target that nobody gave is looked for. All else is given one: so that another can be scored and searched for.
+DETECTS = {
+    "api": "of the public face",
+    "cli": "of the command line",
+    "measure/load": "code that runs here",
+    "runtime": "code that runs here",
+    "schedule/interpreter": "a schedule's",
+    "search/task": "a task's",
+    "space/space": "a space's",
+}
+
+
+def detects(path: Path) -> bool:
+    called = (node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+    return any(isinstance(fn, ast.Attribute) and fn.attr == "detect" for fn in called)
+
+
+def test_rules_ask_the_schedule_for_the_target() -> None:
+    wrong = [path for path in sources("rules", "examples") if detects(path)]
+    assert not wrong, f"a rule asks `sch.target`, which may be another machine: {wrong}"
+
+
+def test_the_target_is_given_wherever_it_can_be() -> None:
+    found = {
+        str(path.relative_to(ROOT / "metasched").with_suffix("")) for path in sources("metasched") if detects(path)
+    }
+    wrong = {name for name in found if name not in DETECTS and name.split("/")[0] not in DETECTS}
+    assert not wrong, f"these look for a target instead of being given one: {wrong}"
+
+
 def test_nothing_imports_the_mapped_folders_by_their_bare_names() -> None:
     files = sources("metasched", "grammar", "tests", "benchmarks", "tutorials", "examples")
     # Relative imports inside rules/ resolve to `rules...` here and to `metasched.rules...` once installed.

@@ -33,7 +33,7 @@ from metasched.compiler.lower.nest import NameSupply
 from metasched.compiler.lower.operand_order import order_operands
 from metasched.compiler.lower.partial_sums import sum_in_blocks
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import VectorRegisters
+from metasched.compiler.lower.registers import RESERVED
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
@@ -53,21 +53,20 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
     loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
     """
-    machine = VectorRegisters(target)
     names = NameSupply(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
     func, nest = sum_in_blocks(func, nest, names)
-    budget = Budget(machine)
+    budget = Budget(target.registers - RESERVED)
     func, nest = apply_layouts(func, nest)
-    nest, storages = place_storage(func, nest, machine, budget)
+    nest, storages = place_storage(func, nest, target, budget)
     declined = RegisterWarnings()
-    nest, lanes = ReductionLanes(machine, budget, names, declined).run(nest)
+    nest, lanes = ReductionLanes(target, budget, names, declined).run(nest)
     storages |= lanes
     nest = specialise(nest)
-    nest, accumulators = Promotion(storages, machine, budget, names, declined).run(nest)
+    nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
-    nest = order_operands(nest, storages, machine, names)
+    nest = order_operands(nest, storages, target, names)
     check_copies(nest)
     body = flatten(place_guards(nest), storages)
     kernel = lir.LoopProgram(

@@ -39,13 +39,13 @@ from metasched.compiler.lower.nest import (
     with_body,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import VectorRegisters
 from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registers, shrink
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.compiler.lower.tiles import TileAllocation, Tiles, starts_at_zero, tiled_nest, tiles_for
+from metasched.compiler.lower.tiles import TILE_ACCUMULATORS, Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.bounds import Assumptions
+from metasched.target import Target
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class Promotion:
     def __init__(
         self,
         storages: Mapping[str, Storage],
-        machine: VectorRegisters,
+        target: Target,
         budget: Budget,
         names: NameSupply,
         declined: RegisterWarnings,
     ) -> None:
         self._storages = storages
-        self._machine = machine
+        self._target = target
         self._budget = budget
         self._names = names
-        self._tiles = Budget(TileAllocation())
+        self._tiles = Budget(TILE_ACCUMULATORS)
         self._made: dict[str, Storage] = {}
         self._declined = declined
 
@@ -198,7 +198,7 @@ class Promotion:
     def _laid_out(self, storage: Storage, indices: tuple[Expr, ...], inside: Inside) -> tuple[Storage, int] | None:
         if storage.kind is ArrayKind.REGISTER:
             return None
-        return in_registers(shrink(storage, [(indices, inside)]), [(indices, inside)], self._machine)
+        return in_registers(shrink(storage, [(indices, inside)]), [(indices, inside)], self._target)
 
     def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
         name = self._names.fresh(f"{update.array}.acc")

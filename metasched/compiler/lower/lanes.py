@@ -39,20 +39,21 @@ from metasched.compiler.lower.nest import (
     with_body,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import VectorRegisters, registers_needed
+from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Budget, Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.dtypes import DType
 from metasched.ir.affine import ZERO, const, free_vars
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var, no_position
 from metasched.schedule.rewrite.parts import identity
+from metasched.target import Target
 
 
 class ReductionLanes:
     """Puts reductions in lanes: one run of the pass, with the registers that are left and the arrays of lanes made."""
 
-    def __init__(self, machine: VectorRegisters, budget: Budget, names: NameSupply, declined: RegisterWarnings) -> None:
-        self._machine = machine
+    def __init__(self, target: Target, budget: Budget, names: NameSupply, declined: RegisterWarnings) -> None:
+        self._target = target
         self._budget = budget
         self._names = names
         self._declined = declined
@@ -133,7 +134,7 @@ class ReductionLanes:
         shape = (*(loop.extent for loop in tile), lanes)
         name = self._names.fresh(f"{array}.lanes")
         place = (*path, inner[0])
-        needed, left = registers_needed(prod(shape), lanes, dtype, self._machine), self._budget.left(place)
+        needed, left = registers_needed(prod(shape), lanes, dtype, self._target), self._budget.left(place)
         rolled = [loop for loop in tile if not loop.unroll]
         if not rolled and needed <= left:
             self._budget.take(place, needed)

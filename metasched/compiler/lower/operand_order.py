@@ -17,11 +17,12 @@ from math import prod
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt, Path, around, map_children
-from metasched.compiler.lower.registers import VectorRegisters, registers_needed
+from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import split_strip
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Load
+from metasched.target import Target
 
 # Two operands of one kind and one of the other: with fewer registers, accumulators are spilled.
 _BESIDE = 3
@@ -29,15 +30,13 @@ _BESIDE = 3
 _SPARE = 2
 
 
-def order_operands(
-    stmt: NestStmt, storages: Mapping[str, Storage], machine: VectorRegisters, names: NameSupply
-) -> NestStmt:
+def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], target: Target, names: NameSupply) -> NestStmt:
     """`stmt` with the loops of its register tiles in the order that takes the fewest registers, where these are
     short."""
     tile = _tile(stmt, storages)
     if tile is None:
-        return map_children(stmt, lambda child: order_operands(child, storages, machine, names))
-    return tile.ordered(machine.registers - tile.accumulators(storages[tile.update.array], machine), names)
+        return map_children(stmt, lambda child: order_operands(child, storages, target, names))
+    return tile.ordered(target.registers - tile.accumulators(storages[tile.update.array], target), names)
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class _Tile:
     def lanes(self) -> NestLoop:
         return self.loops[-1]
 
-    def accumulators(self, storage: Storage, machine: VectorRegisters) -> int:
-        return registers_needed(storage.size, self.lanes.lanes, storage.dtype, machine)
+    def accumulators(self, storage: Storage, target: Target) -> int:
+        return registers_needed(storage.size, self.lanes.lanes, storage.dtype, target)
 
     def ordered(self, free: int, names: NameSupply) -> NestStmt:
         """With the order that `free` registers besides accumulators ask for."""

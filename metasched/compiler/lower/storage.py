@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, in_threads, map_children
-from metasched.compiler.lower.registers import Registers, VectorRegisters, registers_needed
+from metasched.compiler.lower.registers import registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.ir import query
@@ -26,6 +26,7 @@ from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
 from metasched.ir.ranges import region
 from metasched.ir.rolling import storage_loops
+from metasched.target import Target
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,7 @@ def accesses(stmt: NestStmt) -> dict[str, list[BufferAccess]]:
     return found
 
 
-def place_storage(
-    func: Func, stmt: NestStmt, machine: VectorRegisters, budget: Budget
-) -> tuple[NestStmt, dict[str, Storage]]:
+def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) -> tuple[NestStmt, dict[str, Storage]]:
     """`stmt` with the loops over explicit register buffers unrolled, and every buffer's storage by name.
 
     Raises BuildError when a buffer of scope `register` cannot be in registers.
@@ -127,7 +126,7 @@ def place_storage(
         if buffer.scope is Scope.REGISTER:
             stmt = _unroll_over(stmt, tile, found[buffer.name], owner)
             found = accesses(stmt)
-        laid_out = in_registers(tile, [(a.indices, a.inside(owner)) for a in found[buffer.name]], machine)
+        laid_out = in_registers(tile, [(a.indices, a.inside(owner)) for a in found[buffer.name]], target)
         if laid_out is not None and laid_out[1] <= budget.left(owner):
             storage = laid_out[0]
             budget.take(owner, laid_out[1])
@@ -234,7 +233,7 @@ def _unroll_over(stmt: NestStmt, storage: Storage, used: list[BufferAccess], own
 
 
 def in_registers(
-    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], machine: VectorRegisters
+    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], target: Target
 ) -> tuple[Storage, int] | None:
     """`storage` laid out in registers, and how many vector registers it takes.
 
@@ -261,7 +260,7 @@ def in_registers(
     if found is None:
         return replace(storage, kind=ArrayKind.REGISTER), storage.size
     laid_out = _vector_last(storage, *found)
-    return laid_out, registers_needed(laid_out.size, found[1], storage.dtype, machine)
+    return laid_out, registers_needed(laid_out.size, found[1], storage.dtype, target)
 
 
 def _vector(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:
@@ -290,10 +289,10 @@ def _vector_last(storage: Storage, d: int, lanes: int) -> Storage:
 
 
 class Budget:
-    """Vector registers in use while loops run: what lives around or inside a place counts against it."""
+    """Which of `total` registers are in use while loops run: what lives around or inside a place counts against it."""
 
-    def __init__(self, registers: Registers) -> None:
-        self._total = registers.accumulators
+    def __init__(self, total: int) -> None:
+        self._total = total
         self._live: list[tuple[tuple[str, ...], int]] = []
 
     def left(self, path: Path) -> int:

@@ -17,12 +17,8 @@ from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind, Var
 from metasched.schedule.tensor import intrinsics
 
-
-@dataclass(frozen=True)
-class TileAllocation:
-    """Hands out AMX's eight tile registers; two are left for operands."""
-
-    accumulators: int = 6
+# AMX has eight tile registers; two are left for operands.
+TILE_ACCUMULATORS = 6
 
 
 @dataclass(frozen=True)
@@ -82,4 +78,4 @@ def _extent(nest: NestLoop, index: Expr) -> int:
     return next(x.extent for x in loops_in(nest) if x.var == index.name)
 
 
-__all__ = ["TileAllocation", "Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]
+__all__ = ["TILE_ACCUMULATORS", "Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from metasched.ir.nodes import (
 from metasched.reference.execution import reference
 from metasched.reference.interpreter import interpret
 from metasched.reference.state import new_state, outputs
+from metasched.target import Target
 from tests.support.lir_interpreter import LirInterpreter, run_lir
 from tests.support.nests import (
     F32,
@@ -48,17 +49,12 @@ from tests.support.nests import (
     serial,
     v,
 )
+from tests.support.targets import AVX512, SSE
 
 
-@dataclass(frozen=True)
-class Machine:
-    registers: int = 32
-    vector_bits: int = 512
-
-
-def agrees(f: Func, machine: Machine | None = None) -> tuple[lir.LoopProgram, LirInterpreter]:
+def agrees(f: Func, target: Target = AVX512) -> tuple[lir.LoopProgram, LirInterpreter]:
     """Lower `f`, run it, and compare every output with the reference exactly."""
-    kernel = lower(f, machine or Machine())
+    kernel = lower(f, target)
     inputs = random_inputs(f)
     state = new_state(f, dict(zip((b.name for b in f.inputs), inputs, strict=True)), {})
     interpret(f, state)
@@ -159,15 +155,15 @@ def test_accumulators_start_from_init_and_are_stored_once() -> None:
 
 
 def test_a_tile_that_does_not_fit_stays_in_memory() -> None:
-    kernel, _ = agrees(tiled(8, 16, 8, 4, 8, 4), Machine(registers=8, vector_bits=128))
+    kernel, _ = agrees(tiled(16, 16, 8, 8, 8, 4), SSE)
     assert array(kernel, "C").kind is ArrayKind.THREAD
     assert not [a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]
 
 
 def test_wide_lanes_take_several_registers() -> None:
-    fits, _ = agrees(tiled(8, 16, 8, 4, 8, 4), Machine(registers=12, vector_bits=128))
+    fits, _ = agrees(tiled(8, 16, 8, 4, 8, 4, lanes=8), SSE)
     assert array(fits, "C").kind is ArrayKind.REGISTER
-    spills, _ = agrees(tiled(8, 16, 8, 4, 8, 4, lanes=8), Machine(registers=7, vector_bits=128))
+    spills, _ = agrees(tiled(16, 16, 8, 8, 8, 4, lanes=8), SSE)
     assert array(spills, "C").kind is ArrayKind.THREAD
 
 
@@ -240,7 +236,7 @@ def test_register_scope_unrolls_the_loops_that_index_it() -> None:
 
 def test_register_scope_that_cannot_be_is_an_error() -> None:
     with pytest.raises(BuildError, match="register tile does not fit") as caught:
-        lower(register_tile(Scope.REGISTER, 256), Machine(registers=16, vector_bits=128))
+        lower(register_tile(Scope.REGISTER, 256), SSE)
     assert caught.value.reason == "register tile does not fit"
 
 
@@ -475,21 +471,21 @@ def test_booleans() -> None:
 def test_a_reduction_that_runs_at_once_is_an_error() -> None:
     two = block("t", {"k": (8, v("k")), "l": (2, v("l"))}, Store("Y", (), ld("X", v("k"))), reduce=("k", "l"))
     with pytest.raises(BuildError, match="vectorized loop carries a reduction"):
-        lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, 4), ("l", 2)], two)), Machine())
+        lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, 4), ("l", 2)], two)), AVX512)
     total = block("t", {"k": (8, v("k"))}, Store("Y", (), ld("X", v("k"))), reduce=("k",))
     with pytest.raises(BuildError, match="parallel loop carries a reduction"):
-        lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, LoopKind.PARALLEL)], total)), Machine())
+        lower(func("f", [buf("X", 8)], [buf("Y")], [], loops([("k", 8, LoopKind.PARALLEL)], total)), AVX512)
 
 
 def test_too_much_unrolling_is_an_error() -> None:
     with pytest.raises(BuildError, match="8192 statements"):
-        lower(elementwise(8192, [("i", 8192, LoopKind.UNROLLED)]), Machine())
+        lower(elementwise(8192, [("i", 8192, LoopKind.UNROLLED)]), AVX512)
 
 
 def test_vectors_in_vectors_are_an_error() -> None:
     f = elementwise(64, [("i0", 8, 4), ("i1", 8, 4)], v("i0") * 8 + v("i1"))
     with pytest.raises(BuildError, match="inside a vectorized loop"):
-        lower(f, Machine())
+        lower(f, AVX512)
 
 
 def test_free_variables_are_an_error() -> None:
@@ -498,7 +494,7 @@ def test_free_variables_are_an_error() -> None:
         body=For("i", v("t0"), serial(block("b", {"a": (4, c(0))}, Store("Y", (v("a"),), ld("X", v("a")))))),
     )
     with pytest.raises(BuildError, match="extent not constant"):
-        lower(f, Machine())
+        lower(f, AVX512)
 
 
 def test_a_huge_workspace_is_an_error() -> None:
@@ -509,7 +505,7 @@ def test_a_huge_workspace_is_an_error() -> None:
     second = block("b", {"i": (n, c(0)), "j": (n, c(0))}, Store("Y", (v("i"), v("j")), ld("T", v("j"), v("i"))))
     f = func("f", [buf("X", n)], [buf("Y", n, n)], [buf("T", n, n)], serial(first), serial(second))
     with pytest.raises(BuildError, match="workspace too large"):
-        lower(f, Machine())
+        lower(f, AVX512)
 
 
 def test_lanes_that_write_one_element_are_an_error() -> None:
@@ -517,7 +513,7 @@ def test_lanes_that_write_one_element_are_an_error() -> None:
     use = block("use", {"a": (3, v("i")), "b": (8, v("j"))}, Store("Y", (v("a"), v("b")), ld("T", v("a")) * 2.0))
     f = func("f", [buf("X", 3)], [buf("Y", 3, 8)], [buf("T", 3)], loops([("i", 3), ("j", 8, 4)], seq([once, use])))
     with pytest.raises(BuildError, match="vectorized loop writes one element"):
-        lower(f, Machine())
+        lower(f, AVX512)
 
 
 def test_a_scalar_argument_may_be_negative() -> None:
@@ -526,7 +522,7 @@ def test_a_scalar_argument_may_be_negative() -> None:
     b = block("b", {"a": (6, v("i"))}, Store("Y", (v("a"),), value))
     f = func("f", [buf("X", 6)], [buf("Y", 6)], [], loops([("i", 6, 4)], b))
     f = replace(f, scalars=(Scalar("limit", DType.I64),), order=("X", "limit"))
-    kernel = lower(f, Machine())
+    kernel = lower(f, AVX512)
     assert kernel.order == ("X", "limit", "Y")
     x = np.arange(6, dtype=np.float32)
     for n in (-1, 0, 4):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -32,19 +31,11 @@ from metasched.ir.nodes import (
     Var,
     seq,
 )
+from metasched.target import Target
+from tests.support.targets import AVX512
 
 COLUMNS = ("a1", "a2", "b1", "b2", "c1", "limit")
 F32 = DType.F32
-
-
-@dataclass(frozen=True)
-class Machine:
-    threads: int = 2
-    l1: int = 32 * 1024
-    l2: int = 1024 * 1024
-    l3: int = 32 * 1024 * 1024
-    vector_bits: int = 512
-    registers: int = 32
 
 
 def ceildiv(a: Expr, b: Expr) -> Expr:
@@ -111,5 +102,5 @@ def draw_rows(count: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def target() -> Target:
+    return AVX512

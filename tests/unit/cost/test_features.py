@@ -13,8 +13,10 @@ from metasched.cost.index import Table
 from metasched.cost.nest import analyse
 from metasched.dtypes import DType
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, LoopKind, Store, Var
+from metasched.target import Target
+from tests.support.targets import AVX512
 
-from .conftest import COLUMNS, Machine, dense_relu, draw_rows, put
+from .conftest import COLUMNS, dense_relu, draw_rows, put
 
 SIZES = st.sampled_from([1, 2, 3, 4, 7, 8, 16, 17, 31, 64])
 
@@ -33,12 +35,12 @@ def test_a_row_has_the_features_of_the_program_with_its_numbers(
     symbolic = dense_relu(*shape)
     concrete = put(symbolic, {name: Const(value) for name, value in zip(COLUMNS, row, strict=True)})
     assert isinstance(concrete, Func)
-    left = FeatureProgram(symbolic, COLUMNS, Machine())(np.array([row]))[0]
-    np.testing.assert_allclose(left, features_of(concrete, Machine()), rtol=1e-5, atol=1e-5)
+    left = FeatureProgram(symbolic, COLUMNS, AVX512)(np.array([row]))[0]
+    np.testing.assert_allclose(left, features_of(concrete, AVX512), rtol=1e-5, atol=1e-5)
 
 
-def test_rows_do_not_influence_one_another(machine: Machine) -> None:
-    program = FeatureProgram(dense_relu(), COLUMNS, machine)
+def test_rows_do_not_influence_one_another(target: Target) -> None:
+    program = FeatureProgram(dense_relu(), COLUMNS, target)
     rows = draw_rows(2100)
     together = program(rows)
     np.testing.assert_array_equal(together[-3:], program(rows[-3:]))
@@ -48,8 +50,8 @@ def test_rows_do_not_influence_one_another(machine: Machine) -> None:
     assert (together >= -1e-6).all()
 
 
-def test_no_rows_give_no_features(machine: Machine) -> None:
-    assert FeatureProgram(dense_relu(), COLUMNS, machine)(np.empty((0, 6), np.int64)).shape == (0, len(NAMES))
+def test_no_rows_give_no_features(target: Target) -> None:
+    assert FeatureProgram(dense_relu(), COLUMNS, target)(np.empty((0, 6), np.int64)).shape == (0, len(NAMES))
 
 
 def test_names_are_distinct() -> None:
@@ -57,8 +59,8 @@ def test_names_are_distinct() -> None:
     assert len(set(STATEMENT_NAMES)) == len(STATEMENT_NAMES)
 
 
-def test_arithmetic_of_a_perfect_tiling(machine: Machine) -> None:
-    x = FeatureProgram(dense_relu(), COLUMNS, machine)(np.array([[4, 8, 4, 32, 256, 64]]))[0]
+def test_arithmetic_of_a_perfect_tiling(target: Target) -> None:
+    x = FeatureProgram(dense_relu(), COLUMNS, target)(np.array([[4, 8, 4, 32, 256, 64]]))[0]
     assert named(x, "s0.flops") == pytest.approx(np.log2(1 + 2 * 512**3), rel=1e-6)
     assert named(x, "s0.waste") == 0
     assert named(x, "s0.live_guards") == 0
@@ -70,35 +72,35 @@ def test_arithmetic_of_a_perfect_tiling(machine: Machine) -> None:
     assert named(x, "s0.held") == 1
 
 
-def test_imperfect_tiles_are_waste_and_live_guards(machine: Machine) -> None:
-    x = FeatureProgram(dense_relu(500, 500, 500), COLUMNS, machine)(np.array([[4, 8, 4, 32, 256, 64]]))[0]
+def test_imperfect_tiles_are_waste_and_live_guards(target: Target) -> None:
+    x = FeatureProgram(dense_relu(500, 500, 500), COLUMNS, target)(np.array([[4, 8, 4, 32, 256, 64]]))[0]
     assert named(x, "s0.live_guards") == pytest.approx(np.log2(1 + 3))
     assert named(x, "s0.vector_guards") == pytest.approx(1.0)
     assert named(x, "s0.waste") == pytest.approx(512**3 / 500**3 - 1, rel=1e-4)
 
 
-def test_partial_vectors_waste_lanes(machine: Machine) -> None:
-    x = FeatureProgram(dense_relu(), COLUMNS, machine)(np.array([[4, 8, 4, 24, 256, 64]]))[0]
+def test_partial_vectors_waste_lanes(target: Target) -> None:
+    x = FeatureProgram(dense_relu(), COLUMNS, target)(np.array([[4, 8, 4, 24, 256, 64]]))[0]
     assert named(x, "s0.useful_lanes") == pytest.approx(24 / 32)
 
 
-def test_imbalance_of_three_tasks_on_two_threads(machine: Machine) -> None:
-    x = FeatureProgram(dense_relu(512 * 3, 512, 512), COLUMNS, machine)(np.array([[64, 8, 16, 32, 256, 64]]))[0]
+def test_imbalance_of_three_tasks_on_two_threads(target: Target) -> None:
+    x = FeatureProgram(dense_relu(512 * 3, 512, 512), COLUMNS, target)(np.array([[64, 8, 16, 32, 256, 64]]))[0]
     assert named(x, "s0.imbalance") == pytest.approx(4 / 3)
     assert named(x, "s0.speedup") == pytest.approx(np.log2(1 + 1.5))
 
 
-def test_the_analytic_score_prefers_a_good_tiling(machine: Machine) -> None:
+def test_the_analytic_score_prefers_a_good_tiling(target: Target) -> None:
     good, tiny_tile, no_parallel_work = [4, 8, 4, 32, 256, 64], [1, 1, 1, 8, 1, 1], [64, 8, 16, 32, 256, 64]
-    x = FeatureProgram(dense_relu(), COLUMNS, machine)(np.array([good, tiny_tile, no_parallel_work]))
+    x = FeatureProgram(dense_relu(), COLUMNS, target)(np.array([good, tiny_tile, no_parallel_work]))
     score = analytic_score(x)
     assert score[0] > score[1] + 2
     assert score[0] > score[2]
     assert np.all((analytic_efficiency(x) > 0) & (analytic_efficiency(x) <= 1))
 
 
-def test_the_random_model_repeats_by_seed(machine: Machine) -> None:
-    x = FeatureProgram(dense_relu(), COLUMNS, machine)(draw_rows(5))
+def test_the_random_model_repeats_by_seed(target: Target) -> None:
+    x = FeatureProgram(dense_relu(), COLUMNS, target)(draw_rows(5))
     np.testing.assert_array_equal(RandomModel(3).predict(x), RandomModel(3).predict(x))
     assert not np.array_equal(RandomModel(3).predict(x), RandomModel(4).predict(x))
 
@@ -127,16 +129,16 @@ def copy_program(index: Expr, extent: int = 64) -> Func:
         (Var("i") % 16, 16, "contiguous"),
     ],
 )
-def test_what_an_index_reaches(index: Expr, elements: int, kind: str, machine: Machine) -> None:
-    x = features_of(copy_program(index), machine)
+def test_what_an_index_reaches(index: Expr, elements: int, kind: str, target: Target) -> None:
+    x = features_of(copy_program(index), target)
     assert 2 ** named(x, "s0.b1.bytes") - 1 == pytest.approx(4 * elements, rel=1e-4)
     others = 1 if kind == "contiguous" else 0  # the store is contiguous
     assert 2 ** named(x, f"s0.{kind}") - 1 == pytest.approx(1 + others)
 
 
-def test_an_index_read_from_a_buffer_reaches_anywhere_and_is_counted(machine: Machine) -> None:
+def test_an_index_read_from_a_buffer_reaches_anywhere_and_is_counted(target: Target) -> None:
     func = copy_program(Load("P", (Var("i"),), DType.I64))
-    program = FeatureProgram(func, (), machine)
+    program = FeatureProgram(func, (), target)
     assert program.fallbacks == 1
     x = program(np.empty((1, 0), np.int64))[0]
     assert 2 ** named(x, "s0.b1.bytes") - 1 == pytest.approx(4000, rel=1e-4)

@@ -9,8 +9,7 @@ from metasched.ir.nodes import Func
 from metasched.lang import parse_program
 from metasched.schedule.handlers import Prior, Symbolic
 from metasched.schedule.trace import Schedule
-
-from .conftest import Machine
+from metasched.target import Target
 
 MATMUL = """
 program matmul[N=64](A: f32[N, 1024], B: f32[1024, 512]) -> C: f32[N, 512]:
@@ -18,8 +17,8 @@ program matmul[N=64](A: f32[N, 1024], B: f32[1024, 512]) -> C: f32[N, 512]:
 """
 
 
-def feature(func: Func, machine: Machine, name: str) -> float:
-    return float(FeatureProgram(func, (), machine)(np.zeros((1, 0), np.int64))[0, NAMES.index(name)])
+def feature(func: Func, target: Target, name: str) -> float:
+    return float(FeatureProgram(func, (), target)(np.zeros((1, 0), np.int64))[0, NAMES.index(name)])
 
 
 def tiled(sch: Schedule) -> None:
@@ -40,7 +39,7 @@ def matmul() -> Schedule:
     return Schedule(parse_program(MATMUL), seed=0)
 
 
-def test_panels_are_read_in_one_run(machine: Machine) -> None:
+def test_panels_are_read_in_one_run(target: Target) -> None:
     plain, packed = matmul(), matmul()
     for sch in (plain, packed):
         copy = sch.cache_read(sch.get_block("C"), "B")
@@ -48,13 +47,13 @@ def test_panels_are_read_in_one_run(machine: Machine) -> None:
             sch.transform_layout(copy, "k, j -> j//16, k, j%16")
         tiled(sch)
     at = reads(plain).index("B_global")
-    said = [feature(sch.func, machine, f"s0.b{at}.run_bytes") for sch in (plain, packed)]
+    said = [feature(sch.func, target, f"s0.b{at}.run_bytes") for sch in (plain, packed)]
     assert said[0] < said[1]
-    steps = [feature(sch.func, machine, f"s0.b{at}.lane_step") for sch in (plain, packed)]
+    steps = [feature(sch.func, target, f"s0.b{at}.lane_step") for sch in (plain, packed)]
     assert steps[0] == steps[1]
 
 
-def test_rows_that_are_aligned_do_not_collide(machine: Machine) -> None:
+def test_rows_that_are_aligned_do_not_collide(target: Target) -> None:
     plain, aligned = matmul(), matmul()
     for sch in (plain, aligned):
         block = sch.get_block("C")
@@ -64,11 +63,11 @@ def test_rows_that_are_aligned_do_not_collide(machine: Machine) -> None:
         i, j, k = sch.get_loops(block)
         sch.reorder(k, j, i)
     at = reads(plain).index("A_global")
-    said = [feature(sch.func, machine, f"s0.b{at}.l1_conflicts") for sch in (plain, aligned)]
+    said = [feature(sch.func, target, f"s0.b{at}.l1_conflicts") for sch in (plain, aligned)]
     assert said[1] < said[0]
 
 
-def test_free_tile_sizes_give_the_features_of_each_candidate(machine: Machine) -> None:
+def test_free_tile_sizes_give_the_features_of_each_candidate(target: Target) -> None:
     def build(sch: Schedule) -> None:
         block = sch.get_block("C")
         copy = sch.cache_read(block, "B")
@@ -87,10 +86,10 @@ def test_free_tile_sizes_give_the_features_of_each_candidate(machine: Machine) -
     assert order == ["width", "gap"]
     labels = [s.outputs[0] for s in symbolic.sites]
     rows = rows[:, [labels.index(c) for c in columns]]
-    found = FeatureProgram(symbolic.func, columns, machine)(rows)
+    found = FeatureProgram(symbolic.func, columns, target)(rows)
     for row, features in zip(rows, found, strict=True):
         decisions = dict(zip(columns, row, strict=True))
         values = {address: int(decisions[label]) for address, label in zip(order, labels, strict=True)}
         concrete = symbolic.trace.with_decisions(values).apply_to(program)
-        alone = FeatureProgram(concrete.func, (), machine)(np.zeros((1, 0), np.int64))[0]
+        alone = FeatureProgram(concrete.func, (), target)(np.zeros((1, 0), np.int64))[0]
         np.testing.assert_allclose(features, alone, rtol=1e-5)

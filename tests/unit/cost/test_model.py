@@ -10,13 +10,14 @@ import pytest
 from metasched.cost.baseline import analytic_efficiency
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.model import CostModel, ModelError, calibrate
+from tests.support.targets import AVX512
 
-from .conftest import COLUMNS, Machine, dense_relu, draw_rows
+from .conftest import COLUMNS, dense_relu, draw_rows
 
 
 @pytest.fixture(scope="module")
 def population() -> np.ndarray:
-    return FeatureProgram(dense_relu(), COLUMNS, Machine())(draw_rows(400))
+    return FeatureProgram(dense_relu(), COLUMNS, AVX512)(draw_rows(400))
 
 
 def truth(features: np.ndarray) -> np.ndarray:

@@ -28,15 +28,17 @@ from metasched.ir.nodes import (
 )
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
+from metasched.target import Target
+from tests.support.targets import AVX2, AVX512
 
-from .conftest import COLUMNS, Machine, dense_relu
+from .conftest import COLUMNS, dense_relu
 
 A, B = (Load(name, (Var("i"),), DType.F32) for name in "AB")
 
 
-def value(func: Func, row: list[int], name: str, machine: Machine | None = None) -> float:
+def value(func: Func, row: list[int], name: str, target: Target | None = None) -> float:
     """A feature of one row, back from its logarithm."""
-    features = FeatureProgram(func, COLUMNS, machine or Machine())(np.array([row]))[0]
+    features = FeatureProgram(func, COLUMNS, target or AVX512)(np.array([row]))[0]
     return float(np.exp2(features[NAMES.index(name)]) - 1)
 
 
@@ -74,13 +76,13 @@ def test_loops_over_a_register_buffer_are_unrolled_whatever_the_limit() -> None:
 
 @pytest.mark.parametrize(("rows", "held"), [(8, 1), (14, 1), (15, 1), (16, 0)])
 def test_accumulators_are_held_where_they_fit(rows: int, held: int) -> None:
-    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, rows, 4, 32, 4, 64]]))[0]
+    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, AVX512)(np.array([[4, rows, 4, 32, 4, 64]]))[0]
     assert features[NAMES.index("s0.held")] == held
 
 
 @pytest.mark.parametrize(("rows", "loads"), [(14, (14 + 2) / 28), (15, (15 * 2 + 2) / 30)])
 def test_operands_that_do_not_fit_are_read_again(rows: int, loads: float) -> None:
-    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, rows, 4, 32, 4, 64]]))[0]
+    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, AVX512)(np.array([[4, rows, 4, 32, 4, 64]]))[0]
     assert features[NAMES.index("s0.loads_per_operation")] == pytest.approx(loads, rel=1e-5)
 
 
@@ -93,11 +95,11 @@ def test_a_crowded_tile_that_reads_nothing() -> None:
     sch.reorder(i_0, j_0, k, i_1, j_1)
     sch.vectorize(j_1, lanes=16)
     sch.annotate(block, "unroll_limit", 512)
-    assert np.isfinite(FeatureProgram(sch.func, (), Machine())(np.zeros((1, 0), np.int64))).all()
+    assert np.isfinite(FeatureProgram(sch.func, (), AVX512)(np.zeros((1, 0), np.int64))).all()
 
 
 def test_accumulators_are_not_held_where_loops_stay() -> None:
-    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, Machine())(np.array([[4, 8, 4, 32, 4, 8]]))[0]
+    features = FeatureProgram(in_memory(dense_relu()), COLUMNS, AVX512)(np.array([[4, 8, 4, 32, 4, 8]]))[0]
     assert features[NAMES.index("s0.held")] == 0
 
 
@@ -105,7 +107,7 @@ def test_a_vector_wider_than_a_register_takes_several() -> None:
     wide = with_loops(dense_relu(), {"j2_b": {"lanes": Const(32)}})
     row = [4, 8, 4, 32, 4, 64]
     assert value(wide, row, "s0.accumulators") == pytest.approx(16, rel=1e-5)
-    narrow = Machine(vector_bits=256)
+    narrow = AVX2
     assert value(dense_relu(), row, "s0.accumulators", narrow) == pytest.approx(32, rel=1e-5)
 
 
@@ -171,7 +173,7 @@ def memory_cycles(text: str, *notes: str, l3: int = 32 << 20) -> float:
     schedule.vectorize(schedule.get_loops(block)[-1], lanes=16)
     for note in notes:
         schedule.annotate(block, note, True)
-    features = FeatureProgram(schedule.func, (), Machine(l3=l3))(np.empty((1, 0), np.int64))[0]
+    features = FeatureProgram(schedule.func, (), replace(AVX512, l3=l3))(np.empty((1, 0), np.int64))[0]
     return float(np.exp2(features[NAMES.index("all.memory_cycles")]) - 1)
 
 
@@ -201,7 +203,7 @@ WHOLE = "program f[N=64, K=4096](A: f32[N, K]) -> B: f32[1]:\n    B[o < 1] = sum
 def cycles(text: str, lanes: int, name: str) -> float:
     schedule = Schedule(parse_program(text))
     schedule.vectorize(schedule.get_loops(schedule.get_block("B"))[-1], lanes=lanes)
-    features = FeatureProgram(schedule.func, (), Machine())(np.empty((1, 0), np.int64))[0]
+    features = FeatureProgram(schedule.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
     return float(np.exp2(features[NAMES.index(name)]) - 1)
 
 
@@ -215,8 +217,8 @@ def test_all_loops_of_a_reduction_wait_for_one_sum() -> None:
     assert cycles(short, 16, "s0.latency_cycles") == pytest.approx(cycles(WHOLE, 16, "s0.latency_cycles"), rel=1e-3)
 
 
-def feature(schedule: Schedule, name: str, machine: Machine | None = None) -> float:
-    features = FeatureProgram(schedule.func, (), machine or Machine())(np.empty((1, 0), np.int64))[0]
+def feature(schedule: Schedule, name: str, target: Target | None = None) -> float:
+    features = FeatureProgram(schedule.func, (), target or AVX512)(np.empty((1, 0), np.int64))[0]
     return float(np.exp2(features[NAMES.index(name)]) - 1)
 
 
@@ -271,7 +273,7 @@ program f[N=256, K=128](A: f32[N, K], B: f32[K, K]) -> C: f32[N, K]:
         if place == "own":
             schedule.compute_at(copy, i0)
         schedule.parallel(i0)
-        return feature(schedule, "s0.cycles", Machine(threads=threads)) * threads
+        return feature(schedule, "s0.cycles", AVX512.with_threads(threads)) * threads
 
     assert total("own", 4) == pytest.approx(total("own", 1), rel=0.05)
     assert total("one's", 4) > total("own", 4) + 4 * 128 * 128 * 4 * 0.7 / 2

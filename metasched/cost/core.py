@@ -7,24 +7,6 @@ get wrong. What differs between targets (caches, vector registers, threads) come
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class Machine(Protocol):
-    """What features ask of a target; sizes in bytes."""
-
-    @property
-    def threads(self) -> int: ...
-    @property
-    def l1(self) -> int: ...
-    @property
-    def l2(self) -> int: ...
-    @property
-    def l3(self) -> int: ...
-    @property
-    def vector_bits(self) -> int: ...
-    @property
-    def registers(self) -> int: ...
 
 
 @dataclass(frozen=True)
