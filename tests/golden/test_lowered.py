@@ -112,7 +112,7 @@ def test_nests_that_share_a_parallel_region(golden: Golden) -> None:
     for loop in nests:
         sch.parallel(loop)
     sch.merge_parallel(*nests)
-    golden("lowered_parallel_region", print_kernel(lower(sch.func, Machine())))
+    golden("lowered_parallel_region", print_kernel(lower(sch.func, AVX512)))
 
 
 @pytest.mark.parametrize(
