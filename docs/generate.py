@@ -86,9 +86,9 @@ OPERATORS_HEAD = """\
 
 What `ms.operator(NAME, ...)` loads, and `metasched show op:NAME` shows: a program file each, in
 `metasched/operators/`, whose comments these are (written by `make docs`; a test compares). Parameters have defaults;
-`T`, `U` and `ACC` are element types (see [language.md](language.md#types)). *Expert traces* are schedules that people
-wrote, each at one shape: `ms.operators.expert_traces(NAME)`. They replay on others with `ms.Policy.REPAIR`; where one
-does so for some shapes only, it says which.
+`T`, `U` and `ACC` are element types (see [language.md](language.md#types)). *[Expert traces](glossary.md#expert-trace)*
+are schedules that people wrote, each at one shape: `ms.operators.expert_traces(NAME)`. They replay on others with
+`ms.Policy.REPAIR`; where one does so for some shapes only, it says which.
 """
 # The shapes that a trace replays on, where these are not all.
 SHAPES = {

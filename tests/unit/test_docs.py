@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -109,3 +110,29 @@ def test_traces_for_some_shapes_only_replay_on_these(name: str) -> None:
     right, wrong = OTHER_SHAPES[name]
     assert replays(name, **right)
     assert not [params for params in wrong if replays(name, **params)]
+
+
+GLOSSARY = DOCS / "glossary.md"
+PAGES = {path: path.read_text(encoding="utf-8") for path in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")))}
+TERMS = re.findall(r"^### (.+)$", PAGES[GLOSSARY], re.MULTILINE)
+
+
+def test_links_to_the_glossary_are_to_its_terms() -> None:
+    anchors = {term.replace(" ", "-") for term in TERMS}
+    assert len(anchors) == len(TERMS)
+    for path, text in PAGES.items():
+        wanted = set(re.findall(r"\(#([\w-]+)\)" if path == GLOSSARY else r"glossary\.md#([\w-]+)\)", text))
+        assert wanted <= anchors, f"{path.name} links to what the glossary lacks: {sorted(wanted - anchors)}"
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_page_that_uses_a_term_links_to_the_glossary(term: str) -> None:
+    link = re.compile(rf"\[[^\]]*\]\((?:docs/)?glossary\.md#{term.replace(' ', '-')}\)")
+    assert any(link.search(text) for path, text in PAGES.items() if path != GLOSSARY), f"no page links to {term}"
+
+
+def test_every_page_that_people_read_leads_to_the_glossary() -> None:
+    # Tables of primitives are made from docstrings, and figures are figures.
+    for path, text in PAGES.items():
+        if path.name not in ("glossary.md", "primitives.md", "figures.md"):
+            assert "glossary.md" in text, path.name
