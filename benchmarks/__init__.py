@@ -1,1 +1,46 @@
-"""Side-by-side runs against peers, and the figures the project promises: `python -m benchmarks` lists them."""
+"""Side-by-side runs against peers, and the figures the project promises: `python -m benchmarks` lists them.
+
+Its files, in reading order:
+
+- `arrays`: The inputs of every side, at a line's beginning: where NumPy and PyTorch put an array by chance is no
+  difference
+- `blocks`: How a side is timed: samples of about a millisecond, over a block
+- `registry`: The benchmarks there are: a file each, and a line here
+- `naive`: The loops one writes first, in Numba: `parallel`, `fastmath`, the outermost loop a `prange`, the sum
+  innermost
+- `workloads`: The programs that are compared, and what their peers are: NumPy as one would write it, and plain Numba
+  loops
+- `tuning`: Tuning from scratch, in a database that nobody keeps
+- `compile_time`: How long a candidate takes to compile: seconds of one core from the scheduled program to code that can
+  be called
+- `side`: One side of a comparison, in a process of its own: `python -m benchmarks.side SPEC`, started by
+  `benchmarks.sides`
+- `sides`: Comparing fairly: each side in its own process, in alternating blocks, on the same inputs; medians
+- `dense_relu_quality`: How good the kernels are: 64 trials of dense + ReLU 512^3, five times with different seeds,
+  against its peers
+- `kernel_side`: Our side of a comparison of kernels, in a process of its own: compiles operators by given traces, and
+  times them
+- `kernel_cases`: The kernels that are compared: operators at shapes, the expert trace of each, and what it is compared
+  with
+- `peak`: What this machine can do at most: multiply-adds in registers, and bytes through memory
+- `torch_side`: PyTorch's side of `benchmarks.kernels`: eager, channels last, in a virtual environment that has PyTorch
+- `tvm_side`: TVM's side of `benchmarks.kernels`: the fastest record of a MetaSchedule database, compiled for this CPU
+- `kernels`: Replayed expert traces against PyTorch, TVM and what the machine can do, kernel by kernel
+- `network_shapes`: The twelve operators at shapes of layers of real networks, for which nobody wrote a trace
+- `guess`: How good the guess is where nobody tuned: the twelve operators at layers of real networks, beside what else
+  there is
+- `memory`: Whether memory stays: how the parent grows, and the most a worker holds, over 1,000 candidates of one
+  program
+- `neighbours`: Small parallel regions beside busy processes: on several threads against one, and against Numba's own
+  threads
+- `regions`: Six small nests that depend on one another, in one kernel: in one parallel region, in six, and on one
+  thread
+- `run_main`: What `make run` shows: three real programs, tuned on this machine, next to NumPy and naive Numba, in one
+  table
+- `scoring`: How fast a search thinks: candidates a second on one core, over whole generations
+- `search_noise`: What searches of the twelve operators measured: how much the time of the same code varies, how many
+  records are of different code, and what the search gained over the guess
+- `session_start`: How long a task of a session takes from its first step to its first measurement: the first task, and
+  further ones
+- `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went
+"""

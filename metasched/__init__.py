@@ -2,6 +2,30 @@
 
 What the package has is imported when it is first used (PEP 562), and with it what it needs: NumPy by most of it, Numba
 by what compiles, LightGBM by what trains. `import metasched` alone takes no time.
+
+Its files, in reading order:
+
+- `support/`: What the package needs of Python and of the process that it runs in; nothing here knows tensor programs
+- `errors`: The exceptions a user can meet
+- `dtypes`: Element types of buffers and scalars: one table of what there is to know of each
+- `target`: What a kernel is compiled for and scored against: instruction sets, caches, threads
+- `ir/`: Tensor programs: nodes, index arithmetic, queries, printing, and what well formed means
+- `functions/`: The math functions of the language, a file each
+- `lang/`: The language: text and Python to programs and traces, and back to text
+- `schedule/`: Schedules: primitives, random variables, traces, and the handlers that run them
+- `operators/`: The operator library: programs in files, the shapes others are judged by, and expert traces
+- `reference/`: The reference: any program, scheduled or not, run in the plainest way
+- `compiler/`: From a scheduled program to machine code: lowering to loops over flat arrays, then a folder a kind of
+  target
+- `runtime/`: Kernels as their users hold them: calls from Python and from Numba, threads, packed weights, export
+- `space/`: Search spaces: rules, their composition, sketches, and populations of candidates
+- `cost/`: Which candidates are worth measuring: features of a whole population, and the models that score them
+- `measure/`: Measuring candidates in worker processes: build, check against the reference, time
+- `database/`: Tuning records: text only, in SQLite by default, by URL
+- `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
+- `api`: The public face: the names that scripts rely on
+- `kernel_function`: The shortest way in: a kernel from one line of index notation, called with arrays
+- `cli/`: The command line: a file a command, each a `Command`; `main` lists them
 """
 
 import sys

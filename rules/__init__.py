@@ -1,1 +1,19 @@
-"""The rule library: one file a rule, written with the public API of metasched only."""
+"""The rule library: one file a rule, written with the public API of metasched only.
+
+Its files, in reading order:
+
+- `blocked_sums`: Long sums in blocks, for their last digits
+- `facts`: What the rules here tell each other: typed facts on a block, which never enter a trace
+- `columns`: Neighbouring columns innermost in a reduction across rows
+- `compute_location`: Where producers that are still on their own are computed
+- `inline`: Inlining of cheap element-wise blocks
+- `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
+- `parallelize`: Threads over the outermost loops
+- `reduction_lanes`: Vector lanes along a reduction
+- `rfactor`: Factoring of reductions that have little else to run side by side
+- `stream`: Stores past the caches
+- `tile_transposition`: Tiling of transpositions
+- `unroll`: Unrolling of innermost loops, up to a sampled limit
+- `vectorize`: Vector lanes along the innermost loop
+- `presets`: Lists of rules for kinds of targets
+"""

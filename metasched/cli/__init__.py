@@ -1,1 +1,18 @@
-"""The command line: a file a command, each a `Command`; `main` lists them."""
+"""The command line: a file a command, each a `Command`; `main` lists them.
+
+Its files, in reading order:
+
+- `arguments`: Arguments that several commands share
+- `command`: What a command is, where it writes, and how its arguments are read
+- `render`: Tables as text
+- `db`: `metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up
+- `kernels`: The kernel a command is about
+- `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status
+- `progress_view`: Where the command line shows how a tuning run stands: to a person, or as JSON to a machine
+- `replay`: `metasched replay`: run a schedule that was found before, check its results, and time it again
+- `rule_trial`: A rule on trial: the space and the tuned kernel of a program with it and without, at equal trials
+- `rules_try`: `metasched rules try`: what a rule does to a program's space, and what it gains when the program is tuned
+- `rules`: `metasched rules`: which rules are installed, what one of them does, and what one of yours gains
+- `show`: `metasched show`: a program, its space, a schedule of it, and the code it becomes
+- `tune`: `metasched tune`: find the fast schedule of a program on this machine, and keep what was measured
+"""

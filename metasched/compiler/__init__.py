@@ -1,1 +1,9 @@
-"""From a scheduled program to machine code: lowering to loops over flat arrays, then a folder a kind of target."""
+"""From a scheduled program to machine code: lowering to loops over flat arrays, then a folder a kind of target.
+
+Its files, in reading order:
+
+- `lir`: The low-level loop program between lowering and emission
+- `lir_printer`: The low-level program as text that a person can follow
+- `lower/`: Lowering: from a scheduled `Func` to loops and flat arrays
+- `cpu/`: Machine code for CPUs: `emit` writes LLVM, with `math` and `intrinsics`; Numba's code generator compiles it
+"""

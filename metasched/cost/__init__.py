@@ -1,1 +1,22 @@
-"""Which candidates are worth measuring: features of a whole population, and the models that score them."""
+"""Which candidates are worth measuring: features of a whole population, and the models that score them.
+
+Its files, in reading order:
+
+- `core`: The few constants of a CPU core that the hand-made terms use
+- `index`: Index expressions as sums of coefficients times atoms, ready to be evaluated over a population
+- `operations`: What one instance of a statement computes, counted from its expression
+- `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
+- `footprint`: How much of each buffer a statement touches under each of its loops, over a population
+- `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
+  loop
+- `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it
+- `groups`: Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles
+- `memory`: Features of the buffers a statement touches, over a population
+- `features`: Features of scheduled programs, as arrays over a population
+- `baseline`: Scores that need no measurement
+- `expected`: What the hand-made roofline expects of a scheduled program, and which of its terms limits that
+- `trees`: LightGBM, imported when a model is first trained or read
+- `model`: The learned cost model: LightGBM on top of a hand-made roofline
+- `model_registry`: Cost models by name: a file each in `models/`
+- `models/`: Cost models, a file each, which defines `model`: what makes one from a seed
+"""

@@ -1,1 +1,28 @@
-"""Tensor programs: nodes, index arithmetic, queries, printing, and what well formed means."""
+"""Tensor programs: nodes, index arithmetic, queries, printing, and what well formed means.
+
+Its files, in reading order:
+
+- `nodes`: The tensor-program IR: every node, and the generic traversal over them
+- `query`: Finding things in a `Func`, and replacing them
+- `data`: Which integers depend on data, so that a program does not say what numbers they may be
+- `polynomial`: Polynomials with integer coefficients over expressions that are taken as they are
+- `affine`: Integer index arithmetic: its normal form
+- `ranges`: What values index arithmetic takes while loops run: bounds, regions, and what they prove
+- `linear`: Linear index arithmetic over numbers: a constant plus integer multiples of *atoms*, exact
+- `quasi_affine`: The form that bindings of iteration variables have
+- `evaluate`: Evaluating integer expressions over arrays: a row per candidate
+- `index_map`: Index maps, such as `i, j -> j//16, i, j%16`: what they make of a space, and what undoes them
+- `rolling`: Buffers whose storage outlives iterations of the loop they are computed in, and keeps a window of one
+  dimension
+- `regions`: Parallel loops that share a region: which statements are its phases, and what is required of them
+- `coverage`: Which instances of its blocks a small concrete program runs, by enumerating them
+- `validate`: What a well-formed tensor program is, as a check that runs: `validate` states it, rule by rule
+- `limits`: How large an expression may be
+- `printer`: Tensor programs as text for people: scheduled or not, with free tile variables or without
+- `source`: A program as it is written: the tree that text parses to and that the Python builder makes
+- `source_printer`: The canonical text of a program: minimal parentheses, numbers that round-trip, one line a definition
+- `work`: How much arithmetic a program does, and how fast that is
+- `program`: A program with its parameters set: what is computed, as written and as IR
+- `highlight`: Colour for printed programs and traces: in a terminal, and in a notebook
+- `notebook`: What values show of themselves in a notebook: tables of texts, in which nothing is markup
+"""

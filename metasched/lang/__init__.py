@@ -1,4 +1,38 @@
-"""The language: text and Python to programs and traces, and back to text."""
+"""The language: text and Python to programs and traces, and back to text.
+
+Its files, in reading order:
+
+- `report`: Gathering every mistake of a text before raising
+- `sizes`: Parameters, `let`s, and expressions of numbers alone
+- `bounds`: What values an index takes, given the conditions around it
+- `extents`: Where iteration variables get their extents from
+- `numpy_names`: What a person who knows NumPy types in a program, and how the language says it
+- `values`: Expressions with types: source expressions of one stage to IR expressions
+- `stages`: One stage: its axes, its shape, and its block
+- `elaborate`: From a definition and its parameters to IR: names, sizes, shapes, types and bounds
+- `expressions`: Parse tree to source expressions, for programs, modules and traces alike
+- `layout`: From indentation to tokens: what comes between the lexer and the parser
+- `mistakes`: Syntax errors in human words, with hints from the examples of mistakes beside the grammar
+- `syntax`: Text to parse tree: the grammar, loaded once, and syntax errors
+- `programs`: Text to the tree of a program
+- `python_values`: What programs built in Python are made of: values, to which Python's operators apply, and tensors to
+  read from
+- `assemble`: From tensors built in Python to the tree of a program
+- `build`: Programs built in Python: the same tree as from text
+- `calls`: The math functions in programs built in Python: `exp(x)`, and so on for each of `metasched.functions.library`
+- `instructions`: A trace as plain data: what the text of a trace parses to and prints from
+- `decisions`: Decisions of random variables in their forms: in Python, as text, as JSON, and as a trace holds them
+- `index_maps`: Index maps: text such as `i, j -> j//16, i, j%16` to data
+- `load`: Programs from text and from files
+- `memory_order`: Programs whose arguments lie in memory with their dimensions in another order
+- `module_tree`: A module as it is written: the tree that its text parses to, and the text that it prints as
+- `modules`: Text to the tree of a module
+- `shorthand_shapes`: What the arrays of a call say of stages without a head: extents, element types, and the program
+  that they make
+- `shorthand`: Programs without a head: stages alone, whose arguments get their shapes and element types from arrays
+- `trace_json`: Traces as JSON, for other tools: the same data as the text, nothing more
+- `traces`: Traces: text to data and back
+"""
 
 from metasched.lang.decisions import print_decision as print_decision
 from metasched.lang.index_maps import parse_index_map as parse_index_map

@@ -1,1 +1,32 @@
-"""Measuring candidates in worker processes: build, check against the reference, time."""
+"""Measuring candidates in worker processes: build, check against the reference, time.
+
+Its files, in reading order:
+
+- `archive`: Arrays in a file, of every element type: NumPy's own format does not know bf16, which is kept as its bits
+- `inputs`: The data a program is checked and timed on
+- `timing`: How often a kernel is called to know its time, in visits apart from one another, and when those made are
+  enough
+- `records`: What is measured, and what comes of it: plain data
+- `tolerance`: How far a correct kernel may be from the float64 reference, and when it must not differ at all
+- `check`: Whether a candidate computes what its program says
+- `compiling`: A scheduled program to machine code that another process can load, and when two candidates are the same
+  code
+- `protocol`: What a parent and its workers say to each other: frames of JSON and bytes over a pipe
+- `builder`: What a builder process does: a candidate's texts to machine code, and a program to its expected results
+- `comparison`: How much faster one schedule is than another, from pairs of times, and how sure that is
+- `load`: Machine code that another process compiled, called and timed here
+- `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
+- `resources`: Errors of the operating system that mean that something has run out or is denied, as sentences with a
+  remedy
+- `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced
+- `quiet`: Nothing else runs while a candidate is timed: work and timing take turns
+- `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that
+  makes one
+- `worker`: A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`
+- `runner`: Measuring candidates on this machine: builders compile side by side, then one runner checks and times alone
+- `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages
+  (`metasched.executors`)
+- `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`
+- `paired_timing`: Which of two schedules is faster, and how sure that is: both are timed in turns, so that noise hits
+  both
+"""

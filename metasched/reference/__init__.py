@@ -1,1 +1,11 @@
-"""The reference: any program, scheduled or not, run in the plainest way. It shares nothing with the compiler."""
+"""The reference: any program, scheduled or not, run in the plainest way. It shares nothing with the compiler.
+
+Its files, in reading order:
+
+- `conversions`: Conversions and arithmetic that Numba lacks, for the reference: `to_DTYPE(x)`, `add_i64(a, b)`
+- `error_bounds`: Rewrites of a program that the reference runs to check another's results
+- `state`: What both executors of the reference share: the arrays of one run, and how a run can fail
+- `interpreter`: The reference, interpreted: a walk over the statements with NumPy scalars
+- `numba_loops`: The reference as plain Numba loops: the program written out as sequential Python source, then `njit`
+- `execution`: The oracle: runs any concrete program, scheduled or not, in the plainest way
+"""

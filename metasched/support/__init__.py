@@ -1,1 +1,20 @@
-"""What the package needs of Python and of the process that it runs in; nothing here knows tensor programs."""
+"""What the package needs of Python and of the process that it runs in; nothing here knows tensor programs.
+
+Its files, in reading order:
+
+- `forks`: What a fork of this process waits for: work of other threads that the child could neither use nor finish
+- `imports`: Imports at first use
+- `declared_files`: Things that are declared in a file each of one of our packages: found by the files' names, and
+  checked when loaded
+- `documentation`: Docstrings as documentation: of primitives, intrinsics and rules, whose declarations require one
+- `source_text`: The text of a Python function, as far as it says what the function does: no comments, no layout, no
+  docstrings
+- `fingerprint`: A hash of what a value does, the same in every process: of functions by their source, of data by its
+  content
+- `single_flight`: Work that several callers may want at once, done once: the first caller has it done, and the others
+  wait for it
+- `first_use`: Modules that are imported at their first use, once
+- `registry`: A registry of named things: ours, a file each in a package, and those of other packages, by entry points
+- `requirements`: The releases of Numba and llvmlite that metasched makes its machine code with
+- `stopwatch`: Where the time goes: seconds by name
+"""

@@ -363,3 +363,32 @@ def test_no_module_needs_itself_through_others() -> None:
     known = our_modules()
     found = circles({module: named_modules(module, path, known) for module, path in known.items()})
     assert not found, f"modules that import one another; move what both need into a third, below: {found}"
+
+
+# What the docstring of a folder of registered things begins with, instead of naming them.
+OF_REGISTERED_FILES = re.compile(r"\ba file (each|for each)\b")
+
+
+def contents(folder: Path) -> set[str]:
+    """What a package holds: its modules by name, and its packages, `name/`."""
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    return modules | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [path.parent for path in sources("metasched", "rules", "benchmarks") if path.name == "__init__.py"],
+    ids=lambda folder: str(folder.relative_to(ROOT)),
+)
+def test_the_docstring_of_a_package_is_its_table_of_contents(folder: Path) -> None:
+    doc = ast.get_docstring(parsed(folder / "__init__.py")) or ""
+    named = re.findall(r"^- `([\w/]+)`: ", doc, re.MULTILINE)
+    there = contents(folder)
+    place = f"{folder.relative_to(ROOT)}/__init__.py"
+    assert len(named) == len(set(named)), f"{place} names a file twice"
+    gone = sorted(set(named) - there)
+    assert not gone, f"{place} names {gone}, and there is no such file"
+    left = sorted(there - set(named))
+    assert not left or OF_REGISTERED_FILES.search(doc.partition("\n\n")[0]), (
+        f"{place} does not name {left}: add a line where a reader comes to it, `- `{left[0]}`: what it is`"
+    )

@@ -1,1 +1,11 @@
-"""Machine code for CPUs: `emit` writes LLVM, with `math` and `intrinsics`; Numba's code generator compiles it."""
+"""Machine code for CPUs: `emit` writes LLVM, with `math` and `intrinsics`; Numba's code generator compiles it.
+
+Its files, in reading order:
+
+- `codegen`: Machine code: Numba's code generator, for any target and with a light pipeline of passes
+- `emit/`: Emission: from the low-level loop program to the text of an LLVM module
+- `first_use`: The code generator, imported when something is first compiled
+- `intrinsics/`: How tensor intrinsics are emitted, a file each: `emit(operands)` for the description of the same name
+  in `metasched.schedule.intrinsics`
+- `spills`: Which innermost loops keep vectors in memory for lack of registers, as LLVM's comments in assembly tell
+"""

@@ -1,21 +1,31 @@
 """Lowering: from a scheduled `Func` to loops and flat arrays. It derives and never chooses.
 
-The passes, in order, each a file:
+Its files; the passes come in the order in which they run:
 
-1. `build`: iteration variables become their bindings; loops of one iteration vanish; provable guards go.
-2. `unroll`: which loops are unrolled, by kind and by unroll limits.
-3. `strips`: a vectorised loop around other loops becomes a loop over its strips around one vector.
-4. `initialise`: where a reduction starts becomes a nest of its own, before the reduction.
-5. `partial_sums`: long sums are taken in blocks, where the schedule says so.
-6. `layouts`: what a buffer's layout says becomes its indices.
-7. `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be.
-8. `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end.
-9. `specialise`: imperfect tiles become a case for the full tile and one for the rest.
-10. `promote`: accumulators move to registers around the reduction loops they are invariant in.
-11. `crowded`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the fewest.
-12. `guards`: what guards are left clip loops, or become conditions as far out as possible.
-13. `flatten`: one flat index for each access, as a sum ordered by loops.
-14. `widths`: whether all that fits in 64 bits.
+- `nest`: The loop nest that lowering works on, between a `Func` and the low-level program
+- `registers`: How many vector registers an array takes
+- `build`: iteration variables become their bindings; loops of one iteration vanish; provable guards go
+- `unroll`: which loops are unrolled, by kind and by unroll limits
+- `strip_mining`: a vectorised loop around other loops becomes a loop over its strips around one vector
+- `initialise`: where a reduction starts becomes a nest of its own, before the reduction
+- `partial_sums`: long sums are taken in blocks, where the schedule says so
+- `layouts`: what a buffer's layout says becomes its indices
+- `arg_positions`: The positions of an arg-reduction: in which order they come, where they start, and how small a type
+  holds them
+- `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be
+- `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end
+- `redundant_guards`: Removes guards that other guards imply
+- `specialise`: imperfect tiles become a case for the full tile and one for the rest
+- `accumulators`: accumulators move to registers around the reduction loops they are invariant in
+- `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
+- `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
+  fewest registers
+- `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do
+- `guards`: what guards are left clip loops, or become conditions as far out as possible
+- `prefetch`: Prefetches what a loop reads some iterations ahead
+- `tensors`: A tensorized nest becomes one use of its intrinsic: where each operand starts, and its strides
+- `flatten`: one flat index for each access, as a sum ordered by loops
+- `widths`: whether all that fits in 64 bits
 """
 
 from __future__ import annotations

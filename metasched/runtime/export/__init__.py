@@ -1,3 +1,9 @@
-"""Kernels as files of their own, which run without this package."""
+"""Kernels as files of their own, which run without this package.
+
+Its files, in reading order:
+
+- `artefact`: Writing a kernel as one Python file: the loader's source, and the machine code as text
+- `loader`: A compiled kernel that runs with NumPy alone: this file loads the machine code that it carries, and calls it
+"""
 
 from metasched.runtime.export.artefact import export as export

@@ -1,8 +1,32 @@
 """Emission: from the low-level loop program to the text of an LLVM module.
 
-`types` spells values; `linear` does index arithmetic; `text` builds a function's text; `scope` is what is known at a
-point; `arith`, `memory`, `expressions` and `statements` emit, each on top of the one before; `runtime` launches
-parallel loops and finds workspaces; `module` puts a module together.
+Its files, in reading order:
+
+- `native`: What a target has an instruction for, where others need several
+- `types`: LLVM's spelling of element types, vectors and constants
+- `formulas`: Math functions in LLVM: their formulas (`metasched.functions.library`) as instructions, inlined into
+  kernels
+- `text`: The text of one LLVM function under construction
+- `half_floats`: Conversions between f32 and the types of storage, f16 and bf16: values in registers are their bits
+- `arith`: Arithmetic on values: one function per operation, the same for scalars and vectors
+- `indices`: Index arithmetic during emission: linear forms, their ranges, and what unrolled loops make of them
+- `scope`: What the emitter knows at a point of a function: variables, arrays, the vector lane, and conditions in force
+- `shuffled_loads`: Reads whose lanes are in another order than memory, of which some neighbours make up all: vectors,
+  and shuffles
+- `memory`: Addresses, loads and stores
+- `expressions`: Expressions: values of LIR expressions in a scope, in scalars where lanes agree and vectors where they
+  do not
+- `arg_reductions`: Values and their positions in arg-reductions: updates by comparison and selection, in scalars and in
+  lanes
+- `thread_pool`: The pool of threads, as LLVM text: what every parallel loop of a process runs on, compiled once and
+  never unloaded
+- `runtime`: What does not depend on the kernel: starting a parallel region, and workspaces
+- `tiles`: AMX's tile registers: eight of 16 rows of 64 bytes, numbered in the program text
+- `tensor`: What emitters of tensor intrinsics are written in: their operands as vectors, and calls of LLVM's intrinsics
+- `statements`: Statements: loops, vector strips, conditions and writes of one function
+- `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
+- `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with
+  their data
 """
 
 from __future__ import annotations
