@@ -165,7 +165,7 @@ class TuningSession:
 
     def _prepare_next(self, goal: Goal) -> None:
         """Make the task ready that is next, while builders are busy and nothing is timed."""
-        following = self._next(goal)
+        following = None if goal.is_over else self._next(goal)
         if following is not None and not following.is_prepared:
             following.prepare()
 

@@ -238,7 +238,7 @@ class TaskSearch:
         batch = at.batch
         # The guess comes first, by itself: while the strategy thinks, something has been measured already.
         self._measuring.measure(runner, at.guesses, batch, wanted)
-        if at.proposals is None and self.left(goal) > 0:
+        if at.proposals is None and self.left(goal) > 0 and not goal.is_over:
             at.proposals = self._propose(at)
         if at.proposals is not None:
             if not at.proposals and not at.guesses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -156,6 +157,22 @@ def test_a_budget_ends_a_run_between_batches(database: Database, monkeypatch: py
     assert report.records in {16, 24, 32, 40, 48, 56}
     assert all(p.total is None for p in seen)
     assert all(p.left_s is not None for p in seen)
+
+
+def test_a_budget_that_is_spent_when_the_guess_is_measured_begins_no_batch(database: Database) -> None:
+    runner, second = Slow(ToySpace()), task(9)
+    with session(database, runner, task(8), second) as tuning:
+        first, other = tuning.run(budget=0.01)
+        assert (first.records, other.records, second.made) == (1, 0, 0)
+        (first, other) = tuning.run(trials=16)
+    assert (first.records, other.records) == (16, 16)
+
+
+class Slow(ToyRunner):
+    """It takes a while to start."""
+
+    def prepare(self, program, inputs=None):  # type: ignore[no-untyped-def]
+        time.sleep(0.02)
 
 
 def test_steps_of_one_session_are_those_of_one_run(tmp_path: Path) -> None:
