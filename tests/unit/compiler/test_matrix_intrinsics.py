@@ -238,6 +238,18 @@ def test_configuration_is_outside_of_loops(name: str) -> None:
     assert "tilezero" not in innermost
 
 
+def test_configuration_is_for_the_phases_that_use_it() -> None:
+    """A copy of an operand and the product that reads it, in one region."""
+    sch = tiled("tile_u8i8_amx")
+    copied, product = sch.cache_read(sch.get_block("dot"), "B", scope="global"), sch.get_block("dot")
+    loops = [sch.get_loops(block)[0] for block in (copied, product)]
+    for loop in loops:
+        sch.parallel(loop)
+    sch.merge_parallel(*loops)
+    found = functions(for_sapphire_rapids(sch.func))
+    assert [found[name].count("ldtilecfg") for name in ("phase.0.0", "phase.0.1", "body")] == [0, 1, 0]
+
+
 def test_what_runs_before_a_parallel_loop_is_configured_again_after_it() -> None:
     text = PRODUCT.replace("-> C: {c}[M, N]", "-> (C: {c}[M, N], D: {a}[M, K])") + "    D[i, k] = A[i, k] + A[i, k]\n"
     text = text.replace("    dot:", "    copy: D[i, k] = A[i, k] + A[i, k]\n    dot:").rsplit("    D[i, k] =", 1)[0]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import metasched as ms
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import ArrayKind
@@ -310,3 +314,46 @@ def test_one_start_for_all_phases(threads: int) -> None:
     (start,) = [line for line in text.splitlines() if "ptr @task." in line and "call" in line]
     assert ", i64 6, i64 " in start
     assert "@phase.0.5" in text
+
+
+WEIGHTS = """
+program weights[N=9, M=8](A: f32[N, M], const W: f32[M, M]) -> D: f32[N, M]:
+    V: f32[M, M]
+    turn: V[k, j] = W[j, k] * 2
+    plus: U[k, j] = V[k, j] + 1
+    dot:  B[i, j] = sum[k](A[i, k] * U[k, j])
+    back: D[i < N, j] = B[N - 1 - i, j] + B[i, j]
+"""
+
+
+def test_phases_of_weights_alone_run_ahead() -> None:
+    """A region is divided between what packs and what is called; each part shares one still."""
+    sch = merged(WEIGHTS, "turn", "plus", "dot", "back")
+    a, w = np.arange(72, dtype=np.float32).reshape(9, 8), np.eye(8, k=1, dtype=np.float32)
+    kernel = ms.compile(sch.program, trace=sch.trace, target=HERE)
+    packed = kernel.pack(w)
+    np.testing.assert_array_equal(packed(a), kernel(a, w))
+    np.testing.assert_array_equal(packed(a), reference(sch.program.func)(a, w))
+
+
+def test_as_a_file(tmp_path: Path) -> None:
+    sch = merged(WEIGHTS, "turn", "plus", "dot", "back")
+    a, w = np.arange(72, dtype=np.float32).reshape(9, 8), np.eye(8, k=1, dtype=np.float32)
+    path = Kernel(build(sch.func, HERE)).export(tmp_path / "merged_weights.py")
+    function = runpy.run_path(str(path))["weights"]
+    for _ in range(20):
+        np.testing.assert_array_equal(function(a, w), reference(sch.program.func)(a, w))
+
+
+def test_calls_from_several_threads_at_once() -> None:
+    """The pool runs one region at a time: others run all of their phases on their own thread, in order."""
+    sch = merged(SIX, *SPREAD, N=33, M=17)
+    a = np.random.default_rng(0).integers(-4, 5, (33, 17)).astype(np.float32)
+    kernel = Kernel(build(sch.func, HERE))
+    expected = reference(sch.program.func)(a)
+
+    def calls(_: int) -> bool:
+        return all(np.array_equal(x, y) for _ in range(200) for x, y in zip(kernel(a), expected, strict=True))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(calls, range(4)))
