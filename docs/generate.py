@@ -16,6 +16,7 @@ from metasched.functions.declaration import ARGUMENTS
 from metasched.functions.registry import functions
 from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
+from metasched.operators.files import library_names
 from metasched.schedule.annotation import AnnotationKey, known_annotations
 from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import Choice
@@ -104,11 +105,11 @@ SHAPES = {
 
 def operators_page() -> str:
     """The whole page as text."""
-    return "\n".join([OPERATORS_HEAD, _types(), *(operator_entry(name) for name in operators.names())])
+    return "\n".join([OPERATORS_HEAD, _types(), *(operator_entry(name) for name in library_names())])
 
 
 def _types() -> str:
-    moving = ", ".join(f"`{name}`" for name in operators.names() if _takes(name, "bool"))
+    moving = ", ".join(f"`{name}`" for name in library_names() if _takes(name, "bool"))
     text = (
         f"Operators that only move elements take every type as `T`, also `bool`: {moving}. The others compute, with "
         "numbers: sums of `f16` and `bf16` are taken in another type, `ACC=f32`, and what divides or takes roots and "

@@ -23,8 +23,8 @@ from metasched.operators.experts import Expert as Expert
 from metasched.operators.experts import expert as expert
 from metasched.operators.experts import expert_names as expert_names
 from metasched.operators.experts import expert_traces as expert_traces
+from metasched.operators.files import names as names
 from metasched.operators.library import load as load
-from metasched.operators.library import names as names
 from metasched.operators.library import source as source
 from metasched.operators.suites import TWELVE as TWELVE
 from metasched.operators.suites import Case as Case

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang.report import did_you_mean
-from metasched.operators.library import load, require
+from metasched.operators.files import library_trace_names, names, trace_file, trace_names
+from metasched.operators.library import load
 from metasched.schedule.trace import Trace
-
-_SUFFIX = ".trace"
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,9 @@ class Expert:
         return load(self.operator, **dict(self.trace.data.params))
 
 
-@cache
 def expert_names() -> tuple[str, ...]:
-    """The expert traces there are, as `OPERATOR.VARIANT`, sorted."""
-    entries = (entry.name for entry in files(__package__).joinpath("traces").iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in entries if name.endswith(_SUFFIX)))
+    """The expert traces of the library, as `OPERATOR.VARIANT`, sorted."""
+    return library_trace_names()
 
 
 @cache
@@ -54,11 +50,13 @@ def expert(name: str) -> Expert:
         MetaschedError: when there is none of this name.
         LanguageError: when its file is wrong.
     """
-    if name not in expert_names():
-        own = [known for known in expert_names() if known.partition(".")[0] == name]
-        hint = (not own and did_you_mean(name, expert_names())) or f"there are {', '.join(own or expert_names())}"
+    operator = name.partition(".")[0]
+    own = trace_names(operator) if operator in names() else ()
+    if name not in own:
+        known = {*expert_names(), *own}
+        hint = (name != operator and did_you_mean(name, known)) or f"there are {', '.join(own or expert_names())}"
         raise MetaschedError(f"there is no expert trace `{name}`\n  hint: {hint}")
-    text = files(__package__).joinpath("traces", name + _SUFFIX).read_text(encoding="utf-8")
+    text = trace_file(name).read_text(encoding="utf-8")
     return Expert(name, _comment(text), Trace.parse(text))
 
 
@@ -71,8 +69,7 @@ def expert_traces(operator: str) -> dict[str, Trace]:
     Each was written for one shape, which its first line names, and replays on others with `Policy.REPAIR`. Operators
     that nobody wrote one for have none. Raises MetaschedError for one that the library lacks.
     """
-    require(operator)
-    found = (expert(name) for name in expert_names() if name.partition(".")[0] == operator)
+    found = (expert(name) for name in trace_names(operator))
     return {one.variant: one.trace for one in found}
 
 

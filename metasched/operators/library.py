@@ -3,59 +3,37 @@
     program = load("conv2d_nhwc", H=14, W=14, CI=256, CO=256)
 
 `NAME.ms` beside this file is the operator `NAME`; its first comment says what it computes, and the layout of its
-arguments. Output sizes follow from the parameters.
+arguments. Output sizes follow from the parameters. `metasched.operators.files` finds those of other packages.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import ProgramDef, Setting
 from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
+from metasched.operators.files import file_of
 from metasched.operators.groups import check_groups
 from metasched.operators.limits import check_limits
-
-_SUFFIX = ".ms"
-
-
-@cache
-def names() -> tuple[str, ...]:
-    """The operators there are, sorted."""
-    entries = (entry.name for entry in files(__package__).iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in entries if name.endswith(_SUFFIX)))
 
 
 def source(name: str) -> str:
     """The text of an operator's file. Raises MetaschedError for one that is not there."""
-    return _file(name).read_text(encoding="utf-8")
-
-
-def require(name: str) -> None:
-    """Raise MetaschedError for an operator that is not there."""
-    if name not in names():
-        hint = did_you_mean(name, names()) or f"the operators are {', '.join(names())}"
-        raise MetaschedError(f"there is no operator `{name}`\n  hint: {hint}")
-
-
-def _file(name: str) -> Traversable:
-    require(name)
-    return files(__package__).joinpath(name + _SUFFIX)
+    return file_of(name).read_text(encoding="utf-8")
 
 
 def load(name: str, /, **params: Setting) -> Program:
     """An operator of the library with its parameters set; those not given take their defaults.
 
     Raises:
-        MetaschedError: when there is no such operator.
+        MetaschedError: when there is no such operator, or two packages have it.
         LanguageError: when a parameter is unknown, or the sizes do not go together.
     """
-    file = _file(name)
+    file = file_of(name)
     definition, report = _definition(name), Report(file.read_text(encoding="utf-8"), str(file))
     check_groups(definition, params, report)
     check_limits(definition, params, report)
@@ -65,5 +43,10 @@ def load(name: str, /, **params: Setting) -> Program:
 @cache
 def _definition(name: str) -> ProgramDef:
     """As written: reading it takes much longer than setting its parameters."""
-    (definition,) = parse_definitions(source(name), str(_file(name)))
-    return definition
+    definitions = parse_definitions(source(name), str(file_of(name)))
+    if [definition.name for definition in definitions] != [name]:
+        there = ", ".join(f"`{definition.name}`" for definition in definitions)
+        raise MetaschedError(
+            f"{file_of(name)}: the file of the operator `{name}` holds {there}, not that program alone"
+        )
+    return definitions[0]

@@ -21,7 +21,8 @@ from metasched.lang.instructions import Instruction, Value
 from metasched.operators.batched_trace import for_batch
 from metasched.operators.batches import Batch, batch_of_one, batches, with_transposed_operands
 from metasched.operators.experts import Expert, expert, expert_names
-from metasched.operators.library import load, names
+from metasched.operators.files import library_names
+from metasched.operators.library import load
 from metasched.schedule.trace import Trace
 
 # What names a block or a buffer of the program: an instruction, and which of its arguments.
@@ -104,7 +105,7 @@ def _fits_of_element(batch: Batch) -> list[Fit]:
 
 def _operator_of(program: Program) -> list[tuple[str, Names]]:
     """The operator that a program is, and its names for the operator's; none or one."""
-    if program.name in names() and _usual(program.name).definition == program.definition:
+    if program.name in library_names() and _usual(program.name).definition == program.definition:
         return [(program.name, Names())]
     return _by_structure(program.func)
 

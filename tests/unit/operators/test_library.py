@@ -10,6 +10,7 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.dtypes import DType, is_float
+from metasched.operators.files import library_names
 from tests.support.independent import EXPECTED, Array
 
 Params = dict[str, int | str]
@@ -238,7 +239,7 @@ def drawn(program: ms.Program) -> ms.Trace:
 
 
 def test_every_operator_is_tested() -> None:
-    assert set(operators.names()) == set(SHAPES) == set(EXPECTED)
+    assert set(library_names()) == set(SHAPES) == set(EXPECTED)
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)
@@ -373,7 +374,7 @@ def test_limits_of_what_is_no_number_are_said_by_the_language() -> None:
 def test_operators_that_take_booleans() -> None:
     """They move elements, and compute nothing."""
     taken = set()
-    for name in operators.names():
+    for name in library_names():
         try:
             operators.load(name, T="bool")
         except ms.LanguageError:
