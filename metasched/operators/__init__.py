@@ -12,6 +12,8 @@ Its files, in reading order:
   all others
 - `groups`: Grouped operators: `G` groups of channels, of which there are `CI` in the input and `CO` in the output
 - `limits`: What the parameters of pooling and of transposed convolutions may be, beyond what their files' sizes say
+- `files`: Where the file of each operator is: those of the library lie beside this one, those of other packages where
+  they say
 - `library`: The program files: one an operator, parametric in its shape
 - `experts`: Expert traces: schedules that people wrote for operators of the library, to learn from and to start from
 - `matching`: Which expert traces were written for what a program computes, whatever its shape and its names
