@@ -20,6 +20,7 @@ from metasched.measure.comparison import Comparison
 from metasched.search.report import TuningReport
 from metasched.space.registry import resolve
 from metasched.space.rule_errors import RuleNote
+from tests.support.targets import AVX2
 
 PROGRAM = """\
 program dense_relu[N=64, M=64, K=64](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -108,7 +109,7 @@ def test_a_rule_of_a_file_that_the_list_has_for_some_blocks() -> None:
 
 
 def test_a_rule_that_the_list_has_is_said() -> None:
-    both = spaces(parse_program(PROGRAM), place("vectorize", "inline,vectorize", None, None), seed=0)
+    both = spaces(parse_program(PROGRAM), place("vectorize", "inline,vectorize", None, None), AVX2, seed=0)
     shown = render_spaces("dense_relu", both, whole=False).splitlines()
     assert shown[1:3] == [
         "rules: inline,vectorize",
@@ -151,7 +152,7 @@ def test_what_cannot_be_tried(arguments: tuple[str, ...], message: str) -> None:
 
 
 def test_what_the_rule_did_and_what_it_added() -> None:
-    both = spaces(parse_program(PROGRAM), place("my.py:rows", None, "first", None), seed=0)
+    both = spaces(parse_program(PROGRAM), place("my.py:rows", None, "first", None), AVX2, seed=0)
     text = render_spaces("dense_relu[N=64]", both, whole=False)
     assert text.splitlines()[:2] == ["dense_relu[N=64]: rule rows (my.py:4)", "rules: my.py:rows,cpu"]
     assert "rows  not applied: it is not a reduction" in text
@@ -174,7 +175,7 @@ def test_a_rule_that_never_applies_is_not_measured() -> None:
 
 def test_the_parts_of_a_combination_are_shown() -> None:
     out = io.StringIO()
-    both = spaces(parse_program(PROGRAM), place("mine.py:either", "inline", None, None), seed=0)
+    both = spaces(parse_program(PROGRAM), place("mine.py:either", "inline", None, None), AVX2, seed=0)
     text = render_spaces("dense_relu", both, whole=False)
     assert "rule c > unroll never applied\n    relu   it is Saturday\n    dense  it is Saturday" in text
     with pytest.MonkeyPatch.context() as patch:
