@@ -36,7 +36,7 @@ class Instances:
 
 
 def coverage_violations(func: Func) -> Iterator[str]:
-    """What is wrong with the instances that run, a sentence each; nothing is said of what is too large to enumerate."""
+    """What is wrong with the instances that run, a sentence each; blocks too large to enumerate are left out."""
     outputs = {b.name for b in func.outputs}
     known: dict[str, Instances] = {}
     for block in query.blocks(func):
@@ -264,7 +264,7 @@ def _overlaps(found: Instances, loop: For) -> bool:
 
 
 def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: str) -> bool:
-    """Whether all that an iteration surely reads, it writes itself, as far as the writers are known.
+    """Whether an iteration writes all that it reads for sure, as far as the writers are known.
 
     Reads under a condition are not looked at.
     """

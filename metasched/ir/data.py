@@ -1,4 +1,4 @@
-"""Which integers depend on data, so that a program does not say what numbers they may be."""
+"""Which integers depend on data: a program does not say what their values are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from metasched.ir.nodes import Cast, Expr, Load, ScalarVar, Var
 
 @lru_cache(maxsize=1 << 16)
 def depends_on_data(e: Expr) -> bool:
-    """Whether `e` is made of more than numbers, loop variables and tile variables, so that its arithmetic may wrap."""
+    """Whether `e` reads a buffer or a scalar argument, or converts a float: its arithmetic may wrap."""
     if isinstance(e, Load | ScalarVar) or (isinstance(e, Cast) and e.value.dtype.is_float):
         return True
     return any(depends_on_data(child) for child in e.children() if isinstance(child, Expr))

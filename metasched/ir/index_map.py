@@ -1,4 +1,4 @@
-"""Index maps, such as `i, j -> j//16, i, j%16`: what they make of a space, and what undoes them.
+"""Index maps, such as `i, j -> j//16, i, j%16`: their images and their inverses.
 
 An index map is understood when every output is a *number of digits*, `i*56 + j` or `j % 16`: its terms have constant
 coefficients, each a multiple of the one before and more than all that the lower digits add up to. So digits can be

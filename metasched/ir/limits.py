@@ -1,8 +1,8 @@
 """How large an expression may be.
 
-What works on expressions calls itself for their parts, and visits a part that is there twice twice: so their depth is
-limited, and what they have in all when they are written out. Programs are held to it when they are made, and steps that
-put expressions into one another when they are taken; nothing after that has to ask.
+Passes over expressions are recursive, and visit a part as often as it is used: so the depth of an expression and its
+size when written out are limited. Both are checked when a program is made, and by each step that puts one expression
+into another; no later pass checks them.
 """
 
 from __future__ import annotations

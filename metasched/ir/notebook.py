@@ -1,4 +1,4 @@
-"""What values show of themselves in a notebook: tables of texts, in which nothing is markup."""
+"""How values are shown in a notebook: as tables of texts, in which nothing is markup."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class RollingBuffer:
 
 
 def rolled(func: Func) -> Iterator[RollingBuffer]:
-    """Every rolling buffer. One whose loop is gone, or that is not used as one any more, has nothing between."""
+    """Every rolling buffer. One whose loop no longer exists, or that is no longer used as one, has no loops between."""
     blocks = query.blocks(func)
     for buffer in func.temps:
         if buffer.roll is None:
@@ -61,7 +61,7 @@ def storage_loops(func: Func, buffer: Buffer) -> frozenset[str] | None:
 
 
 def rolling_violations(func: Func) -> Iterator[str]:
-    """What is wrong with rolling buffers; that what is read is still there is looked at in small programs only."""
+    """What is wrong with rolling buffers; whether what is read is still stored is checked in small programs only."""
     for found in rolled(func):
         name, roll = found.buffer.name, found.buffer.roll
         assert roll is not None

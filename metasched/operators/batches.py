@@ -37,10 +37,10 @@ class Batch:
 
     def __str__(self) -> str:
         """What becomes of a trace for the element."""
-        said = ["for each element of a batch"] if self.loops else []
+        words = ["for each element of a batch"] if self.loops else []
         if self.turned:
-            said.append(f"with {' and '.join(sorted(self.turned))} transposed")
-        return ", ".join(said)
+            words.append(f"with {' and '.join(sorted(self.turned))} transposed")
+        return ", ".join(words)
 
 
 def batch_of_one(program: Program) -> Batch:

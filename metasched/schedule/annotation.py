@@ -177,7 +177,8 @@ def known_annotations() -> Mapping[str, AnnotationKey]:
 
 
 def problems(func: Func) -> Iterator[str]:
-    """What is wrong with the annotations of a program, a sentence each: keys that nobody knows, and those misplaced."""
+    """What is wrong with the annotations of a program, a sentence each: unknown keys, and annotations that are
+    misplaced."""
     known = known_annotations()
     targets: tuple[For | Block, ...] = (*query.loops(func), *query.blocks(func))
     for target in targets:

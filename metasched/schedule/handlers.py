@@ -191,7 +191,7 @@ class FixedDecisions:
 
 @dataclass
 class Tentative:
-    """Decides for steps that may be undone: what they drew left no decision to replay, so that is drawn again.
+    """Decides for steps that may be undone: what these drew is not in the trace, so a replay draws it again.
 
     `missing` is what `inner` raised the first time, to be raised if the steps are kept after all.
     """
@@ -247,7 +247,7 @@ class Symbolic:
 
 @dataclass(frozen=True)
 class Unasked:
-    """For steps that are only tried: numbers stay open, and a structure has to be given with the step.
+    """Decides nothing, for steps that are only tried: numbers stay open, and a structure has to be given with the step.
 
     Raises MetaschedError for a structural variable, as each of its options is another question.
     """

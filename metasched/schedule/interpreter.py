@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Interpreter(PrimitiveMethods):
-    """What a schedule is but for its trace: it runs instructions and records them; `handler` decides random variables.
+    """Runs instructions and records them; `handler` decides random variables. `Schedule` adds the trace.
 
     Methods raise ScheduleError when a step would not be legal; it is then as it was before.
     """
@@ -154,7 +154,7 @@ class Interpreter(PrimitiveMethods):
             raise tentative.missing
 
     def _undo(self, before: Self) -> None:
-        """Be as `before`, but for the lines of `choose` since."""
+        """Restore the state `before`, and keep the lines of `choose` since."""
         chosen = [i for i in self._instructions[len(before._instructions) :] if i.op == "choose"]
         sites = {s.site.address: s for s in self._sites}
         self._ctx.func, self._ctx.taken, self._ctx.free = before._ctx.func, before._ctx.taken, before._ctx.free

@@ -48,10 +48,10 @@ Upgrade = Callable[[Instruction], Instruction]
 
 @dataclass(frozen=True)
 class Declaration:
-    """What there is to know of a primitive. `pure` ones only look; `random` ones return a distribution.
+    """The declaration of a primitive. `pure` ones only look; `random` ones return a distribution.
 
     `places` are variables that take places of blocks: the name of a loop, `root` or `inline`.
-    `upgrades` has, by an older version, how its instructions are said in the version after it.
+    `upgrades` maps an older version to what rewrites its instructions for the next version.
     """
 
     name: str

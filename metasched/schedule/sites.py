@@ -1,4 +1,4 @@
-"""What a call says of its line in the trace, and what a random variable of a schedule met."""
+"""Options of a call that concern its line in the trace, and the record of a random variable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SiteRecord:
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """What a call says besides the arguments: labels; of a sampler, a `name` or whole `address`, and a `decision`."""
+    """Keywords of a call besides the arguments: labels; of a sampler, a `name` or whole `address`, and a `decision`."""
 
     name: str | None = None
     address: str | None = None

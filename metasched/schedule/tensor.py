@@ -1,4 +1,4 @@
-"""Tensor intrinsics, and where a loop nest is what one computes.
+"""Tensor intrinsics, and the loop nests that they compute.
 
 A tensorized nest keeps its loops, so that everything that reads a program reads it as before; its outermost loop
 has the annotation `tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.

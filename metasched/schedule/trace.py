@@ -48,7 +48,7 @@ class Schedule(Interpreter):
 
     @property
     def trace(self) -> Trace:
-        """How it came to be so."""
+        """The instructions and decisions that made this schedule."""
         return Trace(TraceData(self.program.name, self.program.params, self.instructions), self.program)
 
 

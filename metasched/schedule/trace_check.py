@@ -79,7 +79,7 @@ class _Static:
         try:
             declaration, current = current_form(instruction)
         except ScheduleError:
-            # What an unknown primitive makes may be anything; lines that use it are not to be blamed for it.
+            # An unknown primitive may return anything, so lines that use its results are not reported.
             for table in (self.env.blocks, self.env.loops):
                 table.update({label: label for label in instruction.outputs})
             self.env.ints.update({label: Var(label) for label in instruction.outputs})
@@ -134,7 +134,7 @@ class _Mending:
     errors: list[ScheduleError] = field(default_factory=list)
 
     def taken(self) -> list[ScheduleError]:
-        """The reports since it was asked last."""
+        """The reports since the last call."""
         out, self.errors = self.errors, []
         return out
 

@@ -39,7 +39,7 @@ def trace_as_python(trace: TraceData, program: Program | None) -> str:
     """A module with `def schedule(sch)`, which on `ms.Schedule(program)` gives an equal trace, decisions included.
 
     Every line says the labels of its results and the address of a random variable. With the program, those are left
-    out that come of themselves. A variable that is open is drawn when the code runs.
+    out that the code gives anyway. A variable that is open is drawn when the code runs.
 
     Raises ScheduleError for an instruction that does not apply to the program, or that Python cannot say.
     """
@@ -78,12 +78,12 @@ class _Writer:
         return written
 
     def _reads_as(self, line: str, current: Instruction) -> bool:
-        """Whether one who reads the code, and does not run it, sees the labels and the address."""
+        """Whether the code read as data, and not run, gives the labels and the address."""
         read = self.reader.copy().read_text(line)
         return (read.outputs, read.address) == (current.outputs, current.address)
 
     def _shortest_first(self, declaration: Declaration, current: Instruction) -> list[str]:
-        """The call without what comes of itself, before the whole."""
+        """Forms of the call, without keywords that it gives anyway first, the whole last."""
         keywords = self._keywords(declaration, current)
         calls = []
         if self.schedule is not None:
@@ -182,7 +182,7 @@ def _handler(instruction: Instruction) -> Handler:
 
 
 def choice_name(instruction: Instruction) -> str:
-    """What `Schedule.choose` is told to make a choice's address of: the last part of it, without a number."""
+    """The name given to `Schedule.choose`: the last part of the choice's address, without a number."""
     return re.sub(r"#\d+$", "", (instruction.address or "choose").rsplit("/", 1)[-1]) or "choose"
 
 

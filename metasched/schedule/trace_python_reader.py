@@ -130,11 +130,11 @@ class LineReader:
         if any(keyword.arg is None for keyword in call.keywords):
             _wrong(call, "`**` stands for no argument of a trace")
         given = {str(keyword.arg): keyword.value for keyword in call.keywords}
-        asked = {name: given.pop(name) for name in _OF_A_LINE if name in given and _is_asked(declaration, name)}
+        options = {name: given.pop(name) for name in _OF_A_LINE if name in given and _is_line_option(declaration, name)}
         named, written = self._positional(call, declaration)
         outputs = tuple(variables)
-        if "labels" in asked:
-            outputs = tuple(self._text(item) for item in _items(asked["labels"]))
+        if "labels" in options:
+            outputs = tuple(self._text(item) for item in _items(options["labels"]))
             if len(outputs) != len(variables):
                 _wrong(call, f"{len(variables)} results have {len(outputs)} labels")
         kinds = {param.name: param.kind for param in declaration.params}
@@ -142,10 +142,10 @@ class LineReader:
         made = Instruction(declaration.name, written, kwargs, outputs, declaration.random, version=declaration.version)
         if not declaration.random:
             return made
-        name = self._text(asked["name"]) if "name" in asked else named or _own_name(made)
-        address = self._text(asked["address"]) if "address" in asked else self._numbered(name)
+        name = self._text(options["name"]) if "name" in options else named or _own_name(made)
+        address = self._text(options["address"]) if "address" in options else self._numbered(name)
         self.addresses.add(address)
-        decision = self._decision(asked["decision"], declaration) if "decision" in asked else None
+        decision = self._decision(options["decision"], declaration) if "decision" in options else None
         return Instruction(made.op, made.args, made.kwargs, made.outputs, True, address, decision, version=made.version)
 
     def _positional(self, call: ast.Call, declaration: Declaration) -> tuple[str, tuple[Value, ...]]:
@@ -231,7 +231,7 @@ class LineReader:
         return node.value
 
 
-def _is_asked(declaration: Declaration, name: str) -> bool:
+def _is_line_option(declaration: Declaration, name: str) -> bool:
     """Whether an argument of that name is about the line, and not one of the primitive's."""
     return name == "labels" or (declaration.random and (name != "name" or declaration.name != "choose"))
 

@@ -1,4 +1,4 @@
-"""Guards in terms of iteration variables: what survives when a block gets new loops."""
+"""Guards in terms of iteration variables: those that remain when a block gets new loops."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def iteration_guards(op: str, block: Block, own: tuple[For, ...]) -> list[Expr]:
 
 
 def region_guards(op: str, block: Block, own: tuple[For, ...], outside: tuple[For, ...]) -> list[Expr]:
-    """Conditions that a block which leaves its loops `own` computes no more, per iteration of the loops `outside`.
+    """Conditions that keep a block which leaves its loops `own` from computing more per iteration of the loops
+    `outside`.
 
-    What it reads may be computed under the loops outside as well, and just what it needed until now.
+    What it reads may be computed under the loops outside as well, and only as far as the block needed it before.
     """
     around = frozenset(loop.var for loop in outside)
     out: list[Expr] = []

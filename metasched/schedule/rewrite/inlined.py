@@ -1,4 +1,5 @@
-"""What has to hold of a block that was given another one's expression in the place of what it read."""
+"""Preconditions of inlining: what has to hold of a block that gets another block's expression in the place of a
+read."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
 def require_index_arithmetic(op: str, block: Block, before: Block, other: Block, hint: str) -> None:
-    """Raise when index arithmetic that was none before may leave 64 bits, or divides by what may not be positive.
+    """Raise when arithmetic that becomes index arithmetic may leave 64 bits, or divides by what may not be positive.
 
-    `other` is the block that is no more. What is read from a buffer is data, whose arithmetic wraps, and where division
-    by zero gives 0. Index arithmetic in its place is reasoned about as mathematical integers and positive divisors.
+    `other` is the block that was inlined. What is read from a buffer is data, whose arithmetic wraps, and where
+    division by zero gives 0. Index arithmetic in its place is reasoned about as mathematical integers and positive
+    divisors.
     """
     extents = {it.name: size for it in block.iters if (size := as_int(it.extent)) is not None}
     assumed = Assumptions(extents)
@@ -53,7 +55,7 @@ def _is_index_arithmetic(e: Expr) -> bool:
 
 
 def require_same_parts(op: str, before: Func, after: Func, inlined: Block, reader: Block) -> None:
-    """Raise when `reader` writes over another block's values, or a part beside them, and that is no more to be told.
+    """Raise when `reader` writes over another block's values, or a part beside them, and that can no longer be seen.
 
     What fills a buffer reads nothing, and what is written over it reads something.
     """

@@ -1,4 +1,4 @@
-"""Looking at a program and taking pieces out of it or putting them in."""
+"""Finding parts of a program, and taking them out or putting them in."""
 
 from __future__ import annotations
 

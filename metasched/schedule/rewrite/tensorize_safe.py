@@ -1,4 +1,5 @@
-"""What later steps may not change: nests that an intrinsic does, and loops between storage and computation."""
+"""What later steps may not change: nests that an intrinsic computes, vectorized reductions, and loops between storage
+and computation."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from metasched.ir.nodes import Func, LoopKind
 from metasched.ir.rolling import rolled
 from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, tensorized_by
 
-# These say themselves that a nest is an ordinary one again, or take the block away.
+# These make the nest an ordinary one again.
 _FREEING = frozenset({"unannotate"})
 
 
 def require_tensorize_safe(op: str, before: Func, after: Func) -> None:
-    """Raise ScheduleError where a step has changed what an earlier one has settled.
+    """Raise ScheduleError where a step has changed what an earlier one has decided for good.
 
-    Cost: a walk over the statements where there is nothing to keep.
+    Cost: a walk over the statements where there is nothing to check.
     """
     _require_tensorized(op, before, after)
     _require_lanes(op, before, after)
