@@ -38,8 +38,8 @@ from metasched.lang import parse_program
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.annotations.flush_denormals import flush_denormals
 from metasched.schedule.annotations.tensorize import tensorize
+from metasched.support.declared_files import Constant, DeclaredFiles, constants
 from metasched.support.documentation import documentation
-from metasched.support.imports import imports
 
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
@@ -48,8 +48,9 @@ _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 class Intrinsic:
     """What a tensor intrinsic computes: the only block of `func`, which holds for an update of its output.
 
-    `features` are LLVM's names of the instruction sets that it takes. `dense` says how many of an operand's last axes
-    lie in memory without gaps, where that is more than one; `layout` is how to get there, for messages. With
+    `features` are LLVM's names of the instruction sets that it takes, and `vector_bits` is the size of the registers
+    that it computes in (0 with `tiles`). `dense` says how many of an operand's last axes lie in memory without gaps,
+    where that is more than one; `layout` is how to get there, for messages. With
     `flushes_denormals` it takes numbers below the smallest normal one for zero. With `tiles` its output stays in
     registers of the instruction's own.
     """
@@ -58,6 +59,7 @@ class Intrinsic:
     doc: str
     features: frozenset[str]
     func: Func
+    vector_bits: int = 0
     dense: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     layout: str = ""
     flushes_denormals: bool = False
@@ -82,6 +84,15 @@ class Intrinsic:
         spatial = [_name(e) for e in self.block.store.indices]
         return (*(it.name for it in self.block.iters if it.name not in spatial), *spatial)
 
+    @property
+    def lanes(self) -> int:
+        """Elements along the last axis of its output."""
+        return self.extent(self.axes[-1])
+
+    def last_extent(self, operand: Load) -> int:
+        """Elements along the last axis of an operand."""
+        return self.extent(_name(operand.indices[-1]))
+
     def dense_axes(self, operand: Load) -> int:
         """How many of an operand's last axes lie in memory without gaps."""
         return self.dense.get(operand.buffer, 1)
@@ -97,46 +108,70 @@ def _name(e: Expr) -> str:
     return e.name
 
 
-@cache
-def intrinsics() -> Mapping[str, Intrinsic]:
-    """Every tensor intrinsic by name, found by importing `metasched.schedule.intrinsics`.
-
-    Raises TypeError for a file that does not say what it has to.
-    """
-    found = {}
-    for name, module in imports.of_package("metasched.schedule.intrinsics"):
-        found[name] = intrinsic_of(name, module)
-    return MappingProxyType(found)
+# What a file of `metasched.schedule.intrinsics` says.
+_SAID = MappingProxyType(
+    {
+        "FEATURES": Constant(tuple),
+        "PROGRAM": Constant(str),
+        "VECTOR_BITS": Constant(int, 0),
+        "TILES": Constant(bool, default=False),
+        "DENSE": Constant(dict, MappingProxyType({})),
+        "LAYOUT": Constant(str, ""),
+        "FLUSHES_DENORMALS": Constant(bool, default=False),
+    }
+)
 
 
 def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
-    """The intrinsic that a module describes. Raises TypeError."""
-    text, features = getattr(module, "PROGRAM", None), getattr(module, "FEATURES", None)
+    """The intrinsic that a module describes. Raises TypeError for what it leaves out, misspells or contradicts."""
+    said = constants("intrinsic", name, module, _SAID)
     doc = documentation(module)
-    if not isinstance(text, str) or not isinstance(features, tuple) or doc is None:
-        raise TypeError(
-            f"intrinsic {name}: a docstring, `FEATURES` (a tuple) and `PROGRAM` (a text) are its description"
-        )
-    func = parse_program(text).func
+    if doc is None:
+        raise TypeError(f"intrinsic {name}: its file begins with documentation")
+    func = parse_program(said["PROGRAM"]).func
     blocks = query.blocks(func)
     if func.name != name or len(blocks) != 1:
         raise TypeError(f"intrinsic {name}: `PROGRAM` is one stage, and has the name of the file")
     if not func.outputs[0].shape or blocks[0].reducer is None:
         raise TypeError(f"intrinsic {name}: it reduces into an output of at least one dimension")
-    dense = getattr(module, "DENSE", {})
+    dense = said["DENSE"]
     ranks = {b.name: len(b.shape) for b in (*func.inputs, *func.outputs)}
     if any(not 1 <= count <= ranks.get(operand, 0) for operand, count in dense.items()):
         raise TypeError(f"intrinsic {name}: `DENSE` counts the last axes of its operands, and it says {dense}")
-    return Intrinsic(
+    found = Intrinsic(
         name,
         doc,
-        frozenset(features),
+        frozenset(said["FEATURES"]),
         func,
+        said["VECTOR_BITS"],
         MappingProxyType(dict(dense)),
-        getattr(module, "LAYOUT", ""),
-        getattr(module, "FLUSHES_DENORMALS", False),
-        getattr(module, "TILES", False),
+        said["LAYOUT"],
+        said["FLUSHES_DENORMALS"],
+        said["TILES"],
     )
+    _require_vectors(found)
+    return found
+
+
+def _require_vectors(found: Intrinsic) -> None:
+    """The output of an intrinsic is whole vectors, or a tile. Raises TypeError."""
+    if found.tiles and found.vector_bits:
+        raise TypeError(f"intrinsic {found.name}: it has `TILES`, whose size is not to be said, and `VECTOR_BITS`")
+    written = found.lanes * found.operands[0].type.bits
+    if not found.tiles and (found.vector_bits < 1 or written % found.vector_bits):
+        raise TypeError(
+            f"intrinsic {found.name}: `VECTOR_BITS` is the size of its registers, and it says {found.vector_bits}, "
+            f"where the last axis of its output has {written} bits"
+        )
+
+
+FILES = DeclaredFiles("metasched.schedule.intrinsics", "intrinsic", intrinsic_of)
+
+
+@cache
+def intrinsics() -> Mapping[str, Intrinsic]:
+    """Every tensor intrinsic by name, a file each. Raises TypeError for a file that does not say what it has to."""
+    return FILES.load()
 
 
 # --- matching --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ terms in another order. Denormals, of the inputs and of the sums, are taken for 
 """
 
 FEATURES = ("avx512bf16",)
+VECTOR_BITS = 512
 FLUSHES_DENORMALS = True
 
 PROGRAM = """

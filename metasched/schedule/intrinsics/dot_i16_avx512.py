@@ -1,6 +1,7 @@
 """AVX512-BW's vpmaddwd: in each of 16 lanes, 2 products of signed 16-bit integers, added up (wrapping, as i32 does)."""
 
 FEATURES = ("avx512bw",)
+VECTOR_BITS = 512
 
 PROGRAM = """
 program dot_i16_avx512(A: i16[2], B: i16[16, 2]) -> C: i32[16]:

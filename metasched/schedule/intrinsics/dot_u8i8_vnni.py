@@ -1,6 +1,7 @@
 """AVX512-VNNI's vpdpbusd: in each of 16 lanes, 4 products of an unsigned and a signed byte, added up exactly."""
 
 FEATURES = ("avx512vnni",)
+VECTOR_BITS = 512
 
 PROGRAM = """
 program dot_u8i8_vnni(A: u8[4], B: i8[16, 4]) -> C: i32[16]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from metasched.compiler.cpu import intrinsics as codes
 from metasched.compiler.cpu.emit import emit, tensor
 from metasched.compiler.cpu.emit.tensor import emitters
 from metasched.compiler.lir_printer import print_kernel
@@ -17,10 +21,11 @@ from metasched.ir.nodes import Annotation, Func
 from metasched.lang import parse_program
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
+from metasched.schedule import intrinsics as meanings
 from metasched.schedule.tensor import intrinsics
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
-from tests.support.cross import AVX2, WIDE, plain
+from tests.support.cross import AVX2, WIDE, for_sapphire_rapids, plain
 
 HERE = Target.detect(threads=1)
 GROUPS = {"dot_u8i8_vnni": ("u8", "i8", 4), "dot_i8i8_vnni": ("i8", "i8", 4), "dot_i16_avx512": ("i16", "i16", 2)}
@@ -191,6 +196,102 @@ def test_a_nest_that_was_changed_behind_the_schedule() -> None:
 def test_the_model_of_cost_sees_lanes() -> None:
     sch = tensorized("dot_u8i8_vnni")
     assert features_of(sch.func, HERE)[NAMES.index("s0.lanes")] == np.float32(np.log2(17))
+
+
+NARROW = '''\
+"""vpdpbusd on registers of {bits} bits."""
+
+FEATURES = ("avx512vnni", "avx512vl")
+VECTOR_BITS = {bits}
+
+PROGRAM = """
+program dot_narrow(A: u8[4], B: i8[{lanes}, 4]) -> C: i32[{lanes}]:
+    C[j] = sum[k](i32(A[k]) * i32(B[j, k]))
+"""
+'''
+EMIT_NARROW = '''\
+"""One vpdpbusd."""
+
+from metasched.compiler.cpu.emit.tensor import TensorOperands
+from metasched.dtypes import DType
+
+
+def emit(operands: TensorOperands) -> None:
+    """C += A . B."""
+    a, b = operands.dot_argument(operands.repeated("A")), operands.dot_argument(operands.groups("B"))
+    operands.store("C", operands.call("llvm.x86.avx512.vpdpbusd.{bits}", DType.I32, operands.load("C"), a, b))
+'''
+
+
+def write_pair(folder: Path, monkeypatch: pytest.MonkeyPatch, description: str, emitter: str) -> None:
+    for package, text in ((meanings, description), (codes, emitter)):
+        place = folder / package.__name__
+        place.mkdir()
+        (place / "dot_narrow.py").write_text(text)
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(place)])
+        monkeypatch.delitem(sys.modules, f"{package.__name__}.dot_narrow", raising=False)
+
+
+@pytest.fixture
+def registries() -> Iterator[None]:
+    intrinsics.cache_clear()
+    emitters.cache_clear()
+    yield
+    intrinsics.cache_clear()
+    emitters.cache_clear()
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(("bits", "register"), [(128, "%xmm"), (256, "%ymm")])
+def test_an_intrinsic_of_another_width_is_its_pair_of_files(
+    bits: int, register: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = bits // 32
+    write_pair(tmp_path, monkeypatch, NARROW.format(bits=bits, lanes=lanes), EMIT_NARROW.format(bits=bits))
+    sch = Schedule(parse_program(PACKED.format(a="u8", b="i8")))
+    i, j, k = sch.get_loops(sch.get_block("dot"))
+    j0, j1 = sch.split(j, [None, lanes])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i, j0, k0, j1, k1)
+    sch.tensorize(j1, "dot_narrow")
+    text = for_sapphire_rapids(sch.func)
+    dots = [line for line in text.splitlines() if "vpdpbusd" in line]
+    assert dots
+    assert all(register in line for line in dots), dots
+    runs("dot_narrow")
+    agrees(sch)
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("VECTOR_BITS", "VECTOR_BIT"), r"dot_narrow\.py\): there is no `VECTOR_BIT`; did you mean `VECTOR_BITS`\?"),
+        (("FEATURES", "_FEATURES"), r"dot_narrow\.py\): it does not say `FEATURES`"),
+    ],
+)
+def test_a_misspelt_name_is_an_error(
+    wrong: tuple[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    description = NARROW.format(bits=256, lanes=8).replace(*wrong)
+    write_pair(tmp_path, monkeypatch, description, EMIT_NARROW.format(bits=256))
+    with pytest.raises(TypeError, match=message):
+        intrinsics()
+
+
+@pytest.mark.usefixtures("registries")
+def test_an_emitter_says_nothing_that_its_description_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_pair(tmp_path, monkeypatch, NARROW.format(bits=256, lanes=8), "LANES = 8\n" + EMIT_NARROW.format(bits=256))
+    with pytest.raises(TypeError, match=r"emitter dot_narrow .*there is no `LANES`"):
+        emitters()
+
+
+@pytest.mark.usefixtures("registries")
+def test_a_description_without_an_emitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_pair(tmp_path, monkeypatch, NARROW.format(bits=256, lanes=8), EMIT_NARROW.format(bits=256))
+    monkeypatch.setattr(codes, "__path__", list(codes.__path__)[:-1])
+    with pytest.raises(TypeError, match="tensor intrinsic `dot_narrow` has no emitter"):
+        emitters()
 
 
 def test_descriptions_and_emitters_are_one_to_one() -> None:

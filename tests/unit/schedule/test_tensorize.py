@@ -283,7 +283,7 @@ def test_other_loops_may_change() -> None:
 
 def described(**fields: object) -> ModuleType:
     module = ModuleType("dot", "What it is.")
-    vars(module).update({"FEATURES": (), "PROGRAM": DOT, **fields})
+    vars(module).update({"FEATURES": (), "PROGRAM": DOT, "VECTOR_BITS": 256, **fields})
     return module
 
 
@@ -303,9 +303,15 @@ def test_a_description() -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("dot", {"PROGRAM": 1}, "are its description"),
-        ("dot", {"FEATURES": "avx2"}, "are its description"),
-        ("dot", {"__doc__": None}, "are its description"),
+        ("dot", {"PROGRAM": 1}, r"intrinsic dot \(dot\): `PROGRAM` is int, not str"),
+        ("dot", {"FEATURES": "avx2"}, r"intrinsic dot \(dot\): `FEATURES` is str, not tuple"),
+        ("dot", {"__doc__": None}, "intrinsic dot: its file begins with documentation"),
+        ("dot", {"TILE": True}, r"intrinsic dot \(dot\): there is no `TILE`; did you mean `TILES`\?"),
+        ("dot", {"RATE": 2}, "there is no `RATE`: known are `FEATURES`, `PROGRAM`, `VECTOR_BITS`, `TILES`"),
+        ("dot", {"VECTOR_BITS": 512}, "says 512, where the last axis of its output has 256 bits"),
+        ("dot", {"VECTOR_BITS": 0}, "`VECTOR_BITS` is the size of its registers, and it says 0"),
+        ("dot", {"TILES": True}, "it has `TILES`, whose size is not to be said, and `VECTOR_BITS`"),
+        ("dot", {"DENSE": {"B": 3}}, "`DENSE` counts the last axes of its operands"),
         ("other", {}, "has the name of the file"),
         ("dot", {"PROGRAM": DOT.replace("sum[k](A[k] * B[j, k])", "A[0] + B[j, 0]")}, "it reduces into an output"),
     ],
@@ -313,6 +319,13 @@ def test_a_description() -> None:
 def test_a_description_that_lacks_something(name: str, fields: dict[str, object], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         intrinsic_of(name, described(**fields))
+
+
+def test_what_a_description_leaves_out_is_named() -> None:
+    module = ModuleType("dot", "What it is.")
+    module.__dict__["FEATURES"] = ()
+    with pytest.raises(TypeError, match=r"intrinsic dot \(dot\): it does not say `PROGRAM`"):
+        intrinsic_of("dot", module)
 
 
 def test_every_description_says_what_it_needs() -> None:

@@ -6,10 +6,11 @@ An emitter is `emit(operands)` in `metasched/compiler/cpu/intrinsics/NAME.py`; w
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
-from types import MappingProxyType
+from types import ModuleType
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.expressions import Expressions
@@ -21,7 +22,7 @@ from metasched.errors import BuildError
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
 from metasched.schedule.tensor import intrinsics
-from metasched.support.imports import imports
+from metasched.support.declared_files import DeclaredFiles, constants
 from metasched.target import Target
 
 _ELEMENT = "tensor element"
@@ -41,8 +42,9 @@ class TensorOperands:
     def __init__(self, emitter: Expressions, tiles: TileRegisters, stmt: lir.IntrinsicCall) -> None:
         self._emitter = emitter
         self._tiles = tiles
-        names = [x.buffer for x in intrinsics()[stmt.name].operands]
-        self._operands = dict(zip(names, (stmt.output, *stmt.inputs), strict=True))
+        self.intrinsic = intrinsics()[stmt.name]
+        self._patterns = {x.buffer: x for x in self.intrinsic.operands}
+        self._operands = dict(zip(self._patterns, (stmt.output, *stmt.inputs), strict=True))
 
     # --- operands ---
 
@@ -50,10 +52,15 @@ class TensorOperands:
         """Elements between neighbours along an axis."""
         return self._operands[name].strides[axis]
 
-    def load(self, name: str, lanes: int, offset: int = 0) -> SSAValue:
-        """`lanes` consecutive elements, from `offset` elements behind the first."""
+    @property
+    def lanes(self) -> int:
+        """Elements along the last axis of the output, which runs along vector lanes."""
+        return self.intrinsic.lanes
+
+    def load(self, name: str, lanes: int = 0, offset: int = 0) -> SSAValue:
+        """`lanes` consecutive elements, by default all along the last axis, from `offset` elements behind the first."""
         operand = self._operands[name]
-        with self._lanes(lanes):
+        with self._lanes(lanes or self._group(name)):
             return self._emitter.load(operand.first.buffer, self._index(operand, offset))
 
     def store(self, name: str, value: SSAValue, offset: int = 0) -> None:
@@ -62,9 +69,10 @@ class TensorOperands:
         with self._lanes(value.width):
             self._emitter.store(operand.first.buffer, self._index(operand, offset), value)
 
-    def groups(self, name: str, count: int, size: int) -> SSAValue:
-        """`count` groups of `size` consecutive elements, side by side; neighbouring groups are one stride of the
-        operand's first axis apart."""
+    def groups(self, name: str) -> SSAValue:
+        """For each lane of the output the elements along the operand's last axis, side by side; those of neighbouring
+        lanes are one stride of its first axis apart."""
+        count, size = self.lanes, self._group(name)
         stride, dtype = self.stride(name, 0), self._operands[name].first.type
         if stride == size:
             return self.load(name, count * size)
@@ -76,8 +84,9 @@ class TensorOperands:
             out = SSAValue(text, word, count)
         return self._cast(out, dtype, count * size)
 
-    def repeated(self, name: str, count: int, size: int) -> SSAValue:
-        """The first `size` elements, `count` times side by side."""
+    def repeated(self, name: str) -> SSAValue:
+        """The elements along the operand's last axis, for each lane of the output once, side by side."""
+        count, size = self.lanes, self._group(name)
         dtype = self._operands[name].first.type
         word = _word(dtype, size)
         group = self._cast(self.load(name, size), word, 0)
@@ -86,8 +95,8 @@ class TensorOperands:
     # --- arithmetic ---
 
     def call(self, symbol: str, result: DType, *args: SSAValue) -> SSAValue:
-        """A call of an LLVM intrinsic that returns a vector as wide as its first argument or a `result` of 512 bits."""
-        width = 512 // result.bits
+        """A call of an LLVM intrinsic that returns one vector of `result`, as wide as the intrinsic's file says."""
+        width = self.intrinsic.vector_bits // result.bits
         type_ = type_text(result, width)
         passed = [self._argument(a) for a in args]
         self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(t for t, _ in passed)})"
@@ -112,9 +121,14 @@ class TensorOperands:
 
         LLVM 22 takes words too, by upgrading them, but then moves arithmetic on broadcast bytes out of the vectors.
         """
-        return value if llvm_release() >= _DOTS_OF_BYTES else self._cast(value, DType.I32, 512 // DType.I32.bits)
+        if llvm_release() >= _DOTS_OF_BYTES:
+            return value
+        return self._cast(value, DType.I32, self.intrinsic.vector_bits // DType.I32.bits)
 
     # --- inside ---
+
+    def _group(self, name: str) -> int:
+        return self.intrinsic.last_extent(self._patterns[name])
 
     def _argument(self, value: SSAValue) -> tuple[str, str]:
         """Type and text of what an LLVM intrinsic takes: bf16 is a type of its own there, and bits elsewhere."""
@@ -143,21 +157,29 @@ def _word(dtype: DType, count: int) -> DType:
 Emitter = Callable[[TensorOperands], None]
 
 
+def _emitter(name: str, module: ModuleType) -> Emitter:
+    constants("emitter", name, module, {})  # what there is to say of an intrinsic is in its description
+    emit = getattr(module, "emit", None)
+    if not inspect.isfunction(emit) or len(inspect.signature(emit).parameters) != 1:
+        raise TypeError(f"{module.__name__} must define `emit(operands)`")
+    return emit
+
+
+FILES = DeclaredFiles("metasched.compiler.cpu.intrinsics", "emitter", _emitter)
+
+
 @cache
 def emitters() -> Mapping[str, Emitter]:
-    """The emitter of every tensor intrinsic by name, found by importing `metasched.compiler.cpu.intrinsics`.
+    """The emitter of every tensor intrinsic by name, a file each.
 
     Raises TypeError where descriptions and emitters are not one to one.
     """
-    found: dict[str, Emitter] = {}
-    for name, module in imports.of_package("metasched.compiler.cpu.intrinsics"):
-        if not callable(getattr(module, "emit", None)):
-            raise TypeError(f"{module.__name__} must define `emit(operands)`")
-        found[name] = module.emit
+    found = FILES.load()
     apart = sorted(found.keys() ^ intrinsics().keys())
     if apart:
-        raise TypeError(f"tensor intrinsic `{apart[0]}` has no description, or no emitter")
-    return MappingProxyType(found)
+        lacks = "description" if apart[0] in found else "emitter"
+        raise TypeError(f"tensor intrinsic `{apart[0]}` has no {lacks}: it is a pair of files of one name")
+    return found
 
 
 def require_features(kernel: lir.LoopProgram, target: Target) -> None:

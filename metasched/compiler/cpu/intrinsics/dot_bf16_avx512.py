@@ -5,11 +5,9 @@ from __future__ import annotations
 from metasched.compiler.cpu.emit.tensor import TensorOperands
 from metasched.dtypes import DType
 
-LANES, GROUP = 16, 2
-
 
 def emit(operands: TensorOperands) -> None:
     """C += the dot products of the pair of A with each pair of B."""
-    a, b = operands.repeated("A", LANES, GROUP), operands.groups("B", LANES, GROUP)
-    updated = operands.call("llvm.x86.avx512bf16.dpbf16ps.512", DType.F32, operands.load("C", LANES), a, b)
+    a, b = operands.repeated("A"), operands.groups("B")
+    updated = operands.call("llvm.x86.avx512bf16.dpbf16ps.512", DType.F32, operands.load("C"), a, b)
     operands.store("C", updated)

@@ -7,15 +7,14 @@ from metasched.compiler.cpu.emit.types import constant
 from metasched.dtypes import DType
 from metasched.ir.nodes import BinOp
 
-LANES, GROUP = 16, 4
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
 
 def emit(operands: TensorOperands) -> None:
     """C += (A + 128) . B - 128 . B; flipping the sign bit of a byte adds 128 to it."""
-    a, b = operands.repeated("A", LANES, GROUP), operands.groups("B", LANES, GROUP)
+    a, b = operands.repeated("A"), operands.groups("B")
+    shift = operands.dot_argument(constant(-128, b.dtype, b.width))
     raised, b = operands.dot_argument(operands.flipped(a, 0x80)), operands.dot_argument(b)
-    shift = operands.dot_argument(constant(-128, DType.I8, LANES * GROUP))
-    too_much = operands.call(_DOT, DType.I32, constant(0, DType.I32, LANES), shift, b)
-    less = operands.binary(BinOp.SUB, operands.load("C", LANES), too_much)
+    too_much = operands.call(_DOT, DType.I32, constant(0, DType.I32, operands.lanes), shift, b)
+    less = operands.binary(BinOp.SUB, operands.load("C"), too_much)
     operands.store("C", operands.call(_DOT, DType.I32, less, raised, b))
