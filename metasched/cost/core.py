@@ -18,8 +18,7 @@ class Core:
     them to wait for one another inside one. `transfer` is what an accumulator costs that is loaded and stored again,
     `mask_overhead` what a vector costs whose lanes are not all at work, `tail_overhead` one whose lanes never are,
     `branch_overhead` a condition in unrolled code; `window` is how many instructions the core sees ahead. Lines of
-    runs shorter than `stream_bytes` take up to `scatter` times as long to come from the last cache or memory. Where
-    fewer than `operand_registers` are left beside accumulators, operands are read again.
+    runs shorter than `stream_bytes` take up to `scatter` times as long to come from the last cache or memory.
     """
 
     operations: float = 2.0
@@ -45,7 +44,6 @@ class Core:
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024
     usable: float = 0.8
-    operand_registers: int = 3
 
 
 CORE = Core()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.core import CORE
+from metasched.compiler.policy import operand_registers
 from metasched.cost.footprint import at_level
 from metasched.cost.roofline import code_bytes, cycles
 from metasched.cost.statement import CACHES, Columns, View, total
@@ -80,7 +80,7 @@ def registers(view: View) -> Columns:
         "code_bytes": code_bytes(view),
         "tile_operations": tile.operations,
         "accumulators": tile.accumulators,
-        "register_pressure": tile.accumulators / (view.target.registers - CORE.operand_registers),
+        "register_pressure": tile.accumulators / operand_registers(view.target.registers),
         "held": tile.held,
         "loads_per_operation": tile.loads / tile.operations,
         "broadcasts_per_operation": tile.broadcasts / tile.operations,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.compiler.policy import SPECIALISED_GUARDS
 from metasched.cost.core import CORE
 from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.statement import Columns, View, total
 from metasched.ir.nodes import LoopKind
 from metasched.ir.regions import Starts
-
-# Guards for which lowering makes cases, four in all (`metasched.compiler.lower.specialise`).
-SPECIALISED = 2.0
 
 
 def start_cycles(starts: Starts) -> float:
@@ -43,13 +41,13 @@ def alive(view: View) -> Array:
 def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
     """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
 
-    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED` guards; a mask is left in the
-    partial ones, the smaller part.
+    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED_GUARDS` guards; a mask is left
+    in the partial ones, the smaller part.
     """
     vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
     if not view.statement.reduces:
         return vector, branches
-    left = np.maximum(vector + branches - SPECIALISED, 0.0)
+    left = np.maximum(vector + branches - SPECIALISED_GUARDS, 0.0)
     return np.minimum(vector, left), np.minimum(branches, left)
 
 

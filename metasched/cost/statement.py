@@ -7,6 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metasched.compiler.policy import (
+    accumulator_registers,
+    joins_unrolled,
+    lanes_used,
+    loads_rereading,
+    rereads,
+    vectors_for,
+)
 from metasched.cost.core import CORE
 from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions, usable_sets
 from metasched.cost.index import Index
@@ -148,10 +156,10 @@ class View:
         if depth is None:
             return Vector(one, one, one, one, one, self.full(0.0), one)
         slot = self.statement.loops[depth].lanes
-        lanes = self.full(float(slot is None)) + (0.0 if slot is None else self.sizes[slot])
         extent = self.extents[depth]
+        lanes = self.full(1.0) if slot is None else lanes_used(self.full(0.0) + self.sizes[slot], extent)
         steps = np.ceil(extent / lanes)
-        strips = steps * np.ceil(lanes * (8 * self.statement.store.element_bytes / self.target.vector_bits))
+        strips = steps * vectors_for(lanes, 8 * self.statement.store.element_bytes, self.target.vector_bits)
         tail = extent - np.floor(extent / lanes) * lanes
         masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
         inside = np.prod(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
@@ -182,7 +190,7 @@ class View:
             if not info.alone or not (limited or always) or info.kind is LoopKind.PARALLEL:
                 joins = np.zeros(self.rows, dtype=bool)
             elif self.statement.limit is not None and not always:
-                joins = joins & (product <= self.sizes[self.statement.limit])
+                joins = joins & joins_unrolled(product, self.sizes[self.statement.limit])
             unrolled[loop] = joins
             if always:
                 unrolled[loop] = 1.0
@@ -296,12 +304,12 @@ class View:
             flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
             whole[loop] = whole[loop + 1] * flat
         accumulators = self.vectors(0, level, place)
-        pressed = accumulators > self.target.registers - CORE.operand_registers
         loads = total([self.full(0.0), *taken.values()])
         if len(taken) == 2:
             fewest = np.minimum(*taken.values())
-            loads = np.where(pressed & (fewest > 1), accumulators + fewest, loads)
-        fits = accumulators < self.target.registers
+            again = rereads(accumulators, fewest, self.target.registers)
+            loads = np.where(again, loads_rereading(accumulators, fewest), loads)
+        fits = accumulators <= accumulator_registers(self.target.registers)
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)

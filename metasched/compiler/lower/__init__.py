@@ -43,12 +43,12 @@ from metasched.compiler.lower.nest import NameSupply
 from metasched.compiler.lower.operand_order import order_operands
 from metasched.compiler.lower.partial_sums import sum_in_blocks
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.registers import RESERVED
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
 from metasched.compiler.lower.unroll import check_copies, mark_unrolled
 from metasched.compiler.lower.widths import index_arithmetic_wraps
+from metasched.compiler.policy import accumulator_registers
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.nodes import Func
@@ -67,7 +67,7 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
     func, nest = sum_in_blocks(func, nest, names)
-    budget = Budget(target.registers - RESERVED)
+    budget = Budget(accumulator_registers(target.registers))
     func, nest = apply_layouts(func, nest)
     nest, storages = place_storage(func, nest, target, budget)
     declined = RegisterWarnings()

@@ -41,7 +41,8 @@ from metasched.compiler.lower.nest import (
 from metasched.compiler.lower.register_warnings import RegisterWarnings
 from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registers, shrink
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.compiler.lower.tiles import TILE_ACCUMULATORS, Tiles, starts_at_zero, tiled_nest, tiles_for
+from metasched.compiler.lower.tiles import Tiles, starts_at_zero, tiled_nest, tiles_for
+from metasched.compiler.policy import TILE_ACCUMULATORS
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.bounds import Assumptions

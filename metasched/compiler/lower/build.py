@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, loads, many
 from metasched.compiler.lower.redundant_guards import without_implied
+from metasched.compiler.policy import lanes_used
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
 from metasched.ir import query
@@ -134,8 +135,8 @@ def _loop(loop: For, context: _Context) -> NestStmt:
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
     body = _stmt(loop.body, inner)
-    # The vector that holds them all: registers of more lanes would not be told apart by where they start.
-    lanes = min(lanes, 1 << (extent - 1).bit_length())
+    # Registers of more lanes would not be told apart by where they start.
+    lanes = int(lanes_used(lanes, extent))
     return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=ahead)
 
 

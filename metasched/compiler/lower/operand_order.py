@@ -20,14 +20,10 @@ from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt
 from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import split_strip
+from metasched.compiler.policy import OperandOrder, operand_order
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Load
 from metasched.target import Target
-
-# Two operands of one kind and one of the other: with fewer registers, accumulators are spilled.
-_BESIDE = 3
-# Registers that addresses and the scheduling of instructions take besides.
-_SPARE = 2
 
 
 def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], target: Target, names: NameSupply) -> NestStmt:
@@ -36,7 +32,7 @@ def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], target: Targ
     tile = _tile(stmt, storages)
     if tile is None:
         return map_children(stmt, lambda child: order_operands(child, storages, target, names))
-    return tile.ordered(target.registers - tile.accumulators(storages[tile.update.array], target), names)
+    return tile.ordered(tile.accumulators(storages[tile.update.array], target), target.registers, names)
 
 
 @dataclass(frozen=True)
@@ -55,17 +51,17 @@ class _Tile:
     def accumulators(self, storage: Storage, target: Target) -> int:
         return registers_needed(storage.size, self.lanes.lanes, storage.dtype, target)
 
-    def ordered(self, free: int, names: NameSupply) -> NestStmt:
-        """With the order that `free` registers besides accumulators ask for."""
-        vectors, broadcasts = self._counts()
-        if min(vectors, broadcasts) < 2 or max(vectors, broadcasts) + _SPARE < free:
+    def ordered(self, accumulators: int, registers: int, names: NameSupply) -> NestStmt:
+        """In the order that the `registers` left beside so many accumulators ask for."""
+        order = operand_order(*self._counts(), accumulators, registers)
+        if order is OperandOrder.AS_WRITTEN:
             return around(self.loops, self.update)
-        if free >= _BESIDE and broadcasts >= vectors:
+        if order is OperandOrder.BY_BROADCASTS:
             return self.one_by_one(self.broadcast)
         strips = self.in_strips(names)
-        if free >= _BESIDE:
+        if order is OperandOrder.BY_VECTORS:
             return strips.one_by_one(strips.vector)
-        return strips.rereading(strips.vector if vectors <= broadcasts else strips.broadcast)
+        return strips.rereading(strips.vector if order is OperandOrder.REREADING_BROADCASTS else strips.broadcast)
 
     def _counts(self) -> tuple[int, int]:
         """How many vectors and broadcasts a term has; none where one loop is over both."""

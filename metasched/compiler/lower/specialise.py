@@ -26,12 +26,10 @@ from metasched.compiler.lower.nest import (
     map_assigns,
     map_children,
 )
+from metasched.compiler.policy import CASES
 from metasched.ir.affine import NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 from metasched.ir.ranges import bounds
-
-# How often one statement is repeated at most: two guards, two cases each.
-_MOST = 4
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class _Split:
 
 def specialise(stmt: NestStmt) -> NestStmt:
     """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
-    return _visit(_clipped(stmt), (), _MOST)
+    return _visit(_clipped(stmt), (), CASES)
 
 
 def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:

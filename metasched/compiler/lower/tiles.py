@@ -17,9 +17,6 @@ from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind, Var
 from metasched.schedule.tensor import intrinsics
 
-# AMX has eight tile registers; two are left for operands.
-TILE_ACCUMULATORS = 6
-
 
 @dataclass(frozen=True)
 class Tiles:
@@ -78,4 +75,4 @@ def _extent(nest: NestLoop, index: Expr) -> int:
     return next(x.extent for x in loops_in(nest) if x.var == index.name)
 
 
-__all__ = ["TILE_ACCUMULATORS", "Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]
+__all__ = ["Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]

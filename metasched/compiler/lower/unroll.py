@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, many, sequence
+from metasched.compiler.policy import joins_unrolled
 from metasched.errors import BuildError
 from metasched.ir.nodes import LoopKind
 
@@ -52,7 +53,7 @@ def _joins(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
     if run.copies is None or loop.kind is LoopKind.PARALLEL:
         return False
     limit = run.limit if run.limit is not None else nearest if loop.limit is not None else None
-    return limit is not None and run.copies * loop.steps <= limit
+    return limit is not None and bool(joins_unrolled(run.copies * loop.steps, limit))
 
 
 def check_copies(stmt: NestStmt) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.memory import Memory
 from metasched.compiler.lir import ArrayKind
+from metasched.compiler.policy import TILE_REGISTERS
 from metasched.errors import BuildError
 from metasched.ir.nodes import Load, Node
 from metasched.schedule.tensor import intrinsics
 
-_REGISTERS = 8
 _ROWS = 16
 _ROW_BYTES = 64
 _CONFIG = "metasched_tiles"
@@ -31,7 +31,7 @@ def _config() -> str:
     """Palette 1; bytes in a row from byte 16 on, two for each register; rows from byte 48 on."""
     data = bytearray(64)
     data[0] = 1
-    for n in range(_REGISTERS):
+    for n in range(TILE_REGISTERS):
         data[16 + 2 * n] = _ROW_BYTES
         data[48 + n] = _ROWS
     return ", ".join(f"i8 {byte}" for byte in data)
@@ -135,7 +135,7 @@ class TileRegisters:
     def _free(self, held: tuple[int, ...]) -> int:
         """A register for an operand: an unused one, or else the one whose last use is longest ago."""
         taken = {*self._loaded.values(), *held}
-        for number in range(self._first, _REGISTERS):
+        for number in range(self._first, TILE_REGISTERS):
             if number not in taken:
                 return number
         oldest = next(key for key, number in self._loaded.items() if number not in held)
