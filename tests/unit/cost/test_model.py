@@ -63,7 +63,7 @@ def test_learning_beats_the_roofline(population: np.ndarray) -> None:
 
 def test_failures_are_learnt(population: np.ndarray) -> None:
     y = truth(population)
-    fails = population[:, NAMES.index("s0.useful_lanes")] < 1
+    fails = population[:, NAMES.index("s0.vector_extent")] < np.log2(1 + 16)
     y = np.where(fails, 0.0, np.maximum(y, 0.3))
     model = CostModel()
     model.fit(population[:200], y[:200])
