@@ -1,4 +1,4 @@
-"""Machine code for CPUs: `emit` writes LLVM, with `math` and `intrinsics`; Numba's code generator compiles it.
+"""Machine code for CPUs: `emit` writes LLVM, with `intrinsics`; Numba's code generator compiles it.
 
 Its files, in reading order:
 
