@@ -7,7 +7,7 @@ from typing import Any
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.backends import open_database
 from metasched.database.base import Access
-from metasched.database.record import Record, TaskKey, code_version
+from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.lang import load_program, parse_program
@@ -21,6 +21,7 @@ from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Schedule, Trace
 from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
+from metasched.search.other_names import own_trace
 from metasched.search.progress_view import Shown
 from metasched.search.session import DEFAULT_DATABASE, TuningSession, goal_of
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
@@ -111,13 +112,14 @@ def tune(
     Args:
         program: what to compute.
         trials: measurements to have in the database in the end, failures and earlier runs included, for this program,
-            target and version; so the same call again is instant, and a larger number goes on. By default 64, or as
-            many as there is time for where a budget is given.
+            target, space and version; so the same call again is instant, and a larger number goes on. What was
+            measured in other spaces teaches, and is not measured again. By default 64, or as many as there is time for
+            where a budget is given.
         db: where they are kept, by URL; by default `metasched.db` in the working folder. (`ms.kernel` has another, the
             user's.)
         rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
         space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
-            what `condition` returns. Where decisions are given, only records that agree with them count.
+            what `condition` returns.
         seed: with the recorded times, decides every candidate.
         budget: seconds after which no further batch of candidates is begun.
         strategy: the name of a strategy, such as "evolutionary" or "random", or what makes one.
@@ -154,7 +156,7 @@ def tune(
             ", ".join(f"{reason} ({count})" for reason, count in report.failures.items()) or "nothing was measured"
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
-    return _kernel(program, Trace.parse(report.best.trace), where, report, Origin.MEASURED)
+    return _kernel(program, own_trace(report.best, program), where, report, Origin.MEASURED)
 
 
 _MADE_BY = {
@@ -188,14 +190,22 @@ def compile(  # noqa: A001
 ) -> Kernel:
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess.
 
-    A trace of another shape is carried over by `policy=Policy.REPAIR`; `kernel.report` then has what was mended, as a
-    tuple of `Repair`, or, of a guess, where it comes from, as a `Guess`; both print as a person reads them.
+    Args:
+        program: what to compute.
+        trace: how. One of another shape is carried over by `policy=Policy.REPAIR`; `kernel.report` then has what was
+            mended, as a tuple of `Repair`.
+        db: instead of a trace, the URL of a database: the best is taken over all spaces that the program was tuned in,
+            under whatever names. `kernel.report` is its `Record`. Where this version of metasched, Numba and llvmlite
+            has measured nothing of it yet, the best of another version is taken, and the record says so.
+        rules: of the guess, where neither is given: the rules whose space it is chosen in. `kernel.report` is a
+            `Guess`, which says where it comes from.
+        target: the CPU to compile for; by default this one.
+        policy: what becomes of decisions of `trace` that do not fit.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
-    this program, target and version.
+    this program and target, MetaschedError for arguments that do not go together.
     """
-    if trace is not None and db is not None:
-        raise MetaschedError("`trace` and `db` both say where the schedule comes from; give one of them")
+    _require_one_source(trace, db, rules, policy)
     _require("program", program, Program)
     where = _target(target)
     if trace is not None:
@@ -203,9 +213,24 @@ def compile(  # noqa: A001
         return _kernel(program, trace, where, None, Origin.TRACE, policy)
     if db is not None:
         record = _best_record(program, db, where)
-        return _kernel(program, Trace.parse(record.trace), where, record, Origin.MEASURED)
+        return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
     guessed = best_guess(program, where, rules)
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
+
+
+def _require_one_source(trace: Trace | None, db: str | None, rules: RuleSpec, policy: Policy) -> None:
+    """Raise MetaschedError for arguments of `compile` one of which would be ignored."""
+    if trace is not None and db is not None:
+        raise MetaschedError("`trace` and `db` both say where the schedule comes from; give one of them")
+    if rules is not None and (trace is not None or db is not None):
+        given = "trace" if trace is not None else "db"
+        raise MetaschedError(
+            f"`rules` are for a guess, and `{given}` says which schedule to take\n  "
+            f"hint: leave out `rules`, or `{given}`; a search by rules is `tune(program, rules=...)`"
+        )
+    if policy is not Policy.STRICT and trace is None:
+        source = "a database has traces of this very shape" if db is not None else "a guess is made for this shape"
+        raise MetaschedError(f"`policy` says how to mend a trace, and {source}\n  hint: leave it out, or give `trace=`")
 
 
 def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = None, seed: int = 0) -> Trace:
@@ -217,13 +242,12 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
 
 
 def _best_record(program: Program, db: str, target: Target) -> Record:
-    key = TaskKey(program.named_hash(), str(target), target.threads, code_version())
     with open_database(db, Access.READ) as database:
-        record = database.best(key)
+        record = database.best(TaskKey.of(program, target))
     if record is None:
         raise NoRecord(
-            f"{db} has no valid measurement of {program.key} for {target.name} with {target.threads} threads and "
-            f"this version\n  hint: metasched tune measures it"
+            f"{db} has no valid measurement of {program.key} for {target.name} with {target.threads} threads\n"
+            "  hint: metasched tune measures it"
         )
     return record
 

@@ -62,7 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     prune.add_argument("--failures", action="store_true", help="those without a time")
     prune.add_argument("--older-than", type=positive, metavar="DAYS", help="those measured longer ago")
     prune.add_argument("--other-versions", action="store_true", help="those of other versions of the code generator")
-    prune.add_argument("--keep-best", type=positive, metavar="N", help="all but the N fastest of each task")
+    prune.add_argument("--keep-best", type=positive, metavar="N", help="all but the N fastest of each task and version")
     prune.add_argument("--damaged", action="store_true", help="those that cannot be read, and nothing else")
     _add_dry_run(prune)
 
@@ -226,7 +226,7 @@ def render(stats: DatabaseStats) -> str:
         ]
         for task in stats.tasks
     ]
-    targets = sorted({f"{task.task.target}  ({task.task.code_version})" for task in stats.tasks})
+    targets = sorted({f"{task.task.target}  ({version})" for task in stats.tasks for version in task.code_versions})
     return "\n".join([f"{stats.url}: {stats.records} records", "", table(rows, "<>>>"), "", *targets])
 
 
@@ -236,7 +236,8 @@ def _json(task: TaskStats) -> dict[str, object]:
         "params": dict(task.params),
         "target": task.task.target,
         "threads": task.task.threads,
-        "code_version": task.task.code_version,
+        "code_versions": list(task.code_versions),
+        "spaces": task.spaces,
         "records": task.records,
         "failures": dict(task.failures),
         "best_ms": None if task.best_seconds is None else task.best_seconds * 1e3,

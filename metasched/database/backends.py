@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Callable
+from inspect import signature
 
 from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
+from metasched.support.registry import Registry, UnfitError
 
 Opener = Callable[[str, Access], Database]
+GROUP = "metasched.databases"
 
 
-class Backends(Mapping[str, str]):
-    """URL schemes and the function that opens each, as `module:function`, imported when first used."""
-
-    def __init__(self, openers: Mapping[str, str]) -> None:
-        self._openers = dict(openers)
-
-    def __getitem__(self, scheme: str) -> str:
-        return self._openers[scheme]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._openers)
-
-    def __len__(self) -> int:
-        return len(self._openers)
-
-    def opener(self, scheme: str) -> Opener:
-        module, _, function = self._openers[scheme].partition(":")
-        opener: Opener = getattr(import_module(module), function)
-        return opener
+def _checked(value: object) -> Opener:
+    """Raises UnfitError for what cannot be called with a URL and an `Access`."""
+    if not callable(value):
+        raise UnfitError(f"it is a {type(value).__name__}, and no function of a URL and an Access")
+    try:
+        signature(value).bind("", Access.READ)
+    except TypeError:
+        raise UnfitError("it does not take two arguments, a URL and an Access") from None
+    return value
 
 
-BACKENDS = Backends({"sqlite": "metasched.database.sqlite:open_sqlite"})
+# By URL scheme, the function that opens a database: ours and those of other packages, imported when one is named.
+DATABASES: Registry[Opener] = Registry(
+    GROUP, "database", _checked, DatabaseError, package="metasched.database.stores", attribute="opener"
+)
 
 
-def open_database(url: str, access: Access = Access.CREATE, backends: Backends = BACKENDS) -> Database:
+def open_database(url: str, access: Access = Access.CREATE, databases: Registry[Opener] = DATABASES) -> Database:
     """Open the database at a URL such as `sqlite:///metasched.db` (`sqlite:////tmp/x.db` is an absolute path).
 
     Raises `DatabaseError` for a URL of no known scheme, a file that is not such a database or was written by a
     newer metasched; `NoRecord`, unless it is to be created, for a file that is not there.
     """
-    return backends.opener(scheme_of(url, backends))(url, access)
+    return databases.get(_scheme(url))(url, access)
 
 
-def scheme_of(url: str, backends: Backends = BACKENDS) -> str:
+def scheme_of(url: str, databases: Registry[Opener] = DATABASES) -> str:
     """The scheme of a database URL. Raises `DatabaseError` for a text that is none, or of no known scheme."""
+    scheme = _scheme(url)
+    if scheme not in databases.names():
+        raise DatabaseError(f"there is no database `{scheme}` (in `{url}`){databases.advice(scheme)}")
+    return scheme
+
+
+def _scheme(url: str) -> str:
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `sqlite:///{url}`")
-    if scheme not in backends:
-        known = ", ".join(f"`{name}://`" for name in sorted(backends))
-        raise DatabaseError(f"no database backend for `{scheme}://` (in `{url}`). Known: {known}")
     return scheme

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import Protocol, Self
 
+from metasched.database.best import best_record
 from metasched.database.claims import Claimant
-from metasched.database.record import DatabaseStats, Duplicate, Record, TaskKey
+from metasched.database.record import DatabaseStats, Duplicate, Record, SearchKey, TaskKey
+from metasched.database.summary import Summary, summary_of
 
 
 class Access(Enum):
@@ -28,38 +31,38 @@ class Database(Protocol):
     @property
     def url(self) -> str: ...
 
-    def add(self, record: Record) -> None:
-        """Store one record and commit it."""
+    def add(self, record: Record) -> int:
+        """Store one record and commit it. Returns its number, by which `load` finds it."""
 
-    def add_all(self, records: Sequence[Record]) -> None:
-        """Store records and commit them together: all of them, or none."""
+    def add_all(self, records: Sequence[Record]) -> list[int]:
+        """Store records and commit them together: all of them, or none. Returns their numbers, which only grow."""
 
     def update(self, records: Sequence[Record]) -> None:
         """Give records that are there, known by their `identity`, these visits or this failure."""
 
-    def add_duplicates(self, task: TaskKey, duplicates: Sequence[Duplicate]) -> None:
+    def add_duplicates(self, search: SearchKey, duplicates: Sequence[Duplicate]) -> None:
         """Store proposals for which nothing was measured: a search that goes on learns them again."""
 
-    def duplicates(self, task: TaskKey) -> list[Duplicate]:
-        """Every duplicate of a task, oldest first."""
+    def duplicates(self, search: SearchKey) -> list[Duplicate]:
+        """Every duplicate of a search, oldest first."""
 
-    def join(self, task: TaskKey, claimant: Claimant) -> None:
-        """Say that a process tunes a task, until it leaves; said again, that it still does."""
+    def join(self, search: SearchKey, claimant: Claimant) -> None:
+        """Say that a process is at a search, until it leaves; said again, that it still is."""
 
-    def leave(self, task: TaskKey, claimant: Claimant) -> None:
-        """Give up whatever a process claimed of a task."""
+    def leave(self, search: SearchKey, claimant: Claimant) -> None:
+        """Give up whatever a process claimed of a search."""
 
-    def others(self, task: TaskKey, claimant: Claimant) -> int:
-        """How many other processes tune a task."""
+    def others(self, search: SearchKey, claimant: Claimant) -> int:
+        """How many other processes are at a search."""
 
-    def under_way(self, task: TaskKey, claimant: Claimant) -> int:
-        """How many codes of a task other processes have claimed."""
+    def under_way(self, search: SearchKey, claimant: Claimant) -> int:
+        """How many codes of a search other processes have claimed."""
 
-    def claim(self, task: TaskKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
-        """Claim the first `limit` of the codes that have no record and that no other process has claimed."""
+    def claim(self, search: SearchKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
+        """Claim the first `limit` of the codes that the search has no record of and no other process has claimed."""
 
-    def release(self, task: TaskKey, claimant: Claimant) -> None:
-        """Give up a process's claims on codes of a task, which are recorded by now or were not measured."""
+    def release(self, search: SearchKey, claimant: Claimant) -> None:
+        """Give up a process's claims on codes, which are recorded by now or were not measured."""
 
     def remove(self, records: Sequence[Record]) -> None:
         """Remove records, together, and give the space back. Those that are not there are passed over."""
@@ -71,10 +74,16 @@ class Database(Protocol):
         """Remove the records that `damaged` is about, together, and give the space back."""
 
     def records(self, task: TaskKey) -> list[Record]:
-        """Every record of a task, oldest first. Those that cannot be read are left out, with a warning."""
+        """Every record of a task, whole, oldest first. Those that cannot be read are left out, with a warning."""
+
+    def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
+        """Every record of a task with a larger number than `after`, in short, by number."""
+
+    def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
+        """The whole records of some numbers. Those that cannot be read are left out, with a warning."""
 
     def best(self, task: TaskKey) -> Record | None:
-        """The best record, by `metasched.database.best.best_of`. None when there is none.
+        """The best record over all spaces, by `metasched.database.best.best_record`. None when there is none.
 
         Records that cannot be read, or whose trace does not parse, are left out, with a warning.
         """
@@ -94,11 +103,44 @@ class Database(Protocol):
     ) -> None: ...
 
 
-class BaseDatabase:
-    """What every store shares: being a context manager."""
+class BaseDatabase(ABC):
+    """What every store shares: being a context manager, and what can be said of records once they are read.
 
-    def close(self) -> None:
-        raise NotImplementedError
+    A store that can answer more quickly than by reading all of them does.
+    """
+
+    @abstractmethod
+    def add_all(self, records: Sequence[Record]) -> list[int]: ...
+
+    @abstractmethod
+    def records(self, task: TaskKey) -> list[Record]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def add(self, record: Record) -> int:
+        (number,) = self.add_all((record,))
+        return number
+
+    def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
+        """For a store whose numbers are 1, 2, ... in the order of `records`."""
+        texts: dict[object, int] = {}
+        numbered = enumerate(self.records(task), start=1)
+        return [
+            summary_of(record, number, texts.setdefault((record.program, record.params), len(texts)))
+            for number, record in numbered
+            if number > after
+        ]
+
+    def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
+        wanted = set(numbers)
+        return {number: record for number, record in enumerate(self.records(task), start=1) if number in wanted}
+
+    def best(self, task: TaskKey) -> Record | None:
+        return best_record(self.summaries(task), lambda numbers: self.load(task, numbers))
+
+    def count(self, task: TaskKey) -> int:
+        return len(self.records(task))
 
     def __enter__(self) -> Self:
         return self

@@ -6,11 +6,13 @@ visits of the records, so that whoever reads them comes to the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from math import exp, log, sqrt
 
-from metasched.database.record import Record, Role, VisitKind
+from metasched.database.record import Record, Role, VisitKind, code_version
+from metasched.database.summary import Summary
 from metasched.measure.comparison import Comparison
 from metasched.measure.timing import is_clearly_slower
 
@@ -42,14 +44,62 @@ def best_of(records: Iterable[Record]) -> Record | None:
     return next((r for r in settled if r not in tested and is_faster(r, champion)), champion)
 
 
+def best_record(
+    summaries: Sequence[Summary],
+    load: Callable[[Sequence[int]], Mapping[int, Record]],
+    is_sound: Callable[[Record], bool] = lambda record: True,
+) -> Record | None:
+    """The best record of a task over all its spaces; None where nothing was measured.
+
+    It is one of the version of the code that is running, else of the version that was measured with last. `load` reads
+    records by their numbers, and may leave some out that cannot be read; one that is not sound is not taken, either.
+    """
+    for version in _versions(summaries):
+        left = [s for s in summaries if s.code_version == version]
+        while listed := shortlist(left):
+            loaded = load([s.number for s in listed])
+            bad = {s.number for s in listed if s.number not in loaded}
+            if not bad:
+                found = best_of(loaded.values())
+                if found is None or is_sound(found):
+                    return found
+                bad = {number for number, record in loaded.items() if record is found}
+            left = [s for s in left if s.number not in bad]
+    return None
+
+
+def _versions(summaries: Sequence[Summary]) -> list[str]:
+    """Versions of the code, the one that is running first, then the one that was measured with last."""
+    last: dict[str, float] = {}
+    for s in summaries:
+        last[s.code_version] = max(s.timestamp, last.get(s.code_version, s.timestamp))
+    return sorted(last, key=lambda version: (version != code_version(), -last[version]))
+
+
+def shortlist(summaries: Iterable[Summary]) -> list[Summary]:
+    """Those that `best_of` may return: guesses, what was timed in turns, and the fastest of the others."""
+    settled = [s for s in summaries if s.settled]
+    tested = [s for s in settled if s.turns or s.is_guess]
+    others = (s for s in settled if not (s.turns or s.is_guess))
+    return sorted([*tested, *nsmallest(1, others, key=_seconds)])
+
+
 def by_time(records: Iterable[Record]) -> list[Record]:
     """The records that have a time, fastest first; ties keep their order."""
     return [r for _, r in sorted(((_seconds(r), r) for r in records if r.settled), key=lambda item: item[0])]
 
 
 def fastest(records: Iterable[Record], count: int) -> list[Record]:
-    """Up to `count` valid records: the best one, then the others by time, then those that are bounds only."""
-    given = list(records)
+    """Of each version of the code up to `count` valid records: the best one, then the others by time, then those that
+    are bounds only.
+    """
+    by_version: dict[str, list[Record]] = {}
+    for record in records:
+        by_version.setdefault(record.code_version, []).append(record)
+    return [record for of_version in by_version.values() for record in _fastest(of_version, count)]
+
+
+def _fastest(given: list[Record], count: int) -> list[Record]:
     best = best_of(given)
     bounds = [r for r in given if r.failure is None and not r.settled]
     ranked = [*by_time(given), *sorted(bounds, key=_seconds)]
@@ -127,7 +177,7 @@ def _last(records: Iterable[Record], role: Role) -> Record | None:
     return next(reversed([record for record in records if record.role is role]), None)
 
 
-def _seconds(record: Record) -> float:
+def _seconds(record: Record | Summary) -> float:
     return record.seconds if record.seconds is not None else float("inf")
 
 

@@ -47,18 +47,19 @@ def check_texts(record: Record) -> None:
     names = (name for pair in (*record.params, *record.phases) for name in pair if isinstance(name, str))
     task = record.task
     own = (record.program, record.trace, record.failure or "", record.code, *(visit.group for visit in record.visits))
-    for text in (*own, task.target, task.code_version, task.program_hash, *names):
+    made = (record.space, record.code_version)
+    for text in (*own, *made, task.target, task.program_hash, *names):
         _require(len(text) <= MOST_CHARACTERS, f"a text of it has more than {MOST_CHARACTERS} characters")
         _require(_is_unicode(text), "a text of it is not Unicode")
     _require(record.failure != "", "`failure` names no reason")
-    _require(task.code_version.strip() != "", "`code_version` is empty")
 
 
 def check_meaning(record: Record) -> None:
     """Raise RecordProblem unless program, trace and target parse and belong together, and to the key."""
-    program = _program(record.program, record.params)
+    _require(record.code_version.strip() != "", "`code_version` is empty")
+    program = program_of(record)
     _require(program.params == record.params, "`params` are not all that the program has")
-    _require(program.named_hash() == record.task.program_hash, "`program_hash` is that of another program")
+    _require(program.structural_hash() == record.task.program_hash, "`program_hash` is that of another program")
     target = _target(record.task.target)
     _require(str(target) == record.task.target, f"`target` is not written as metasched writes it: {target}")
     _require(target.threads == record.task.threads, f"`threads` is {record.task.threads}, and `target` says otherwise")
@@ -68,6 +69,11 @@ def check_meaning(record: Record) -> None:
     problems = trace.problems()
     _require(not problems, f"the trace is wrong: {problems[0] if problems else ''}")
     _require(not trace.holes, f"the trace leaves {', '.join(trace.holes[:3])} open, so that nobody measured it")
+
+
+def program_of(record: Record) -> Program:
+    """The program of a record. Raises RecordProblem for a text that is none."""
+    return _program(record.program, record.params)
 
 
 def parsed_trace(record: Record) -> Trace:

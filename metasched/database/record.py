@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -10,8 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from metasched.errors import MetaschedError
 from metasched.ir.highlight import in_html
 from metasched.ir.notebook import table
+from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.timing import LEAST_VISITS, Times, median_of
+from metasched.target import Target
 
 
 class DatabaseError(MetaschedError):
@@ -24,15 +27,29 @@ class DamagedRecordWarning(UserWarning):
 
 @dataclass(frozen=True)
 class TaskKey:
-    """What measurements have to share to be compared and reused.
+    """What records have to share to be of use to each other: the program, the target and the number of threads.
 
-    `program_hash` is that of the program with its names, which traces mention; `target` the text of the target,
-    `code_version` that of the code generator (see `code_version`).
+    `program_hash` is `Program.structural_hash`, which no renaming changes; `target` the text of the target.
     """
 
     program_hash: str
     target: str
     threads: int
+
+    @staticmethod
+    def of(program: Program, target: Target) -> TaskKey:
+        return TaskKey(program.structural_hash(), str(target), target.threads)
+
+
+@dataclass(frozen=True)
+class SearchKey:
+    """A search: a task in a space, by the space's fingerprint, with a version of the code generator.
+
+    The records that share it are the trials of the search.
+    """
+
+    task: TaskKey
+    space: str
     code_version: str
 
 
@@ -73,6 +90,8 @@ NO_TRIAL = -1
 class Record:
     """One finished measurement, or one counted failure.
 
+    `space` is the fingerprint of the space that was searched, empty for a record from before there were any;
+    `code_version` that of the code generator (see `code_version`).
     `program`, `params` and `trace` replay the candidate. `failure` is None for a valid time, else a short stable
     reason to count by. `visits` hold all samples (none after a failure); `raced` says that there would have been more
     had the candidate not been clearly slower than the best: it is at least this slow. `phases` are (name, seconds)
@@ -96,6 +115,8 @@ class Record:
     place: int = 0
     code: str = ""
     role: Role = Role.CANDIDATE
+    space: str = ""
+    code_version: str = ""
 
     def __post_init__(self) -> None:
         if (self.failure is None) != bool(self.visits):
@@ -107,11 +128,17 @@ class Record:
 
     def __repr__(self) -> str:
         came = self.failure if self.seconds is None else f"{self.seconds * 1e3:.4g} ms"
-        return f"<record of trial {self.trial}: {came}>"
+        return f"<record of trial {self.trial}: {came}{self._by}>"
+
+    @property
+    def _by(self) -> str:
+        """What it was timed with, where that is not what runs now: then the time may be another now."""
+        return "" if self.is_current else f", timed with {self.code_version}; tuning again times it anew"
 
     def _repr_html_(self) -> str:
         came = self.failure or f"{(self.seconds or 0) * 1e3:.4g} ms, the median of {len(self.times)}"
         rows = [("result", came), ("trial", str(self.trial)), ("target", self.task.target)]
+        rows += [] if self.is_current else [("timed with", f"{self.code_version}, another version than this one")]
         return table("record", rows, in_html(self.trace))
 
     @property
@@ -127,13 +154,22 @@ class Record:
     @property
     def search_seconds(self) -> float | None:
         """The same over the visits of the search alone: what it learned, and learns again when it goes on."""
-        found = self.times_of(VisitKind.SEARCH)
-        return median_of(found) if found else self.seconds
+        return seconds_in_search(self.visits)
 
     @property
     def settled(self) -> bool:
         """Whether this is a time, and no bound: of two visits at least, and not raced."""
         return len(self.visits) >= LEAST_VISITS and not self.raced
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it was timed with the version of the code generator that is running."""
+        return self.code_version == code_version()
+
+    @property
+    def search(self) -> SearchKey:
+        """The search that it is a trial of, unless it is none (`NO_TRIAL`)."""
+        return SearchKey(self.task, self.space, self.code_version)
 
     @property
     def identity(self) -> tuple[TaskKey, str, float, int, int]:
@@ -146,10 +182,26 @@ class Record:
 
     def by_group(self, kind: VisitKind) -> dict[str, float]:
         """The median of the visits of a kind, by group."""
-        groups = dict.fromkeys(visit.group for visit in self.visits if visit.kind is kind)
         return {
-            group: median_of([v.times for v in self.visits if v.kind is kind and v.group == group]) for group in groups
+            group: median_of([v.times for v in self.visits if v.kind is kind and v.group == group])
+            for group in self.groups(kind)
         }
+
+    def groups(self, kind: VisitKind) -> list[str]:
+        """The groups of the visits of a kind, in the order that they were made."""
+        return visit_groups(self.visits, kind)
+
+
+def seconds_in_search(visits: Iterable[Visit]) -> float | None:
+    """The median time over the visits of the search; over all of them where there is none of these."""
+    given = list(visits)
+    found = [visit.times for visit in given if visit.kind is VisitKind.SEARCH] or [visit.times for visit in given]
+    return median_of(found) if found else None
+
+
+def visit_groups(visits: Iterable[Visit], kind: VisitKind) -> list[str]:
+    """The groups of the visits of a kind, in the order that they were made."""
+    return list(dict.fromkeys(visit.group for visit in visits if visit.kind is kind))
 
 
 @dataclass(frozen=True)
@@ -164,7 +216,11 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class TaskStats:
-    """What a database holds of one task: `program` is its name, `failures` are (reason, count), most first."""
+    """What a database holds of one task, in all spaces and versions.
+
+    `program` is its name, `failures` are (reason, count), most first; `best_seconds` is the time of what
+    `Database.best` returns, `code_versions` are those of the records, `spaces` is how many they were made in.
+    """
 
     task: TaskKey
     program: str
@@ -174,6 +230,8 @@ class TaskStats:
     best_seconds: float | None
     first: float
     last: float
+    code_versions: tuple[str, ...] = ()
+    spaces: int = 1
 
 
 @dataclass(frozen=True)

@@ -5,94 +5,54 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from metasched.database import sqlite_claims
 from metasched.database.base import Access, BaseDatabase
-from metasched.database.best import best_of
+from metasched.database.best import best_record
 from metasched.database.check import parsed_trace
 from metasched.database.claims import Claimant
-from metasched.database.record import DatabaseError, DatabaseStats, Duplicate, Record, Role, TaskKey, TaskStats
+from metasched.database.record import (
+    DamagedRecordWarning,
+    DatabaseError,
+    DatabaseStats,
+    Duplicate,
+    Record,
+    Role,
+    SearchKey,
+    TaskKey,
+    TaskStats,
+    VisitKind,
+)
 from metasched.database.sqlite_errors import explained
 from metasched.database.sqlite_reading import connect_to_read, in_memory
 from metasched.database.sqlite_rows import RowReader, text_of
-from metasched.database.sqlite_tasks import OF_TASK, drop_unused, key_of, number_of
+from metasched.database.sqlite_schema import IN_SHORT, SCHEMA_VERSION, migrate, written_number
+from metasched.database.sqlite_tasks import OF_SEARCH, OF_TASK, drop_unused, key_of, number_of, search_of
+from metasched.database.summary import Summary
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
+from metasched.schedule.trace_outline import outline_of
 
 _PREFIX = "sqlite:///"
 _MEMORY = ":memory:"
 _APPLICATION_ID = 0x6D736368  # "msch", in the file's header: tells our files from anyone else's
 _BUSY_SECONDS = 10.0
 
-# One entry a schema version: the statements that lead to it from the one before.
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE tasks (
-            id INTEGER PRIMARY KEY,
-            program_hash TEXT NOT NULL,
-            target TEXT NOT NULL,
-            threads INTEGER NOT NULL,
-            code_version TEXT NOT NULL,
-            UNIQUE (program_hash, target, threads, code_version)
-        ) STRICT""",
-        """CREATE TABLE records (
-            id INTEGER PRIMARY KEY,
-            task INTEGER NOT NULL REFERENCES tasks (id),
-            program TEXT NOT NULL,
-            params TEXT NOT NULL,
-            trace TEXT NOT NULL,
-            times TEXT NOT NULL,
-            seconds REAL,
-            failure TEXT,
-            raced INTEGER NOT NULL,
-            phases TEXT NOT NULL,
-            timestamp REAL NOT NULL,
-            seed INTEGER NOT NULL,
-            trial INTEGER NOT NULL
-        ) STRICT""",
-        "CREATE INDEX records_by_task ON records (task, seconds)",
-    ),
-    (
-        # Samples by visit: what was there before is one visit. What does not read stays as it is, to be told of.
-        "ALTER TABLE records RENAME COLUMN times TO visits",
-        """UPDATE records SET visits = CASE
-            WHEN failure IS NOT NULL AND visits = '[]' THEN visits
-            WHEN json_valid(visits) THEN json_array(json_object('kind', 'search', 'group', '', 'times', json(visits)))
-            ELSE visits END""",
-        "ALTER TABLE records ADD COLUMN batch INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE records ADD COLUMN place INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE records ADD COLUMN code TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE records ADD COLUMN role TEXT NOT NULL DEFAULT 'candidate'",
-        """CREATE TABLE duplicates (
-            id INTEGER PRIMARY KEY,
-            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
-            trace TEXT NOT NULL,
-            code TEXT NOT NULL,
-            batch INTEGER NOT NULL,
-            place INTEGER NOT NULL
-        ) STRICT""",
-        "CREATE INDEX duplicates_by_task ON duplicates (task)",
-        """CREATE TABLE claims (
-            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
-            code TEXT NOT NULL,
-            host TEXT NOT NULL,
-            pid INTEGER NOT NULL,
-            started REAL NOT NULL,
-            claimed REAL NOT NULL
-        ) STRICT""",
-        "CREATE INDEX claims_by_task ON claims (task, code)",
-    ),
+_COLUMNS = (
+    "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, "
+    "space, code_version"
 )
-SCHEMA_VERSION = len(_MIGRATIONS)
-
-_COLUMNS = "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role"
-_PLACES = ", ".join("?" * (_COLUMNS.count(",") + 1))
+# What is kept beside it as data, worked out of it.
+_DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written"
+_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 15}?, {'?, ' * 7}?)"
 _IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
@@ -109,20 +69,17 @@ class SQLiteDatabase(BaseDatabase):
     def url(self) -> str:
         return self._url
 
-    def add(self, record: Record) -> None:
-        self.add_all((record,))
-
-    def add_all(self, records: Sequence[Record]) -> None:
+    def add_all(self, records: Sequence[Record]) -> list[int]:
         with self._transaction() as connection:
-            for record in records:
-                self._insert(connection, record)
+            return [_insert(connection, record) for record in records]
 
     def update(self, records: Sequence[Record]) -> None:
         with self._transaction() as connection:
             for record in records:
                 connection.execute(
-                    f"UPDATE records SET visits = ?, seconds = ?, failure = ?, raced = ? WHERE {_IDENTICAL}",
-                    (_visits_text(record), record.seconds, record.failure, int(record.raced), *_identity(record)),
+                    "UPDATE records SET visits = ?, failure = ?, raced = ?, seconds = ?, search_seconds = ?, "
+                    f"settled = ?, turns = ?, repeats = ? WHERE {_IDENTICAL}",
+                    (_visits_text(record), record.failure, int(record.raced), *_timed(record), *_identity(record)),
                 )
 
     def remove(self, records: Sequence[Record]) -> None:
@@ -133,75 +90,74 @@ class SQLiteDatabase(BaseDatabase):
         with self._session() as connection:
             connection.execute("VACUUM")
 
-    def _insert(self, connection: sqlite3.Connection, record: Record) -> None:
-        row = (
-            record.program,
-            json.dumps(record.params),
-            record.trace,
-            _visits_text(record),
-            record.failure,
-            int(record.raced),
-            json.dumps(record.phases, allow_nan=False),
-            record.timestamp,
-            record.seed,
-            record.trial,
-            record.batch,
-            record.place,
-            record.code,
-            record.role.value,
-        )
-        connection.execute(
-            f"INSERT INTO records ({_COLUMNS}, seconds, task) VALUES ({_PLACES}, ?, ?)",
-            (*row, record.seconds, number_of(connection, record.task)),
-        )
-
-    def add_duplicates(self, task: TaskKey, duplicates: Sequence[Duplicate]) -> None:
+    def add_duplicates(self, search: SearchKey, duplicates: Sequence[Duplicate]) -> None:
         with self._transaction() as connection:
-            number = number_of(connection, task)
+            number = number_of(connection, search.task)
             connection.executemany(
-                "INSERT INTO duplicates (task, trace, code, batch, place) VALUES (?, ?, ?, ?, ?)",
-                [(number, d.trace, d.code, d.batch, d.place) for d in duplicates],
+                "INSERT INTO duplicates (task, space, code_version, trace, code, batch, place) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(number, search.space, search.code_version, *astuple(duplicate)) for duplicate in duplicates],
             )
 
-    def duplicates(self, task: TaskKey) -> list[Duplicate]:
+    def duplicates(self, search: SearchKey) -> list[Duplicate]:
         with self._session() as connection:
             rows = connection.execute(
-                f"SELECT trace, code, batch, place FROM duplicates WHERE {OF_TASK} ORDER BY id", key_of(task)
+                f"SELECT trace, code, batch, place FROM duplicates WHERE {OF_SEARCH} ORDER BY id", search_of(search)
             )
             return [Duplicate(*row) for row in rows.fetchall()]
 
-    def join(self, task: TaskKey, claimant: Claimant) -> None:
+    def join(self, search: SearchKey, claimant: Claimant) -> None:
         with self._transaction() as connection:
-            sqlite_claims.join(connection, task, claimant)
+            sqlite_claims.join(connection, search, claimant)
 
-    def leave(self, task: TaskKey, claimant: Claimant) -> None:
+    def leave(self, search: SearchKey, claimant: Claimant) -> None:
         with self._transaction() as connection:
-            sqlite_claims.leave(connection, task, claimant)
+            sqlite_claims.leave(connection, search, claimant)
 
-    def others(self, task: TaskKey, claimant: Claimant) -> int:
+    def others(self, search: SearchKey, claimant: Claimant) -> int:
         with self._session() as connection:
-            return sqlite_claims.others(connection, task, claimant)
+            return sqlite_claims.others(connection, search, claimant)
 
-    def under_way(self, task: TaskKey, claimant: Claimant) -> int:
+    def under_way(self, search: SearchKey, claimant: Claimant) -> int:
         with self._session() as connection:
-            return sqlite_claims.under_way(connection, task, claimant)
+            return sqlite_claims.under_way(connection, search, claimant)
 
-    def claim(self, task: TaskKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
+    def claim(self, search: SearchKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
         with self._transaction() as connection:
-            return sqlite_claims.claim(connection, task, codes, limit, claimant)
+            return sqlite_claims.claim(connection, search, codes, limit, claimant)
 
-    def release(self, task: TaskKey, claimant: Claimant) -> None:
+    def release(self, search: SearchKey, claimant: Claimant) -> None:
         with self._transaction() as connection:
-            sqlite_claims.release(connection, task, claimant)
+            sqlite_claims.release(connection, search, claimant)
 
     def records(self, task: TaskKey) -> list[Record]:
         return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {OF_TASK} ORDER BY id")
 
+    def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
+        # Of the few that are new rows are read, of all of them the index alone.
+        how = "NOT INDEXED WHERE id > ? AND" if after else "INDEXED BY records_in_short WHERE id > ? AND"
+        with self._session() as connection:
+            rows = connection.execute(f"SELECT {IN_SHORT} FROM records {how} {OF_TASK}", (after, *key_of(task)))
+            return sorted(map(Summary._make, rows.fetchall()))
+
+    def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
+        reader = RowReader(lambda row: _record(task, row))
+        found: dict[int, Record] = {}
+        with self._session() as connection:
+            for number in numbers:
+                query = f"SELECT {_COLUMNS} FROM records WHERE id = ?"
+                for record in reader.records(connection.execute(query, (number,))):
+                    found[number] = record
+        reader.warn(self._url)
+        return found
+
     def best(self, task: TaskKey) -> Record | None:
         reader = RowReader(_with_trace)
-        records = self.records(task)
-        while (found := best_of(records)) is not None and next(reader.records([(found,)]), None) is None:
-            records.remove(found)
+        found = best_record(
+            self.summaries(task),
+            lambda numbers: self.load(task, numbers),
+            lambda record: next(reader.records([(record,)]), None) is not None,
+        )
         reader.warn(self._url)
         return found
 
@@ -226,35 +182,38 @@ class SQLiteDatabase(BaseDatabase):
     def stats(self) -> DatabaseStats:
         with self._session() as connection:
             tasks = connection.execute(
-                "SELECT id, program_hash, target, threads, code_version FROM tasks "
-                "WHERE id IN (SELECT task FROM records) ORDER BY id"
+                "SELECT id, program_hash, target, threads FROM tasks WHERE id IN (SELECT task FROM records) ORDER BY id"
             ).fetchall()
-            stats = tuple(self._task_stats(connection, row[0], TaskKey(*row[1:])) for row in tasks)
+        stats = tuple(self._task_stats(row[0], TaskKey(*row[1:])) for row in tasks)
         return DatabaseStats(self._url, sum(s.records for s in stats), stats)
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
 
-    def _task_stats(self, connection: sqlite3.Connection, task_id: int, task: TaskKey) -> TaskStats:
-        failures: Counter[str] = Counter()
-        records = 0
-        for failure, count in connection.execute(
-            "SELECT failure, count(*) FROM records WHERE task = ? GROUP BY failure", (task_id,)
-        ):
-            records += count
-            if failure is not None:
-                failures[failure] = count
-        reader = RowReader(lambda row: _record(task, row))
-        rows = connection.execute(f"SELECT {_COLUMNS} FROM records WHERE task = ? ORDER BY id", (task_id,))
-        best = best_of(list(reader.records(rows)))
-        first, last = connection.execute(
-            "SELECT min(timestamp), max(timestamp) FROM records WHERE task = ?", (task_id,)
-        ).fetchone()
+    def _task_stats(self, number: int, task: TaskKey) -> TaskStats:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamagedRecordWarning)  # of what cannot be read, `records` tells
+            best = self.best(task)
+        with self._session() as connection:
+            counts = connection.execute(
+                "SELECT failure, count(*) FROM records WHERE task = ? GROUP BY failure", (number,)
+            )
+            failures = Counter(dict(counts.fetchall()))
+            ((first, last, spaces),) = connection.execute(
+                "SELECT min(timestamp), max(timestamp), count(DISTINCT space) FROM records WHERE task = ?", (number,)
+            ).fetchall()
+            versions = connection.execute(
+                "SELECT code_version FROM records WHERE task = ? GROUP BY code_version ORDER BY min(id)", (number,)
+            ).fetchall()
+            name, settings = _program_of(connection, number)
+        records = failures.total()
+        failures.pop(None, None)
         ranked = tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
-        name, settings = _program_of(connection, task_id)
         best_seconds = None if best is None else best.seconds
-        return TaskStats(task, name, settings, records, ranked, best_seconds, first, last)
+        return TaskStats(
+            task, name, settings, records, ranked, best_seconds, first, last, tuple(v for (v,) in versions), spaces
+        )
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
         reader = RowReader(lambda row: _record(task, row))
@@ -355,18 +314,20 @@ def _known_version(url: str, connection: sqlite3.Connection) -> int:
 
 
 def _upgrade(url: str, connection: sqlite3.Connection) -> None:
+    (checked,) = connection.execute("PRAGMA foreign_keys").fetchone()
+    # As long as tables are made anew (https://sqlite.org/lang_altertable.html, section 7).
+    connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another process may have made the schema in the meantime.
-        for version in range(_schema_version(url, connection), SCHEMA_VERSION):
-            for statement in _MIGRATIONS[version]:
-                connection.execute(statement)
+        migrate(connection, _schema_version(url, connection))
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()
         raise
+    connection.execute(f"PRAGMA foreign_keys = {checked}")
 
 
 def _schema_version(url: str, connection: sqlite3.Connection) -> int:
@@ -396,7 +357,7 @@ def _damaged(connection: sqlite3.Connection) -> list[tuple[int, str]]:
     return found
 
 
-_ANY_TASK = TaskKey("", "", 1, "any")
+_ANY_TASK = TaskKey("", "", 1)
 
 
 def _with_trace(row: tuple[Record]) -> Record:
@@ -407,7 +368,10 @@ def _with_trace(row: tuple[Record]) -> Record:
 
 def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
     """Raises ValueError or TypeError for a row that was damaged."""
-    program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role = row
+    program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, *made = (
+        row
+    )
+    space, code_version = made
     return Record(
         task=task,
         program=program,
@@ -424,7 +388,49 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
         place=place,
         code=code,
         role=Role(role),
+        space=space,
+        code_version=code_version,
     )
+
+
+def _insert(connection: sqlite3.Connection, record: Record) -> int:
+    """Insert a row, and return its number."""
+    params = json.dumps(record.params)
+    outline = outline_of(record.trace)
+    cursor = connection.execute(
+        _INSERT,
+        (
+            number_of(connection, record.task),
+            record.program,
+            params,
+            record.trace,
+            _visits_text(record),
+            record.failure,
+            int(record.raced),
+            json.dumps(record.phases, allow_nan=False),
+            record.timestamp,
+            record.seed,
+            record.trial,
+            record.batch,
+            record.place,
+            record.code,
+            record.role.value,
+            record.space,
+            record.code_version,
+            *_timed(record),
+            outline.structure,
+            outline.decisions,
+            written_number(record.program, params),
+        ),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def _timed(record: Record) -> tuple[float | None, float | None, int, int, int]:
+    """`seconds`, `search_seconds`, `settled`, `turns`, `repeats`."""
+    turns, repeats = (len(record.groups(kind)) for kind in (VisitKind.TURN, VisitKind.REPEAT))
+    return record.seconds, record.search_seconds, int(record.settled), turns, repeats
 
 
 def _visits_text(record: Record) -> str:

@@ -6,84 +6,101 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import astuple
+from itertools import islice
 
 from metasched.database.claims import Claimant
-from metasched.database.record import TaskKey
-from metasched.database.sqlite_tasks import OF_TASK, drop_unused, key_of, number_of
+from metasched.database.record import SearchKey
+from metasched.database.sqlite_tasks import OF_SEARCH, drop_unused, number_of, search_of
 
+_CLAIMS = f"claims WHERE {OF_SEARCH}"
 _OWN = "host = ? AND pid = ? AND started = ?"
-# What a process claims by tuning at all, where others claim codes.
+# What a process claims by searching at all, where others claim codes.
 _PRESENCE = ""
 
 
-def join(connection: sqlite3.Connection, task: TaskKey, claimant: Claimant) -> None:
-    """Say that a process tunes a task."""
-    _drop_void(connection, task)
+def join(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> None:
+    """Say that a process is at a search."""
+    _drop_void(connection, search)
     connection.execute(
-        f"DELETE FROM claims WHERE {OF_TASK} AND code = ? AND {_OWN}", (*key_of(task), _PRESENCE, *astuple(claimant))
+        f"DELETE FROM {_CLAIMS} AND code = ? AND {_OWN}",
+        (*search_of(search), _PRESENCE, *astuple(claimant)),
     )
-    _add(connection, task, _PRESENCE, claimant)
+    _add(connection, search, _PRESENCE, claimant)
 
 
-def leave(connection: sqlite3.Connection, task: TaskKey, claimant: Claimant) -> None:
-    """Give up whatever a process claimed of a task."""
-    connection.execute(f"DELETE FROM claims WHERE {OF_TASK} AND {_OWN}", (*key_of(task), *astuple(claimant)))
+def leave(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> None:
+    """Give up whatever a process claimed of a search."""
+    connection.execute(f"DELETE FROM {_CLAIMS} AND {_OWN}", (*search_of(search), *astuple(claimant)))
     drop_unused(connection)
 
 
 def claim(
-    connection: sqlite3.Connection, task: TaskKey, codes: Sequence[str], limit: int, claimant: Claimant
+    connection: sqlite3.Connection, search: SearchKey, codes: Sequence[str], limit: int, claimant: Claimant
 ) -> list[str]:
     """Claim the first `limit` of the codes that have no record and that no other process has claimed."""
-    _drop_void(connection, task)
-    held = {code for code, holder, _ in _all(connection, task) if holder != claimant}
-    recorded = connection.execute(f"SELECT code FROM records WHERE {OF_TASK}", key_of(task)).fetchall()
-    known = held | {code for (code,) in recorded}
-    taken = [code for code in codes if code not in known][: max(0, limit)]
+    _drop_void(connection, search)
+    held = {code for code, holder, _ in _all(connection, search) if holder != claimant}
+    free = (code for code in codes if code not in held and not _is_recorded(connection, search, code))
+    taken = list(islice(free, max(0, limit)))
     for code in taken:
-        _add(connection, task, code, claimant)
+        _add(connection, search, code, claimant)
     return taken
 
 
-def release(connection: sqlite3.Connection, task: TaskKey, claimant: Claimant) -> None:
+def _is_recorded(connection: sqlite3.Connection, search: SearchKey, code: str) -> bool:
+    """Whether the search has a record of a code, by the index of codes: a search may have a hundred thousand."""
+    query = f"SELECT 1 FROM records INDEXED BY records_by_code WHERE {OF_SEARCH} AND code = ? LIMIT 1"
+    return connection.execute(query, (*search_of(search), code)).fetchone() is not None
+
+
+def release(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> None:
     """Give up a process's claims on codes."""
     connection.execute(
-        f"DELETE FROM claims WHERE {OF_TASK} AND code != ? AND {_OWN}", (*key_of(task), _PRESENCE, *astuple(claimant))
+        f"DELETE FROM {_CLAIMS} AND code != ? AND {_OWN}",
+        (*search_of(search), _PRESENCE, *astuple(claimant)),
     )
 
 
-def others(connection: sqlite3.Connection, task: TaskKey, claimant: Claimant) -> int:
-    """How many other processes tune a task."""
-    return sum(code == _PRESENCE for code in _held_by_others(connection, task, claimant))
+def others(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> int:
+    """How many other processes are at a search."""
+    return sum(code == _PRESENCE for code in _held_by_others(connection, search, claimant))
 
 
-def under_way(connection: sqlite3.Connection, task: TaskKey, claimant: Claimant) -> int:
+def under_way(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> int:
     """How many codes other processes have claimed."""
-    return sum(code != _PRESENCE for code in _held_by_others(connection, task, claimant))
+    return sum(code != _PRESENCE for code in _held_by_others(connection, search, claimant))
 
 
-def _held_by_others(connection: sqlite3.Connection, task: TaskKey, claimant: Claimant) -> list[str]:
-    claims = _all(connection, task)
+def _held_by_others(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> list[str]:
+    claims = _all(connection, search)
     return [code for code, holder, since in claims if holder != claimant and not holder.is_gone(since)]
 
 
-def _all(connection: sqlite3.Connection, task: TaskKey) -> list[tuple[str, Claimant, float]]:
-    """Every claim on a task: the code, who holds it, and since when."""
-    rows = connection.execute(f"SELECT code, claimed, host, pid, started FROM claims WHERE {OF_TASK}", key_of(task))
+def _all(connection: sqlite3.Connection, search: SearchKey) -> list[tuple[str, Claimant, float]]:
+    """Every claim of a search: the code, who holds it, and since when."""
+    rows = connection.execute(f"SELECT code, claimed, host, pid, started FROM {_CLAIMS}", search_of(search))
     return [(code, Claimant(*holder), claimed) for code, claimed, *holder in rows.fetchall()]
 
 
-def _drop_void(connection: sqlite3.Connection, task: TaskKey) -> None:
-    for _, holder, since in _all(connection, task):
+def _drop_void(connection: sqlite3.Connection, search: SearchKey) -> None:
+    for _, holder, since in _all(connection, search):
         if holder.is_gone(since):
             connection.execute(
-                f"DELETE FROM claims WHERE {OF_TASK} AND {_OWN} AND claimed = ?",
-                (*key_of(task), *astuple(holder), since),
+                f"DELETE FROM {_CLAIMS} AND {_OWN} AND claimed = ?",
+                (*search_of(search), *astuple(holder), since),
             )
 
 
-def _add(connection: sqlite3.Connection, task: TaskKey, code: str, claimant: Claimant) -> None:
+def _add(connection: sqlite3.Connection, search: SearchKey, code: str, claimant: Claimant) -> None:
     connection.execute(
-        "INSERT INTO claims (task, code, host, pid, started, claimed) VALUES (?, ?, ?, ?, ?, ?)",
-        (number_of(connection, task), code, *astuple(claimant), time.time()),
+        "INSERT INTO claims (task, space, code_version, code, host, pid, started, claimed) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            number_of(connection, search.task),
+            search.space,
+            search.code_version,
+            code,
+            *astuple(claimant),
+            time.time(),
+        ),
     )

@@ -1,26 +1,30 @@
-"""Tasks as rows of an SQLite file."""
+"""Tasks as rows of an SQLite file, and what belongs to a search of one."""
 
 from __future__ import annotations
 
 import sqlite3
 
-from metasched.database.record import TaskKey
+from metasched.database.record import SearchKey, TaskKey
 
-_KEY = "program_hash = ? AND target = ? AND threads = ? AND code_version = ?"
+_KEY = "program_hash = ? AND target = ? AND threads = ?"
 OF_TASK = f"task = (SELECT id FROM tasks WHERE {_KEY})"
+OF_SEARCH = f"{OF_TASK} AND space = ? AND code_version = ?"
 
 
-def key_of(task: TaskKey) -> tuple[str, str, int, str]:
+def key_of(task: TaskKey) -> tuple[str, str, int]:
     """What `OF_TASK` is asked with."""
-    return task.program_hash, task.target, task.threads, task.code_version
+    return task.program_hash, task.target, task.threads
+
+
+def search_of(search: SearchKey) -> tuple[str, str, int, str, str]:
+    """What `OF_SEARCH` is asked with."""
+    return *key_of(search.task), search.space, search.code_version
 
 
 def number_of(connection: sqlite3.Connection, task: TaskKey) -> int:
     """The number of a task's row, which is made if it is not there."""
     key = key_of(task)
-    connection.execute(
-        "INSERT OR IGNORE INTO tasks (program_hash, target, threads, code_version) VALUES (?, ?, ?, ?)", key
-    )
+    connection.execute("INSERT OR IGNORE INTO tasks (program_hash, target, threads) VALUES (?, ?, ?)", key)
     (number,) = connection.execute(f"SELECT id FROM tasks WHERE {_KEY}", key).fetchone()
     return int(number)
 

@@ -1,26 +1,28 @@
 """Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up removes.
 
-The first line says what the file is, `{"metasched": "records", "version": 2}`; every other one is a record, a JSON
+The first line says what the file is, `{"metasched": "records", "version": 3}`; every other one is a record, a JSON
 object with the fields of `Record` and of its `TaskKey`. In version 1 a record had `times`, all of one visit, in place
-of `visits`, and nothing after `trial`.
+of `visits`, and nothing after `trial`. Up to version 2 it had no `space`, and `program_hash` was one of the program
+with its names.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from metasched.database.base import Database
 from metasched.database.best import fastest
-from metasched.database.check import check_meaning, check_numbers, check_texts
+from metasched.database.check import RecordProblem, check_meaning, check_numbers, check_texts, program_of
 from metasched.database.record import DatabaseError, Record, Role, TaskKey, VisitKind
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
 
-FORMAT = 2
+FORMAT = 3
 _ONE_VISIT = 1  # the version before visits were told apart
+_NO_SPACE = 2  # the version before records said in which space they were made
 _HEADER = {"metasched": "records", "version": FORMAT}
 _TASK = tuple(f.name for f in fields(TaskKey))
 _RECORD = tuple(f.name for f in fields(Record) if f.name != "task")
@@ -53,7 +55,9 @@ def read_lines(lines: Iterable[str], name: str, check: Check) -> Iterator[Record
             continue
         try:
             data = _object(line, place)
-            record = _record(_upgraded(data, place) if version == _ONE_VISIT else data, place)
+            record = _record(_upgraded(data, version, place), place)
+            if version <= _NO_SPACE:
+                record = _with_structural_hash(record)
             check(record)
         except DatabaseError as error:
             yield error
@@ -88,19 +92,32 @@ def _version(data: dict[str, Any], name: str) -> int:
     """The version of the format that a header says."""
     if data.get("metasched") != _HEADER["metasched"]:
         raise DatabaseError(f"{name} does not begin as a file of records does; `metasched db export` writes such files")
-    if data.get("version") not in (_ONE_VISIT, FORMAT):
+    if data.get("version") not in range(_ONE_VISIT, FORMAT + 1):
         raise DatabaseError(
             f"{name} has version {data.get('version')} of the format, and this metasched knows versions up to {FORMAT}"
         )
     return int(data["version"])
 
 
-def _upgraded(data: dict[str, Any], place: str) -> dict[str, Any]:
-    """A record of version 1 as one of today: its samples are those of one visit."""
+def _upgraded(data: dict[str, Any], version: int, place: str) -> dict[str, Any]:
+    """A record of any version with the fields of today."""
+    if version <= _NO_SPACE:
+        data = {**data, "space": ""}
+    if version > _ONE_VISIT:
+        return data
     if "times" not in data:
         raise DatabaseError(f"{place}: the record has no `times`")
+    # Its samples are those of one visit.
     visits = [{"kind": VisitKind.SEARCH.value, "group": "", "times": data["times"]}] if data["times"] != [] else []
     return {"batch": 0, "place": 0, "code": "", "role": Role.CANDIDATE.value, **data, "visits": visits}
+
+
+def _with_structural_hash(record: Record) -> Record:
+    """A record from when programs were known by a hash with their names. Raises RecordProblem for that of another."""
+    program = program_of(record)
+    if program.named_hash() != record.task.program_hash:
+        raise RecordProblem("`program_hash` is that of another program")
+    return replace(record, task=replace(record.task, program_hash=program.structural_hash()))
 
 
 def _record(data: dict[str, Any], place: str) -> Record:
@@ -126,6 +143,8 @@ def _record(data: dict[str, Any], place: str) -> Record:
             place=data["place"],
             code=data["code"],
             role=Role(data["role"]),
+            space=data["space"],
+            code_version=data["code_version"],
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise DatabaseError(f"{place}: the record does not read: {error}") from error
@@ -187,6 +206,7 @@ _FORMS: Mapping[str, _Form] = {
     "place": _INTEGER,
     "code": _TEXT,
     "role": _TEXT,
+    "space": _TEXT,
 }
 
 
@@ -208,7 +228,7 @@ class Removal:
     """Which records to remove: those that all of what is given holds for.
 
     `program` is a name; `before` seconds since the epoch; `failures` means those without a time; `keep_best` spares
-    the fastest of each task; `other_than` is a code version, and records of it stay.
+    the fastest of each task and version; `other_than` is a code version, and records of it stay.
     """
 
     program: str | None = None
@@ -229,8 +249,6 @@ def removable(database: Database, removal: Removal) -> list[Record]:
     for stats in database.stats().tasks:
         if removal.program is not None and stats.program != removal.program:
             continue
-        if removal.other_than is not None and stats.task.code_version == removal.other_than:
-            continue
         records = database.records(stats.task)
         spared = set(fastest(records, removal.keep_best or 0))
         out += [
@@ -239,5 +257,6 @@ def removable(database: Database, removal: Removal) -> list[Record]:
             if record not in spared
             and (removal.before is None or record.timestamp < removal.before)
             and (not removal.failures or record.failure is not None)
+            and record.code_version != removal.other_than
         ]
     return out

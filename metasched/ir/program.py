@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from metasched.dtypes import INDEX
 from metasched.ir.highlight import in_html
 from metasched.ir.nodes import (
+    Binary,
+    BinOp,
     Block,
     Buffer,
+    Expr,
     For,
     Func,
     Node,
@@ -132,9 +136,24 @@ def _stmt_text(stmt: Stmt, names: Mapping[str, str], loops: list[str]) -> str:
     return ";".join(_stmt_text(child, names, loops) for child in stmt.children() if isinstance(child, Stmt))
 
 
+def _terms(value: Expr, names: Mapping[str, str], sign: str) -> Iterator[str]:
+    """The terms of a sum of integers, each after its sign."""
+    if isinstance(value, Binary) and value.op in (BinOp.ADD, BinOp.SUB):
+        yield from _terms(value.a, names, sign)
+        yield from _terms(value.b, names, sign if value.op is BinOp.ADD else _OPPOSITE[sign])
+    else:
+        yield sign + _text(value, names)
+
+
+_OPPOSITE = {"+": "-", "-": "+"}
+
+
 def _text(value: object, names: Mapping[str, str]) -> str:
     """A node or a field of one; strings that are names of this program are renamed, others are kept."""
     match value:
+        case Binary(op=BinOp.ADD | BinOp.SUB) if value.dtype is INDEX:
+            # The terms of an index are sorted by names: here, by what stands for these.
+            return f"Sum({','.join(sorted(_terms(value, names, '+')))})"
         case Node():
             fields = [getattr(value, f.name) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
             # Argument or loop: a name says which.

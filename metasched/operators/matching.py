@@ -24,9 +24,8 @@ from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.files import library_names
 from metasched.operators.library import load
 from metasched.schedule.trace import Trace
+from metasched.schedule.trace_renaming import NAMING
 
-# What names a block or a buffer of the program: an instruction, and which of its arguments.
-_NAMING = {"get_block": 0, "cache_read": 1, "reindex": 1}
 _COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
 
@@ -72,7 +71,7 @@ class Fit:
         return trace if self.batch is None else for_batch(trace, self.batch, program, threads)
 
     def _renamed(self, instruction: Instruction) -> Instruction:
-        place = _NAMING.get(instruction.op)
+        place = NAMING.get(instruction.op)
         if place is None or place >= len(instruction.args):
             return instruction
         renamed = self.names.blocks if instruction.op == "get_block" else self.names.tensors

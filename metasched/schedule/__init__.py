@@ -22,6 +22,10 @@ Its files, in reading order:
 - `trace_diff`: What differs between two traces, whatever their handles are called
 - `trace_python`: A trace as Python: a function over a schedule that takes the very same steps
 - `trace_python_reader`: A trace from its Python form, as `trace_as_python` writes it
+- `trace_outline`: A trace as two parts that can be compared without parsing it: a hash of its steps, and what was
+  decided in them
+- `trace_renaming`: A trace in the names of another program of the same structure: of its blocks, buffers and loops, and
+  addresses
 - `trace_files`: Traces in files: as text, JSON or Python, by how a file's name ends
 - `rewrite/`: What the structural primitives share: finding, inserting, regions, guards
 - `analysis`: What a rule may ask of a block: what is true of the program as it is now

@@ -272,8 +272,8 @@ class Trace:
         out = []
         for number, written in enumerate(self.instructions):
             instruction = normal_form(written)
-            args = tuple(_renamed(v, names) for v in instruction.args)
-            kwargs = tuple((k, _renamed(v, names)) for k, v in instruction.kwargs)
+            args = tuple(with_labels(v, names) for v in instruction.args)
+            kwargs = tuple((k, with_labels(v, names)) for k, v in instruction.kwargs)
             outputs = tuple(f"h{number}_{n}" for n in range(len(instruction.outputs)))
             names.update(zip(instruction.outputs, outputs, strict=True))
             out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs))
@@ -326,13 +326,14 @@ def _labels(value: Value) -> set[str]:
     return set()
 
 
-def _renamed(value: Value, names: dict[str, str]) -> Value:
+def with_labels(value: Value, names: Mapping[str, str]) -> Value:
+    """An argument of an instruction, its handles called by other labels; those that have none keep theirs."""
     if isinstance(value, Ref):
         return Ref(names.get(value.name, value.name))
     if isinstance(value, Var):
         return Var(names.get(value.name, value.name), value.type)
     if isinstance(value, Expr):
-        return value.map(lambda child: _renamed(child, names))
+        return value.map(lambda child: with_labels(child, names))
     if isinstance(value, tuple):
-        return tuple(_renamed(v, names) for v in value)
+        return tuple(with_labels(v, names) for v in value)
     return value

@@ -13,11 +13,16 @@ Its files, in reading order:
 - `strategies/`: Strategies, a file each, which defines `strategy`: what makes one from `StrategyInputs`
 - `space_protocol`: What a search strategy sees of a space: a few parametric programs, each a set of integer rows
 - `arms`: A `Space` as the search sees it: an arm for each variant of each sketch
+- `locator`: Which candidates of a space records are of: by the outlines of their traces, a population at a time
 - `population`: Array operations on populations: rows of integers
 - `selection`: All rows scored in one round, and which of them make the batch
 - `history`: What has been measured, as the arrays that a model and a population need
-- `known`: What is recorded of a task, as the search asks for it: by trace and by code
+- `known`: What is recorded of a task, as a search asks for it: by trace and by code, without reading whole records
+- `other_names`: Records of a program under other names, and of older versions of primitives, said as this program would
+  say them
 - `resume`: Going on from what is recorded: a strategy is told of it in the batches in which it came
+- `earlier`: What a search has from earlier ones of the same program and target: in other spaces, and with other
+  versions
 - `contest`: The end of a run: the best are timed again in turns, and some of the others for the noise
 - `paired_tuning`: Two sessions at once, batch by batch in turns, so that what disturbs the machine hits both
 - `guess`: The best guess for a program: a schedule chosen without measuring

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from metasched.cost.features import FeatureProgram, Features
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace_outline import Outline, outline_of
+from metasched.search.locator import Locator
 from metasched.search.space_protocol import Candidate, Mask, Rows
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
@@ -70,9 +71,11 @@ class SpaceArms:
         return str(self._arms[candidate.arm].sketch.trace_of(candidate.row))
 
     def locate(self, trace: str) -> Candidate | None:
-        parsed = Trace.parse(trace)
-        for n, arm in enumerate(self._arms):
-            row = arm.sketch.row_of(parsed)
-            if row is not None:
-                return Candidate(n, row)
-        return None
+        return self.locate_all([outline_of(trace)])[0]
+
+    def locate_all(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
+        return self._locator.candidates(outlines)
+
+    @cached_property
+    def _locator(self) -> Locator:
+        return Locator([arm.sketch for arm in self._arms])

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from metasched.database.base import Database
 from metasched.database.claims import Claimant
-from metasched.database.record import NO_TRIAL, Duplicate, Record, Role, TaskKey, Visit
+from metasched.database.record import NO_TRIAL, Duplicate, Record, Role, SearchKey, Visit
 from metasched.ir.program import Program
 from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
@@ -47,7 +47,7 @@ class BatchMeasuring:
         self,
         program: Program,
         target: str,
-        key: TaskKey,
+        key: SearchKey,
         known: Known,
         database: Database,
         claimant: Claimant,
@@ -90,7 +90,7 @@ class BatchMeasuring:
             self._record_again(self._ask_again(runner, again))
 
     def _left(self, wanted: int) -> int:
-        return wanted - len(self._known.trials)
+        return wanted - self._known.made
 
     def _lowered(
         self, runner: Runner, proposals: Sequence[Proposal], meanwhile: Callable[[], None]
@@ -98,7 +98,7 @@ class BatchMeasuring:
         """The proposals of which nothing is known, as far as their code."""
         new: dict[str, Proposal] = {}
         for proposal in proposals:
-            if proposal.trace is not None and self._known.of(proposal.trace) is None:
+            if proposal.trace is not None and not proposal.is_settled(self._known):
                 new.setdefault(proposal.trace, proposal)
         futures = [runner.lower(self._program, trace, self._target) for trace in new]
         meanwhile()
@@ -114,7 +114,7 @@ class BatchMeasuring:
             code = found.code or f"none {proposal.place}"
             if proposal.place == NO_TRIAL:
                 beside.append((proposal, found))
-            elif self._known.of_code(code) is not None or code in waiting:
+            elif code in waiting or self._is_of_known_code(proposal, code):
                 same.append((proposal, code))
             elif len(waiting) < self._left(wanted) or proposal.role is not Role.CANDIDATE:
                 waiting[code] = (proposal, found)
@@ -127,6 +127,10 @@ class BatchMeasuring:
             self._database.add_duplicates(self._key, duplicates)
             self._known.add_duplicates(duplicates)
 
+    def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
+        """Whether nothing is to be measured for it, as its code has been. A guess is measured all the same."""
+        return proposal.role is Role.CANDIDATE and self._known.of_code(code) is not None
+
     def _measure_claimed(
         self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, wanted: int
     ) -> None:
@@ -134,7 +138,7 @@ class BatchMeasuring:
 
         What is to be measured `beside` it, whoever has, and a repetition that is due go with the first of it.
         """
-        repeats = due_repeat(self._known.trials, min(wanted, _LONG_RUN), self._seed)
+        repeats = due_repeat(self._known, min(wanted, _LONG_RUN), self._seed)
         while waiting or beside:
             others = self._database.others(self._key, self._claimant)
             under_way = self._database.under_way(self._key, self._claimant) if others else 0
@@ -156,7 +160,7 @@ class BatchMeasuring:
             if others or len(mine) < len(waiting):
                 self._known.pick_up()
             for code, (proposal, _) in list(waiting.items()):
-                if code in mine or self._known.of_code(code) or self._known.of(str(proposal.trace)):
+                if code in mine or self._is_of_known_code(proposal, code) or proposal.is_settled(self._known):
                     del waiting[code]
 
     def _submit(self, runner: Runner, proposal: Proposal, lowered: Lowered) -> Future[Measurement]:
@@ -177,13 +181,13 @@ class BatchMeasuring:
             for proposal, future in futures:
                 if not future.cancel() and future.done() and not future.exception():
                     measured = future.result()
-                    if self._known.of(measured.candidate.trace) is None:
+                    if not proposal.is_settled(self._known):
                         self._record(proposal, measured, batch)
             raise
 
     def _record(self, proposal: Proposal, measurement: Measurement, batch: int) -> None:
         record = Record(
-            task=self._key,
+            task=self._key.task,
             program=str(self._program),
             params=self._program.params,
             trace=str(proposal.trace),
@@ -193,14 +197,15 @@ class BatchMeasuring:
             phases=measurement.phases,
             timestamp=time.time(),
             seed=self._seed,
-            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._known.numbered,
+            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._known.made,
             batch=batch,
             place=max(proposal.place, 0),
             code=measurement.code or "",
             role=proposal.role,
+            space=self._key.space if proposal.space is None else proposal.space,
+            code_version=self._key.code_version,
         )
-        self._database.add(record)
-        self._known.add(record)
+        self._known.add(record, self._database.add(record))
         self._count(measurement)
         if record.trial != NO_TRIAL:
             self.measured += 1

@@ -13,6 +13,7 @@ from metasched.database.record import Record, Visit, VisitKind
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
+from metasched.search.known import Known
 
 # How many measurements a run makes of code that it has measured, to know the noise.
 REPEATS = 4
@@ -53,31 +54,27 @@ def contest(records: Sequence[Record]) -> list[Again]:
     return [Again(record, VisitKind.TURN, plan) for record in found]
 
 
-def due_repeat(trials: Sequence[Record], wanted: int, seed: int) -> list[Again]:
+def due_repeat(known: Known, wanted: int, seed: int) -> list[Again]:
     """One measurement to repeat now, where a run of `wanted` trials is far enough; they are spread over it."""
-    made = _repeats(trials)
-    if made >= REPEATS or len(trials) * (REPEATS + 1) < wanted * (made + 1):
+    if known.repeats >= REPEATS or known.made * (REPEATS + 1) < wanted * (known.repeats + 1):
         return []
-    return _drawn(trials, 1, seed)
+    return _drawn(known, 1, seed)
 
 
-def last_repeats(trials: Sequence[Record], seed: int) -> list[Again]:
+def last_repeats(known: Known, seed: int) -> list[Again]:
     """The measurements to repeat that a short run has left for its end: of half of its times at most."""
-    settled = sum(record.settled for record in trials)
-    return _drawn(trials, min(REPEATS, settled // 2) - _repeats(trials), seed)
+    settled = len(known.not_repeated) + known.repeated
+    return _drawn(known, min(REPEATS, settled // 2) - known.repeats, seed)
 
 
-def _repeats(trials: Sequence[Record]) -> int:
-    return sum(len(record.by_group(VisitKind.REPEAT)) for record in trials)
-
-
-def _drawn(trials: Sequence[Record], count: int, seed: int) -> list[Again]:
+def _drawn(known: Known, count: int, seed: int) -> list[Again]:
     """Records that have a time and were not repeated yet, at random: the best are the luckiest, too."""
-    fresh = [r for r in trials if r.settled and not r.by_group(VisitKind.REPEAT)]
+    fresh = known.not_repeated
     if count < 1 or not fresh:
         return []
-    rng = random.Random(f"{seed} {len(trials)}")
-    return [Again(record, VisitKind.REPEAT) for record in rng.sample(fresh, min(count, len(fresh)))]
+    rng = random.Random(f"{seed} {known.made}")
+    drawn = rng.sample(fresh, min(count, len(fresh)))
+    return [Again(record, VisitKind.REPEAT) for record in known.load_numbers(drawn).values()]
 
 
 def group_name() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metasched.database.record import NO_TRIAL, Record, Role
+from metasched.database.record import NO_TRIAL, Role
+from metasched.search.earlier import observation
 from metasched.search.known import Known
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 
@@ -32,13 +33,14 @@ class Proposal:
     """A candidate of a batch with its trace.
 
     `place` is where in the batch it stands. `candidate` is None where the trace is of another space, `trace` where the
-    candidate is illegal.
+    candidate is illegal; `space` is that of the record, where it is not the one that is searched.
     """
 
     place: int
     candidate: Candidate | None
     trace: str | None
     role: Role = Role.CANDIDATE
+    space: str | None = None
 
     def observed(self, known: Known) -> Observation | None:
         """What is known of it; None for a trace of another space, or one that was not measured yet."""
@@ -48,22 +50,17 @@ class Proposal:
 
     def is_settled(self, known: Known) -> bool:
         """Whether it is illegal, or what came of it is recorded."""
-        return self.trace is None or known.of(self.trace) is not None
-
-
-def observation(candidate: Candidate, record: Record | None) -> Observation:
-    """What a record says of a candidate; that it is illegal, where there is none."""
-    if record is None:
-        return Observation(candidate, None)
-    return Observation(candidate, record.search_seconds, record.raced)
+        if self.trace is None:
+            return True
+        if self.role is Role.CANDIDATE:
+            return known.of(self.trace) is not None
+        # A guess is measured in each space anew: it is what others have to beat there.
+        return known.has_default if self.place == NO_TRIAL else known.has_trial(self.trace)
 
 
 def unmeasured(guesses: Sequence[tuple[str, Role]], known: Known, space: SearchSpace) -> list[Proposal]:
     """The guesses that were not measured yet."""
-    have = {record.trace for record in known.trials}
-    roles = {record.role for record in known.all}
-    return [
-        Proposal(n if n == 0 else NO_TRIAL, space.locate(trace), trace, role)
-        for n, (trace, role) in enumerate(guesses)
-        if trace not in have and (n == 0 or role not in roles)
+    found = [
+        Proposal(0 if n == 0 else NO_TRIAL, space.locate(trace), trace, role) for n, (trace, role) in enumerate(guesses)
     ]
+    return [proposal for proposal in found if not proposal.is_settled(known)]

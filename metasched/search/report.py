@@ -44,7 +44,7 @@ class TuningReport(TextReport):
     @property
     def is_guess(self) -> bool:
         """Whether nothing was faster than the guess for sure."""
-        return self.best is not None and self.best is self.guess
+        return self.best is not None and self.best == self.guess
 
     def __str__(self) -> str:
         """For a person: how much was measured, what failed and why, and where the time went."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from metasched.database.base import Database
-from metasched.database.record import DatabaseError, Record
-from metasched.errors import LanguageError
+from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
-from metasched.search.proposal import observation
-from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
+from metasched.search.space_protocol import Observation, SearchSpace, Strategy
 
 
 @dataclass(frozen=True)
@@ -27,32 +23,18 @@ class Resumed:
     pending: tuple[Observation, ...]
 
 
-def resume(known: Known, space: SearchSpace, strategy: Strategy, database: Database) -> Resumed:
-    """Tell a new strategy of what is recorded, a call of `observe` for each batch. Raises DatabaseError."""
+def resume(known: Known, space: SearchSpace, strategy: Strategy, earlier: Earlier) -> Resumed:
+    """Tell a new strategy of what other searches have shown of the space, then of each batch, a call of `observe` each.
+
+    What others have shown since is told first, too: with it, proposals may be others than they would have been.
+    """
+    shown = earlier.observations()
+    if shown:
+        strategy.observe(shown)
     batches = [list(entries) for _, entries in groupby(known.in_order(), key=lambda entry: entry[0])]
     if not batches:
         return Resumed(0, 0, ())
     *whole, last = batches
     for entries in whole:
-        strategy.observe(list(located(space, entries, database)))
-    return Resumed(last[0][0], sum(map(len, whole)), tuple(located(space, last, database)))
-
-
-def located(
-    space: SearchSpace, entries: Iterable[tuple[int, str, Record]], database: Database
-) -> Iterator[Observation]:
-    """Records as observations: (batch, trace, record). Those of another space teach nothing."""
-    for _, trace, record in entries:
-        candidate = _candidate(space, trace, database)
-        if candidate is not None:
-            yield observation(candidate, record)
-
-
-def _candidate(space: SearchSpace, trace: str, database: Database) -> Candidate | None:
-    try:
-        return space.locate(trace)
-    except LanguageError as error:
-        raise DatabaseError(
-            f"`{database.url}`: the trace of a record does not parse: {str(error).splitlines()[0]}\n"
-            "  hint: `metasched db prune --damaged` removes such records"
-        ) from error
+        strategy.observe(located(space, entries))
+    return Resumed(last[0][0], sum(map(len, whole)), tuple(located(space, last)))

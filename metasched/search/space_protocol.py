@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from metasched.cost.features import Features
+from metasched.schedule.trace_outline import Outline
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -93,4 +94,8 @@ class SearchSpace(Protocol):
 
     def locate(self, trace: str) -> Candidate | None:
         """The candidate of which `trace` returns this text; None for a trace that is not of this space."""
+        ...
+
+    def locate_all(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
+        """The candidates of which `trace` returns a text of these outlines; None for those of other spaces."""
         ...

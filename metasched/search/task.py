@@ -8,7 +8,6 @@ from functools import cached_property
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.measure.inputs import Inputs
-from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.favourite import favourite
 from metasched.search.proposal import Guesses
@@ -101,10 +100,6 @@ class Task:
     def check(self) -> None:
         """Make the first sketch, so that a mistake in what is searched shows. Raises what the rules raise."""
         next(iter(self.space), None)
-
-    def holds(self, trace: str) -> bool:
-        """Whether a trace, as text, contradicts nothing that is given. Raises LanguageError where it does not parse."""
-        return not self.source.given or self.source.holds(Trace.parse(trace))
 
     def guesses(self) -> Guesses:
         """What one would get without measuring, of this space, and of a call of `compile` that names none."""

@@ -11,27 +11,28 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 from metasched.cost.model_registry import MakeModel
 from metasched.database.base import Database
-from metasched.database.best import comparison, noise_of
+from metasched.database.best import comparison
 from metasched.database.claims import Claimant
-from metasched.database.record import Role, TaskKey, code_version
+from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.search.batch import BatchMeasuring
 from metasched.search.contest import contest, last_repeats
+from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
 from metasched.search.phases import Phase, Phases
 from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.proposal import Guesses, Proposal, unmeasured
 from metasched.search.report import TuningReport
-from metasched.search.resume import Resumed, located, resume
+from metasched.search.resume import Resumed, resume
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
 from metasched.search.strategy import MakeStrategy, StrategyInputs
 from metasched.target import Target
@@ -63,8 +64,9 @@ class Searched(Protocol):
         """What one would get without measuring."""
         ...
 
-    def holds(self, trace: str) -> bool:
-        """Whether a recorded trace contradicts nothing that is given."""
+    @property
+    def fingerprint(self) -> str:
+        """A text by which equal spaces are known."""
         ...
 
 
@@ -129,13 +131,15 @@ class _Open:
     """A search that has begun.
 
     `guesses` are those of the batch that is next, `proposals` what the strategy proposed for it, None before it was
-    asked; `before` is how many proposals there were before, `pending` what is known of the batch and not proposed.
+    asked; `seeds` go before these. `before` is how many proposals there were before, `pending` what is known of the
+    batch and not proposed.
     """
 
     space: SearchSpace
     strategy: Strategy
     resumed: Resumed
     guesses: list[Proposal]
+    seeds: list[Proposal] = field(default_factory=list)
     proposals: list[Proposal] | None = None
 
     def __post_init__(self) -> None:
@@ -150,7 +154,7 @@ class TaskSearch:
     def __init__(self, task: Searched, number: int, parts: Parts) -> None:
         self.task = task
         self.number = number
-        self.key = TaskKey(task.program.named_hash(), str(task.target), task.target.threads, code_version())
+        self.key = SearchKey(TaskKey.of(task.program, task.target), task.fingerprint, code_version())
         self.phases = Phases()
         self.rejected: Counter[str] = Counter()
         self.exhausted = False
@@ -165,7 +169,7 @@ class TaskSearch:
     @cached_property
     def known(self) -> Known:
         """What is recorded of the task."""
-        return Known(self._parts.database, self.key, self.task.holds)
+        return Known(self._parts.database, self.key, self.task.program)
 
     @cached_property
     def _measuring(self) -> BatchMeasuring:
@@ -184,7 +188,7 @@ class TaskSearch:
 
     def left(self, goal: Goal) -> int:
         """How many trials are to be made."""
-        return goal.wanted - len(self.known.trials)
+        return goal.wanted - self.known.made
 
     def wants_step(self, goal: Goal) -> bool:
         """Whether a step would measure anything, as far as that can be known before it."""
@@ -217,9 +221,21 @@ class TaskSearch:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
             strategy = parts.strategy(StrategyInputs(space.arms, parts.model(parts.seed), parts.seed, self.phases))
-            resumed = resume(self.known, space, strategy, parts.database)
+            earlier = Earlier(self.known, space, self.task.program)
+            resumed = resume(self.known, space, strategy, earlier)
             self._open = _Open(space, strategy, resumed, unmeasured(prepared.guesses, self.known, space))
+            if resumed.before == 0:
+                self._begin(self._open, earlier)
         return self._open
+
+    def _begin(self, at: _Open, earlier: Earlier) -> None:
+        """Have what other spaces and other versions have shown in the first batch."""
+        earlier.adopt(self._parts.database, self.key, at.batch)
+        seeds = enumerate(earlier.seeds(), start=1)
+        at.seeds = [Proposal(place, candidate, self._trace(at.space, candidate)) for place, candidate in seeds]
+        found = earlier.elsewhere()
+        if found is not None:
+            at.guesses.append(Proposal(NO_TRIAL, None, found.trace, space=found.space))
 
     # --- a step
 
@@ -233,7 +249,7 @@ class TaskSearch:
         parts, wanted = self._parts, goal.wanted
         runner = parts.runner()
         parts.database.join(self.key, parts.claimant)
-        made, trials = self._measuring.measured, len(self.known.trials)
+        made, trials = self._measuring.measured, self.known.made
         at = self._opened()
         batch = at.batch
         # The guess comes first, by itself: while the strategy thinks, something has been measured already.
@@ -251,10 +267,11 @@ class TaskSearch:
 
     def _propose(self, at: _Open) -> list[Proposal]:
         # The guess is one of the first batch, when that is proposed again, too.
-        size = batch_size(at.before) - (1 if at.before == 0 and self.prepare().guesses else 0)
+        size = batch_size(at.before) - (1 if at.before == 0 and self.prepare().guesses else 0) - len(at.seeds)
         with self.phases.timed(Phase.SCORING):
             proposed = at.strategy.propose(size)
-        return [Proposal(place, c, self._trace(at.space, c)) for place, c in enumerate(proposed, start=1)]
+        places = enumerate(proposed, start=1 + len(at.seeds))
+        return [*at.seeds, *(Proposal(place, c, self._trace(at.space, c)) for place, c in places)]
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
         with self.phases.timed(Phase.SPACE):
@@ -277,7 +294,7 @@ class TaskSearch:
         for result in self._picked_up(at.space):
             observed.setdefault(result.candidate, result)
         at.strategy.observe(list(observed.values()))
-        at.guesses, at.proposals, at.pending = [], None, ()
+        at.guesses, at.seeds, at.proposals, at.pending = [], [], None, ()
         at.before, at.batch = self.known.observed, at.batch + 1
 
     def _picked_up(self, space: SearchSpace) -> list[Observation]:
@@ -285,19 +302,18 @@ class TaskSearch:
         database = self._parts.database
         if not database.others(self.key, self._parts.claimant):
             return []
-        found = [(record.batch, record.trace, record) for record in self.known.pick_up()]
-        return list(located(space, found, database))
+        return located(space, [(s.batch, s.outline, s) for s in self.known.pick_up()])
 
     def _wear_out(self, trials: int) -> None:
-        self._stale = 0 if len(self.known.trials) > trials else self._stale + 1
+        self._stale = 0 if self.known.made > trials else self._stale + 1
         self.exhausted = self._stale == _PATIENCE
 
     # --- the end
 
     def settle(self) -> None:
         """Find out which is the best: the finalists in turns, with the repetitions that a short run still owes."""
-        again = contest(self.known.all)
-        again += last_repeats(self.known.trials, self._parts.seed) if self._measuring.measured else []
+        again = contest(self.known.contenders())
+        again += last_repeats(self.known, self._parts.seed) if self._measuring.measured else []
         if again:
             self._measuring.measure_again(self._parts.runner(), again)
 
@@ -307,11 +323,10 @@ class TaskSearch:
 
     def report(self, interrupted: bool) -> TuningReport:
         """What there is now."""
-        trials = self.known.trials
         best, guess = self.known.best(), self.known.guess()
         return TuningReport(
             best=best,
-            records=len(trials),
+            records=self.known.made,
             measured=self._measuring.measured,
             failures=self.known.failures(),
             rejected=dict(self.rejected.most_common()),
@@ -319,11 +334,11 @@ class TaskSearch:
             elapsed_s=time.perf_counter() - self._started,
             exhausted=self.exhausted,
             interrupted=interrupted,
-            raced=sum(record.raced for record in trials),
+            raced=self.known.raced,
             duplicates=self.known.duplicates,
             guess=guess,
-            over_guess=None if best is None or guess is None or best is guess else comparison(guess, best),
-            noise=noise_of(trials),
+            over_guess=None if best is None or guess is None or best == guess else comparison(guess, best),
+            noise=self.known.noise(),
         )
 
     def _tell(self) -> None:
@@ -338,7 +353,7 @@ class TaskSearch:
         self._parts.tell(
             Progress(
                 task=self.task.program.key,
-                trials=len(self.known.trials),
+                trials=self.known.made,
                 total=self._goal.trials,
                 best_s=best_s,
                 gflops=None if best_s is None else work.gflops(best_s),

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from metasched.database import Access, TaskKey, open_database
 
-TASK = TaskKey("h", "t", 2, "v")
+TASK = TaskKey("h", "t", 2)
 WRITER = """
 import sys
 from metasched.database import Record, TaskKey, Visit, open_database
-task = TaskKey("h", "t", 2, "v")
+task = TaskKey("h", "t", 2)
 with open_database(sys.argv[1]) as db:
     start = db.count(task)
     for trial in range(start, start + 100_000):

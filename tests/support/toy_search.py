@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from metasched.cost.model import CostModel
 from metasched.database.base import Database
-from metasched.database.record import TaskKey, code_version
+from metasched.database.record import SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.inputs import Inputs
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
+from metasched.schedule.trace_outline import Outline
 from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.report import TuningReport
@@ -43,6 +44,9 @@ class ToySpace:
     def locate(self, trace: str) -> Candidate | None:
         arm, *row = json.loads(trace)
         return Candidate(arm, tuple(row)) if arm < len(self.arms) else None
+
+    def locate_all(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
+        return [self.locate(outline.decisions) for outline in outlines]  # the texts, as they are no traces
 
 
 class ToyRunner:
@@ -127,13 +131,10 @@ class ToyTask:
     def guesses(self) -> Guesses:
         return self.guessed
 
-    def holds(self, trace: str) -> bool:
-        return True
 
-
-def key() -> TaskKey:
+def key(fingerprint: str = "toy") -> SearchKey:
     """Under which the records of a toy task are stored."""
-    return TaskKey(parse_program(TEXT).named_hash(), str(TARGET), TARGET.threads, code_version())
+    return SearchKey(TaskKey.of(parse_program(TEXT), TARGET), fingerprint, code_version())
 
 
 def strategy(given: StrategyInputs) -> Strategy:
@@ -146,9 +147,10 @@ def toy_session(
     seen: list[Progress] | None = None,
     guesses: Guesses | None = None,
     make: MakeStrategy = strategy,
+    fingerprint: str = "toy",
 ) -> TuningSession:
     """A session of one toy task. Without `guesses` it has no guess to beat."""
-    task = ToyTask(runner.space, guesses or Guesses())
+    task = ToyTask(runner.space, guesses or Guesses(), fingerprint=fingerprint)
     tell = False if seen is None else seen.append
     return TuningSession([task], db=database, runner=runner, strategy=make, progress=tell, guess=guesses is not None)
 
@@ -160,8 +162,9 @@ def tuned(
     seen: list[Progress] | None = None,
     guesses: Guesses | None = None,
     make: MakeStrategy = strategy,
+    fingerprint: str = "toy",
 ) -> TuningReport:
     """A run until there are so many trials."""
-    with toy_session(database, runner, seen, guesses, make) as session:
+    with toy_session(database, runner, seen, guesses, make, fingerprint) as session:
         (report,) = session.run(trials=trials)
     return report

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.database import Role, open_database
+from metasched.database import Access, Record, Role, TaskKey, TaskStats, open_database
 from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
 from metasched.runtime.kernel import Origin
@@ -102,6 +103,14 @@ def test_a_guess_of_other_rules(program: ms.Program) -> None:
 def test_one_source_at_a_time(program: ms.Program) -> None:
     with pytest.raises(ms.MetaschedError, match="`trace` and `db` both say where the schedule comes from"):
         ms.compile(program, trace=ms.parse_trace(TRACE), db="sqlite:///x.db")
+    with pytest.raises(ms.MetaschedError, match="`rules` are for a guess, and `trace` says which schedule to take"):
+        ms.compile(program, trace=ms.parse_trace(TRACE), rules="cpu")
+    with pytest.raises(ms.MetaschedError, match="`rules` are for a guess, and `db` says which"):
+        ms.compile(program, db="sqlite:///x.db", rules="cpu")
+    with pytest.raises(ms.MetaschedError, match="`policy` says how to mend a trace, and a database has"):
+        ms.compile(program, db="sqlite:///x.db", policy=ms.Policy.REPAIR)
+    with pytest.raises(ms.MetaschedError, match="`policy` says how to mend a trace, and a guess is made"):
+        ms.compile(program, policy=ms.Policy.REPAIR)
     with pytest.raises(ms.MetaschedError, match="`rules` and `space` both say what to search"):
         ms.tune(program, rules="cpu", space=lambda sch: None)
 
@@ -154,7 +163,7 @@ def test_tuning_a_module(program: ms.Program, tmp_path: Path) -> None:
 
 
 def test_tuning_the_holes_of_a_trace(program: ms.Program, tmp_path: Path) -> None:
-    """What is decided stays, and searches with and without conditions share what they measured."""
+    """What is decided stays; a search without conditions, or with others, has trials of its own."""
     url = f"sqlite:///{tmp_path / 'holes.db'}"
     trace = ms.parse_trace(TRACE)
     holes = ms.parse_trace(str(trace.with_decisions({"i": None})))
@@ -172,10 +181,99 @@ def test_tuning_the_holes_of_a_trace(program: ms.Program, tmp_path: Path) -> Non
         sch.vectorize(j, lanes=8)
 
     free = ms.tune(program, trials=3, db=url, space=module)
-    assert (free.report.records, free.report.measured) == (3, 1)
+    assert (free.report.records, free.report.measured) == (3, 3)
     given = kernel.trace.decisions["i"]
     only = ms.tune(program, trials=1, db=url, space=ms.condition(module, {"i": given}))
-    assert (only.report.measured, only.trace) == (0, kernel.trace)
+    assert (only.report.measured, only.trace) == (1, kernel.trace)
+    again = ms.tune(program, trials=1, db=url, space=ms.condition(module, {"i": given}))
+    assert (again.report.measured, again.trace) == (0, kernel.trace)
+    traces = Counter(r.trace for r in recorded(url, program) if r.role is Role.CANDIDATE)
+    assert set(traces.values()) == {1}, "what another space has shown is not measured again"
+
+
+def recorded(url: str, program: ms.Program) -> list[Record]:
+    with open_database(url) as database:
+        return database.records(TaskKey.of(program, ms.Target.detect()))
+
+
+RENAMED = """program mm[P=11, Q=9, R=7](X: f32[P, R], Y: f32[R, Q]) -> Z: f32[P, Q]:
+    prod: W[x, y] = sum[z](X[x, z] * Y[z, y])
+    act: Z[u, v] = max(W[u, v], 0)
+"""
+
+
+def test_a_program_under_other_names_finds_what_was_tuned(program: ms.Program, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'names.db'}"
+    renamed = ms.parse_program(RENAMED)
+    assert renamed.structural_hash() == program.structural_hash()
+    kernel = ms.tune(program, trials=3, db=url, rules="cpu")
+    a, b = data(program)
+    found = ms.compile(renamed, db=url)
+    again = ms.tune(renamed, trials=3, db=url, rules="cpu")
+    assert again.report.measured == 0
+    more = ms.tune(renamed, trials=5, db=url, rules="cpu")
+    assert (more.report.records, more.report.measured) == (5, 2)
+    for other in (found, again, more):
+        assert other.trace.apply_to(renamed).repairs == []
+        assert not {"dense", "relu", "A", "B", "i", "j", "k"} & names_in(other.trace)
+        np.testing.assert_array_equal(other(a, b), np.maximum(a @ b, 0))
+    if found.trace.instructions:
+        assert [i.op for i in found.trace.instructions] == [i.op for i in kernel.trace.instructions]
+    (task,) = [s for s in stats(url) if s.records]
+    assert task.best_seconds == ms.compile(renamed, db=url).report.seconds == ms.compile(program, db=url).report.seconds
+
+
+def stats(url: str) -> tuple[TaskStats, ...]:
+    with open_database(url, Access.READ) as database:
+        return database.stats().tasks
+
+
+def names_in(trace: ms.Trace) -> set[str]:
+    """Every word of a trace but in what it is of."""
+    return set(re.findall(r"\w+", str(trace).partition(":")[2])) - {"choose"}
+
+
+def test_the_best_of_another_version_is_taken_and_said_until_this_one_has_measured(
+    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'upgrade.db'}"
+    with monkeypatch.context() as patch:
+        for module in ("record", "best"):
+            patch.setattr(f"metasched.database.{module}.code_version", lambda: "metasched 0")
+        patch.setattr("metasched.search.task_search.code_version", lambda: "metasched 0")
+        tuned = ms.tune(program, trials=4, db=url, rules="cpu")
+    kernel = ms.compile(program, db=url)
+    assert kernel.trace == tuned.trace
+    assert "timed with metasched 0; tuning again times it anew" in repr(kernel.report)
+    again = ms.tune(program, trials=4, db=url, rules="cpu")
+    assert again.report.measured == 4
+    now = [r for r in recorded(url, program) if r.is_current]
+    assert str(tuned.trace) in [r.trace for r in now], "what was best is timed again"
+    kernel = ms.compile(program, db=url)
+    assert kernel.report.is_current
+    assert "timed with" not in repr(kernel.report)
+
+
+def test_the_best_of_another_version_is_timed_again_where_another_space_is_searched(
+    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'upgrade.db'}"
+    with monkeypatch.context() as patch:
+        for module in ("record", "best"):
+            patch.setattr(f"metasched.database.{module}.code_version", lambda: "metasched 0")
+        patch.setattr("metasched.search.task_search.code_version", lambda: "metasched 0")
+        tuned = ms.tune(program, trials=4, db=url, rules="cpu")
+
+    def module(sch: ms.Schedule) -> None:
+        i, *_ = sch.get_loops(sch.get_block("dense"))
+        sch.split(i, sch.sample_tile(i))
+
+    report = ms.tune(program, trials=2, db=url, space=module).report
+    assert (report.records, report.measured) == (2, 2)
+    assert ms.compile(program, db=url).report.is_current
+    found = [r for r in recorded(url, program) if r.is_current and r.trace == str(tuned.trace)]
+    assert len(found) == 1, "it is not lost, though this space does not hold it"
+    assert ms.tune(program, trials=2, db=url, space=module).report.measured == 0
 
 
 def test_conditions_are_checked_before_anything_starts(program: ms.Program, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_full_disk(file: Path, tuned: bytes, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("url", ["kernels.db", "postgres://there"])
 def test_a_url_that_is_none_is_a_mistake(url: str) -> None:
-    with pytest.raises(DatabaseError, match=r"not a database URL|no database backend"):
+    with pytest.raises(DatabaseError, match=r"not a database URL|there is no database `postgres`"):
         ms.kernel(TEXT, db=url)
 
 

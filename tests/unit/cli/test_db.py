@@ -13,7 +13,7 @@ from metasched.lang import parse_program
 from metasched.target import Target
 
 PROGRAM = "program dense[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
-TASK = TaskKey(parse_program(PROGRAM).named_hash(), str(Target.detect(2)), 2, "metasched 0")
+TASK = TaskKey.of(parse_program(PROGRAM), Target.detect(2))
 
 
 def record(trial: int, times: tuple[float, ...], failure: str | None) -> Record:
@@ -29,6 +29,7 @@ def record(trial: int, times: tuple[float, ...], failure: str | None) -> Record:
         timestamp=1.0e9 + trial,
         seed=0,
         trial=trial,
+        code_version="metasched 0",
     )
 
 

@@ -195,7 +195,7 @@ def test_the_parts_of_a_combination_are_shown() -> None:
 def report(seconds: float | None, trace: str = "t", *, interrupted: bool = False) -> TuningReport:
     best = None
     if seconds is not None:
-        key = TaskKey("0" * 64, "cpu", 1, "v")
+        key = TaskKey("0" * 64, "cpu", 1)
         best = Record(key, "p", (), trace, (Visit((seconds,)),) * 2, None, False, (), 0.0, 0, 0)
     return TuningReport(best, 32, 32, {"run-timeout": 1}, {}, {}, 1.0, interrupted=interrupted)
 

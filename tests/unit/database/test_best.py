@@ -19,7 +19,7 @@ from metasched.database.best import (
     noise_of,
 )
 
-TASK = TaskKey("0" * 64, "cpu", 2, "v")
+TASK = TaskKey("0" * 64, "cpu", 2)
 
 
 def record(trial: int, *seconds: float, role: Role = Role.CANDIDATE, raced: bool = False) -> Record:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
@@ -8,17 +9,20 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from metasched.database import (
+    DATABASES,
     Access,
     DamagedRecordWarning,
     DatabaseError,
     Duplicate,
     Record,
     Role,
+    SearchKey,
     TaskKey,
     Visit,
     VisitKind,
@@ -26,10 +30,17 @@ from metasched.database import (
     open_database,
 )
 from metasched.database import sqlite as backend
-from metasched.database.backends import Backends
+from metasched.database import sqlite_schema as schema
+from metasched.database.backends import GROUP
+from metasched.database.claims import Claimant
+from metasched.database.record import NO_TRIAL
+from metasched.database.summary import summary_of
+from metasched.database.visits_json import visits_to_json
 from metasched.errors import NoRecord
+from metasched.lang import parse_program
 
-TASK = TaskKey("ab" * 32, "cpu skylake-avx512 threads=2", 2, "metasched 0 numba 0 llvmlite 0")
+TASK = TaskKey("ab" * 32, "cpu skylake-avx512 threads=2", 2)
+VERSION = "metasched 0 numba 0 llvmlite 0"
 RECORD = Record(
     task=TASK,
     program="program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n",
@@ -46,7 +57,10 @@ RECORD = Record(
     place=5,
     code="c" * 32,
     role=Role.GUESS,
+    space="f" * 32,
+    code_version=VERSION,
 )
+SEARCH = RECORD.search
 FAILED = replace(RECORD, visits=(), failure="wrong-result", trial=4)
 
 
@@ -101,44 +115,116 @@ def test_records_are_given_other_visits() -> None:
         assert db.records(TASK) == [again, replace(RECORD, trial=8), failed]
 
 
-def test_duplicates_are_kept_with_their_task(tmp_path: Path) -> None:
+def test_duplicates_are_kept_with_their_search(tmp_path: Path) -> None:
     found = [Duplicate("trace", "c" * 32, 3, 4), Duplicate("another", "d" * 32, 3, 1)]
     with open_database(url_of(tmp_path / "d.db")) as db:
         db.add(RECORD)
-        db.add_duplicates(TASK, found)
-        assert db.duplicates(replace(TASK, threads=1)) == []
+        db.add_duplicates(SEARCH, found)
+        assert db.duplicates(replace(SEARCH, task=replace(TASK, threads=1))) == []
+        assert db.duplicates(replace(SEARCH, space="another")) == []
     with open_database(url_of(tmp_path / "d.db"), Access.READ) as db:
-        assert db.duplicates(TASK) == found
+        assert db.duplicates(SEARCH) == found
         assert db.count(TASK) == 1
     with open_database(url_of(tmp_path / "d.db")) as db:
         db.remove([RECORD])
-        assert db.duplicates(TASK) == []
+        assert db.duplicates(SEARCH) == []
 
 
-def test_what_an_older_version_wrote_is_read_as_one_visit(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
+PROGRAM = "program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
+RENAMED = "program q[M=4](X: f32[M]) -> Y: f32[M]:\n    Y[j] = X[j]\n"
+
+
+def old_file(path: Path, version: int) -> sqlite3.Connection:
+    """A database as an older metasched made it."""
     connection = sqlite3.connect(path)
-    for statement in backend._MIGRATIONS[0]:
-        connection.execute(statement)
+    schema.migrate(connection, 0, version)
     connection.execute(f"PRAGMA application_id = {backend._APPLICATION_ID}")
-    connection.execute("PRAGMA user_version = 1")
-    connection.execute("INSERT INTO tasks VALUES (1, ?, ?, ?, ?)", astuple(TASK))
-    row = (RECORD.program, '[["N", 4]]', RECORD.trace, "[0.5, 0.25]", 0.375, None, 1, "[]", 5.0, 7, 3)
+    connection.execute(f"PRAGMA user_version = {version}")
+    return connection
+
+
+def test_what_version_1_wrote_is_read_as_one_visit(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    connection = old_file(path, 1)
+    connection.execute("INSERT INTO tasks VALUES (1, ?, ?, ?, ?)", (*astuple(TASK), VERSION))
+    row = ("program", '[["N", 4]]', RECORD.trace, "[0.5, 0.25]", 0.375, None, 1, "[]", 5.0, 7, 3)
     connection.execute(f"INSERT INTO records VALUES (1, 1, {', '.join('?' * len(row))})", row)
-    failed = (RECORD.program, "[]", RECORD.trace, "[]", None, "wrong-result", 0, "[]", 5.0, 7, 4)
+    failed = ("program", "[]", RECORD.trace, "[]", None, "wrong-result", 0, "[]", 5.0, 7, 4)
     connection.execute(f"INSERT INTO records VALUES (2, 1, {', '.join('?' * len(row))})", failed)
     connection.commit()
     connection.close()
+    before = path.read_bytes()
     with open_database(url_of(path), Access.READ) as db:
         record, failure = db.records(TASK)
         assert record.visits == (Visit((0.5, 0.25)),)
         assert (record.raced, record.code, record.role) == (True, "", Role.CANDIDATE)
+        assert (record.space, record.code_version) == ("", VERSION)
         assert failure.failure == "wrong-result"
         assert db.best(TASK) is None
+    assert path.read_bytes() == before
     with open_database(url_of(path)) as db:
         assert db.records(TASK) == [record, failure]
         db.add(RECORD)
         assert db.records(TASK)[-1] == RECORD
+
+
+def test_what_version_2_wrote_is_one_task_up_to_names_and_versions_with_data_beside_its_traces(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    connection = old_file(path, 2)
+    programs = {PROGRAM: (("N", 4),), RENAMED: (("M", 4),)}
+    parsed = [parse_program(text, **dict(params)) for text, params in programs.items()]
+    keys = [(parsed[0].named_hash(), "v1"), (parsed[0].named_hash(), "v2"), (parsed[1].named_hash(), "v2")]
+    for number, (program_hash, version) in enumerate(keys, start=1):
+        connection.execute("INSERT INTO tasks VALUES (?, ?, 't', 2, ?)", (number, program_hash, version))
+        connection.execute("INSERT INTO duplicates VALUES (?, ?, 'trace', 'code', 0, 1)", (number, number))
+        text, params = list(programs.items())[number == 3]
+        visits = json.dumps(visits_to_json(RECORD.visits[:1] * 2 + (Visit((1.0,), VisitKind.TURN, "7/0"),)))
+        trace = f'trace 1 of p[N=4]:\n    t ~ sample_categorical([1, 2]) @ "a" := {number}\n'
+        row = (text, json.dumps(params), trace, visits, 0.5, None, 0, "[]", number, 7, 3, 2, 5, "c", "guess")
+        connection.execute(f"INSERT INTO records VALUES (?, ?, {', '.join('?' * len(row))})", (number, number, *row))
+    connection.commit()
+    connection.close()
+    with open_database(url_of(path)) as db:
+        (stats,) = db.stats().tasks
+        assert stats.task == TaskKey(parsed[0].structural_hash(), "t", 2)
+        assert (stats.records, stats.code_versions) == (3, ("v1", "v2"))
+        found = db.summaries(stats.task)
+        assert [json.loads(s.decisions) for s in found] == [[1], [2], [3]]
+        assert len({s.structure for s in found}) == 1
+        assert [s.code_version for s in found] == ["v1", "v2", "v2"]
+        assert [s.written == found[0].written for s in found] == [True, True, False]
+        assert {(s.space, s.settled, s.turns, s.repeats, s.search_seconds) for s in found} == {("", 1, 1, 0, 0.375)}
+        assert [len(db.duplicates(SearchKey(stats.task, "", version))) for version in ("v1", "v2")] == [1, 2]
+        db.join(SearchKey(stats.task, "", "v2"), Claimant.this_process())
+        assert db.best(stats.task) is not None
+
+
+def test_a_summary_says_of_a_record_what_the_record_says(tmp_path: Path) -> None:
+    trace = 'trace 1 of p[N=4]:\n    t ~ sample_categorical([1, 2]) @ "a" := 2\n'
+    records = [RECORD, FAILED, timed(0.5, 0.25), replace(RECORD, trace=trace, raced=True, trial=NO_TRIAL)]
+    with open_database(url_of(tmp_path / "s.db")) as db:
+        numbers = db.add_all(records)
+        found = db.summaries(TASK)
+        assert found == [summary_of(r, n, found[0].written) for r, n in zip(records, numbers, strict=True)]
+        assert db.load(TASK, numbers[1:3]) == dict(zip(numbers[1:3], records[1:3], strict=True))
+        again = replace(RECORD, visits=(*RECORD.visits, Visit((0.125,), VisitKind.REPEAT, "9")))
+        db.update([again])
+        assert db.summaries(TASK)[0] == summary_of(again, numbers[0], found[0].written)
+        assert [s.number for s in db.summaries(TASK, after=numbers[1])] == numbers[2:]
+
+
+def test_summaries_are_read_from_the_index_alone(tmp_path: Path) -> None:
+    """Rows are ten times as long: a hundred thousand of them take a second to read."""
+    with open_database(url_of(tmp_path / "i.db")) as db:
+        db.add(RECORD)
+        assert isinstance(db, backend.SQLiteDatabase)
+        plans: list[str] = []
+        db._connection.set_trace_callback(plans.append)
+        db.summaries(TASK)
+        db._connection.set_trace_callback(None)
+        (query,) = (p for p in plans if "INDEXED" in p)
+        plan = db._connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+        assert any("COVERING INDEX records_in_short" in row[-1] for row in plan)
 
 
 def test_tasks_are_kept_apart_by_every_field_and_failures_count() -> None:
@@ -146,7 +232,6 @@ def test_tasks_are_kept_apart_by_every_field_and_failures_count() -> None:
         replace(TASK, program_hash="cd" * 32),
         replace(TASK, target="cpu other"),
         replace(TASK, threads=1),
-        replace(TASK, code_version="metasched 1"),
     ]
     with open_database("sqlite:///:memory:") as db:
         db.add(RECORD)
@@ -156,7 +241,7 @@ def test_tasks_are_kept_apart_by_every_field_and_failures_count() -> None:
             assert db.records(other) == []
             db.add(replace(RECORD, task=other))
         assert db.count(TASK) == 2
-        assert [db.count(other) for other in others] == [1, 1, 1, 1]
+        assert [db.count(other) for other in others] == [1, 1, 1]
 
 
 def test_stats_name_the_program_and_count_failures_by_reason(tmp_path: Path) -> None:
@@ -204,7 +289,7 @@ def test_it_may_be_used_from_several_threads() -> None:
     ("url", "message"),
     [
         ("metasched.db", "hint: for a file, write `sqlite:///metasched.db`"),
-        ("postgres://host/db", "no database backend for `postgres://`"),
+        ("postgres://host/db", "there is no database `postgres`. Installed are `sqlite`"),
         ("sqlite://file.db", "names no file"),
         ("sqlite:///", "names no file"),
         ("sqlite:////no/such/folder/x.db", "no folder `/no/such/folder`"),
@@ -390,9 +475,17 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
         db.add(RECORD)
 
 
-def test_other_schemes_plug_in() -> None:
-    with open_database("memory://x", backends=Backends({"memory": f"{__name__}:_open_memory"})) as opened:
+def test_other_schemes_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("memory", f"{__name__}:_open_memory", GROUP)
+    monkeypatch.setattr(
+        "metasched.support.registry.entry_points", lambda **given: [point] if given.get("group") else []
+    )
+    with open_database("memory://x") as opened:
         assert opened.url == "memory://x"
+    assert DATABASES.names() == ("memory", "sqlite")
+    point = EntryPoint("memory", f"{__name__}:TASK", GROUP)
+    with pytest.raises(DatabaseError, match="is no database: it is a TaskKey, and no function of a URL and an Access"):
+        open_database("memory://x")
 
 
 def _open_memory(url: str, access: Access) -> backend.SQLiteDatabase:

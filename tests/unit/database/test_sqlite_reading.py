@@ -16,8 +16,9 @@ import pytest
 
 from metasched.database import Access, Record, TaskKey, Visit, open_database
 from metasched.database import sqlite as backend
+from metasched.database.sqlite_schema import SCHEMA_VERSION, migrate
 
-TASK = TaskKey("hash", "target", 1, "version")
+TASK = TaskKey("hash", "target", 1)
 NOBODY = 65534
 
 
@@ -96,12 +97,10 @@ def test_what_a_killed_writer_left_in_the_log(folder: Path, tmp_path: Path) -> N
     assert not (folder / "r #1?.db-shm").exists()
 
 
-@pytest.mark.parametrize("version", range(backend.SCHEMA_VERSION))
+@pytest.mark.parametrize("version", range(SCHEMA_VERSION))
 def test_an_older_schema_is_upgraded_in_memory(folder: Path, version: int) -> None:
     connection = sqlite3.connect(url_of(folder).removeprefix("sqlite:///"))
-    for statements in backend._MIGRATIONS[:version]:
-        for statement in statements:
-            connection.execute(statement)
+    migrate(connection, 0, version)
     if version:
         connection.execute(f"PRAGMA application_id = {backend._APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {version}")
@@ -120,7 +119,7 @@ exec {python} -c '
 import sys
 from metasched.database import Access, TaskKey, open_database
 with open_database(sys.argv[1], Access.READ) as database:
-    print(database.count(TaskKey("hash", "target", 1, "version")))
+    print(database.count(TaskKey("hash", "target", 1)))
 ' "{url}"
 """
 

@@ -22,7 +22,7 @@ from metasched.database.transfer import (
 from metasched.lang import parse_program
 from metasched.target import Target
 
-TASK = TaskKey("0" * 64, "cpu=generic", 2, "metasched 0")
+TASK = TaskKey("0" * 64, "cpu=generic", 2)
 
 
 def record(trial: int, seconds: float | None = 1e-3, **changes: object) -> Record:
@@ -38,6 +38,8 @@ def record(trial: int, seconds: float | None = 1e-3, **changes: object) -> Recor
         timestamp=1000.0 + trial,
         seed=0,
         trial=trial,
+        space="a" * 32,
+        code_version="metasched 0",
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -65,7 +67,9 @@ def anything(record: Record) -> None:
             trace=st.text(),
             params=st.lists(st.tuples(st.text(), st.integers() | st.text()), max_size=2).map(tuple),
             phases=st.lists(st.tuples(st.text(), finite), max_size=2).map(tuple),
-            task=st.builds(TaskKey, st.text(), st.text(), st.integers(1, 99), st.text()),
+            task=st.builds(TaskKey, st.text(), st.text(), st.integers(1, 99)),
+            space=st.text(),
+            code_version=st.text(),
             raced=st.booleans(),
             code=st.text(),
             role=st.sampled_from(Role),
@@ -120,7 +124,7 @@ GOOD = record(
     program=TEXT,
     params=(("N", 4),),
     trace='trace 1 of dense[N=4]:\n    b = get_block("B")\n',
-    task=TaskKey(parse_program(TEXT).named_hash(), str(Target.detect(2)), 2, "metasched 0"),
+    task=TaskKey.of(parse_program(TEXT), Target.detect(2)),
 )
 
 
@@ -221,6 +225,7 @@ def test_lines_that_are_wrong_leave_the_others() -> None:
         (Removal(failures=True), [1]),
         (Removal(before=1002.0), [0, 1]),
         (Removal(keep_best=1), [0, 1, 3]),
+        (Removal(keep_best=1, other_than="metasched 0"), []),
         (Removal(keep_best=2, before=1003.0), [1]),
         (Removal(failures=True, before=1001.0), []),
         (Removal(other_than="metasched 0"), []),
@@ -239,20 +244,30 @@ def test_what_is_removed(database: Database, removal: Removal, trials: list[int]
     assert len(database.stats().tasks) == (len(trials) < len(records))
 
 
-def test_a_text_of_the_version_before_is_read_as_one_visit() -> None:
+def older(version: int, *without: str, **changed: object) -> list[str]:
+    """A file of an older version of the format with the sound record in it."""
     header, line = lines_of([GOOD])
-    data = json.loads(line)
-    for field in ("visits", "batch", "place", "code", "role"):
-        del data[field]
-    old = [header.replace("2}", "1}"), json.dumps({**data, "times": [1e-3, 2e-3]})]
-    (found,) = read_lines(old, "f", check_record)
-    assert found == replace(GOOD, visits=(Visit((1e-3, 2e-3)),))
+    data = {**json.loads(line), "program_hash": parse_program(TEXT).named_hash(), **changed}
+    return [header.replace("3}", f"{version}}}"), json.dumps({k: v for k, v in data.items() if k not in without})]
+
+
+def test_a_text_of_version_1_is_read_as_one_visit() -> None:
+    later = ("visits", "batch", "place", "code", "role", "space")
+    (found,) = read_lines(older(1, *later, times=[1e-3, 2e-3]), "f", check_record)
+    assert found == replace(GOOD, visits=(Visit((1e-3, 2e-3)),), space="")
     assert isinstance(found, Record)
     assert not found.settled
-    (wrong,) = read_lines([old[0], json.dumps({**data, "times": [-1]})], "f", check_record)
+    (wrong,) = read_lines(older(1, *later, times=[-1]), "f", check_record)
     assert "times are finite" in str(wrong)
-    (wrong,) = read_lines([old[0], json.dumps(data)], "f", check_record)
+    (wrong,) = read_lines(older(1, *later), "f", check_record)
     assert "no `times`" in str(wrong)
+
+
+def test_a_text_of_version_2_is_of_no_space_and_of_the_program_up_to_names() -> None:
+    (found,) = read_lines(older(2, "space"), "f", check_record)
+    assert found == replace(GOOD, space="")
+    (wrong,) = read_lines(older(2, "space", program_hash="0" * 64), "f", check_record)
+    assert "`program_hash` is that of another program" in str(wrong)
 
 
 def test_a_record_that_was_timed_again_is_there_already(database: Database) -> None:

@@ -158,5 +158,5 @@ def test_tuning_shows_a_line_and_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert [p.trials for p in told] == [1]
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    f.tune(a, trials=1)
+    f.tune(a, trials=1, rules="cpu,-inline")
     assert terminal.getvalue() == "", "nothing was left to do"

@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +16,13 @@ import pytest
 from metasched.cost.model import CostModel
 from metasched.database.backends import open_database
 from metasched.database.base import Database
-from metasched.database.best import best_of
+from metasched.database.best import best_of, best_record
 from metasched.database.claims import Claimant
-from metasched.database.record import NO_TRIAL, Role, VisitKind
+from metasched.database.record import NO_TRIAL, Record, Role, TaskKey, VisitKind
 from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.contest import REPEATS
+from metasched.search.earlier import SEEDS
 from metasched.search.phases import Phase, Phases
 from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
@@ -29,7 +30,7 @@ from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy import StrategyInputs
-from tests.support.toy_search import ToyRunner, ToySpace, ToyTask, key, strategy, tuned
+from tests.support.toy_search import ToyRunner, ToySpace, ToyTask, key, strategy, toy_session, tuned
 from tests.support.toys import Toy
 
 
@@ -130,7 +131,7 @@ def test_a_space_that_is_used_up_ends_the_run(database: Database) -> None:
     assert 0 < report.records <= 5
 
 
-def test_records_of_another_space_count_and_compete_but_teach_nothing(database: Database) -> None:
+def test_records_that_the_space_no_longer_holds_count_and_compete_but_teach_nothing(database: Database) -> None:
     space = ToySpace()
     tuned(database, 8, ToyRunner(space))
     space.arms = space.arms[:1]
@@ -161,7 +162,7 @@ def test_the_guess_is_the_first_trial_and_stays_unless_something_is_faster(datab
     assert report.best is not None
     assert (report.best.trace, report.best.role, report.best.trial) == (FAST, Role.DEFAULT, 0)
     assert "it is the guess" in str(report)
-    assert best_of(database.records(key())) == report.best
+    assert best_of(database.records(key().task)) == report.best
 
 
 def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
@@ -171,7 +172,7 @@ def test_something_faster_than_the_guess_is_taken(database: Database) -> None:
     assert not report.is_guess
     assert report.guess is not None
     assert report.guess.trace == SLOW
-    assert best_of(database.records(key())) == report.best
+    assert best_of(database.records(key().task)) == report.best
 
 
 class DisturbedGuess(ToyRunner):
@@ -225,11 +226,11 @@ def test_what_only_looked_faster_in_the_search_is_not_taken(database: Database) 
     runner = Lucky(ToySpace())
     seconds = beside(30, runner)
     report = tuned(database, 30, runner, guesses=Guesses(ELSEWHERE, ELSEWHERE))
-    learned = [r.search_seconds for r in database.records(key()) if r.search_seconds is not None]
+    learned = [r.search_seconds for r in database.records(key().task) if r.search_seconds is not None]
     assert min(learned) < seconds
     assert report.is_guess
     assert tuned(database, 30, ToyRunner(ToySpace()), guesses=Guesses(ELSEWHERE, ELSEWHERE)).is_guess
-    assert best_of(database.records(key())) == report.guess
+    assert best_of(database.records(key().task)) == report.guess
 
 
 def test_where_another_space_is_searched_the_default_guess_is_measured_as_well(database: Database) -> None:
@@ -241,7 +242,7 @@ def test_where_another_space_is_searched_the_default_guess_is_measured_as_well(d
     assert (report.records, len(runner.traces)) == (3, 4)
     assert report.best is not None
     assert report.best.trace != FAST
-    best = best_of(database.records(key()))
+    best = best_of(database.records(key().task))
     assert best is not None
     assert (best.trace, best.role, best.trial) == (FAST, Role.DEFAULT, NO_TRIAL)
     again = tuned(database, 3, runner, guesses=Guesses(own, FAST))
@@ -277,7 +278,7 @@ def test_a_search_that_was_killed_is_no_reason_to_leave_the_guess(database: Data
     beside(40, runner)
     beside(40, again)
     assert tuned(database, 60, runner, guesses=guesses).interrupted
-    best = best_of(database.records(key()))
+    best = best_of(database.records(key().task))
     assert best is not None
     assert best.trace == ELSEWHERE, "no paired test was made, and nothing is clearly faster"
     report = tuned(database, 40, again, guesses=guesses)
@@ -324,7 +325,7 @@ def test_equal_code_is_measured_once_and_is_one_trial(database: Database) -> Non
     runner = ToyRunner(ToySpace())
     runner.codes = coarse
     report = tuned(database, 60, runner)
-    records = database.records(key())
+    records = database.records(key().task)
     assert len({record.code for record in records}) == len(records) == 60
     assert len(runner.traces) == 60
     assert report.duplicates == len(database.duplicates(key())) > 0
@@ -361,7 +362,7 @@ def test_a_few_measurements_are_repeated_and_tell_the_noise(database: Database) 
     assert f"{REPEATS} measured again" in str(report)
     assert report.records == 64, "they are no trials"
     assert tuned(database, 64, runner).noise == report.noise
-    short = [r.by_group(VisitKind.REPEAT) for r in database.records(key())]
+    short = [r.by_group(VisitKind.REPEAT) for r in database.records(key().task)]
     assert sum(map(len, short)) == REPEATS
 
 
@@ -383,7 +384,7 @@ def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(databa
         waited.append(seconds)
         with open_database("sqlite:///:memory:") as fresh:
             tuned(fresh, 16, ToyRunner(ToySpace()))
-            (found,) = (r for r in fresh.records(key()) if r.trace == theirs)
+            (found,) = (r for r in fresh.records(key().task) if r.trace == theirs)
         database.add(found)
         database.leave(key(), other)
 
@@ -416,3 +417,129 @@ def test_nested_phases_are_counted_once() -> None:
         sum(range(200_000))
     seconds = phases.seconds()
     assert seconds["model"] > 10 * seconds["scoring"]
+
+
+# --- other spaces, other versions
+
+
+class Listening(Evolution):
+    """Keeps what it was told."""
+
+    def __init__(self, given: StrategyInputs) -> None:
+        super().__init__(given.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1), given.phases)
+        self.told: list[Observation] = []
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        self.told.extend(results)
+        super().observe(results)
+
+
+def test_records_of_another_space_teach_and_are_neither_trials_nor_measured_again(database: Database) -> None:
+    first = ToyRunner(ToySpace())
+    tuned(database, 20, first, guesses=Guesses(SLOW, SLOW), fingerprint="another")
+    made: list[Listening] = []
+
+    def listening(given: StrategyInputs) -> Strategy:
+        made.append(Listening(given))
+        return made[-1]
+
+    second = ToyRunner(ToySpace())
+    report = tuned(database, 20, second, guesses=Guesses(SLOW, SLOW), make=listening)
+    assert (report.records, report.measured) == (20, 20)
+    assert set(first.traces) & set(second.traces) == {SLOW}, "the guess is measured in each space"
+    taught = {c.row for c in (o.candidate for o in made[0].told[:20])}
+    assert taught == {tuple(json.loads(t)[1:]) for t in first.traces}
+    again = tuned(database, 20, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW))
+    assert (again.measured, again.best) == (0, report.best)
+    assert tuned(database, 20, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW), fingerprint="another").measured == 0
+
+
+def test_the_best_of_another_space_wins_where_this_one_holds_it_also_when_it_is_read_again(database: Database) -> None:
+    tuned(database, 3, ToyRunner(ToySpace()), guesses=Guesses(FAST, FAST), fingerprint="another")
+    report = tuned(database, 6, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW))
+    assert report.best is not None
+    assert report.best.trace == FAST
+    again = tuned(database, 6, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW))
+    assert (again.measured, again.best) == (0, report.best)
+
+
+def test_a_space_that_does_not_hold_it_returns_its_own(database: Database) -> None:
+    tuned(database, 3, ToyRunner(ToySpace()), guesses=Guesses(FAST, FAST), fingerprint="another")
+    space = ToySpace()
+    space.arms = [Toy(flavour=2)]
+    space.locate_all = lambda outlines: [None] * len(outlines)  # type: ignore[method-assign]
+    report = tuned(database, 6, ToyRunner(space), guesses=Guesses(SLOW, SLOW))
+    assert report.best is not None
+    assert report.best.trace != FAST
+    best = best_record(database.summaries(key().task), lambda numbers: database.load(key().task, numbers))
+    assert best is not None
+    assert best.trace == FAST
+
+
+@pytest.mark.parametrize("first", [1, 16, 30])
+def test_a_search_that_was_taught_goes_on_as_if_it_had_not_been_interrupted(first: int, tmp_path: Path) -> None:
+    runners = [ToyRunner(ToySpace(), fail=True) for _ in range(3)]
+    guesses = Guesses(SLOW, FAST)
+    for name in ("one", "two"):
+        with open_database(f"sqlite:///{tmp_path}/{name}.db") as database:
+            tuned(database, 20, ToyRunner(ToySpace(), fail=True), guesses=guesses, fingerprint="another")
+    with open_database(f"sqlite:///{tmp_path}/one.db") as database:
+        tuned(database, 40, runners[0], guesses=guesses)
+    with open_database(f"sqlite:///{tmp_path}/two.db") as database:
+        tuned(database, first, runners[1], guesses=guesses)
+        tuned(database, 40, runners[2], guesses=guesses)
+    assert runners[0].traces == runners[1].traces + runners[2].traces
+
+
+def with_version(database: Database, version: str) -> None:
+    """Have all that is recorded made with another version of the code."""
+    records = database.records(key().task)
+    database.remove(records)
+    database.add_all([replace(record, code_version=version) for record in records])
+
+
+def test_what_was_fastest_with_another_version_is_timed_again_first_and_counts_then(database: Database) -> None:
+    before = ToyRunner(ToySpace())
+    tuned(database, 40, before, guesses=Guesses(SLOW, SLOW))
+    with_version(database, "metasched 0")
+    fastest = sorted((r for r in database.records(key().task) if r.settled), key=lambda r: r.seconds or 0.0)
+    runner = ToyRunner(ToySpace())
+    report = tuned(database, 16, runner, guesses=Guesses(SLOW, SLOW))
+    assert (report.records, report.measured) == (16, 16)
+    assert runner.traces[: 1 + SEEDS] == [SLOW, *(r.trace for r in fastest[:SEEDS])]
+    assert report.best is not None
+    assert (report.best.trace, report.best.is_current) == (fastest[0].trace, True)
+    assert tuned(database, 16, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW)).measured == 0
+
+
+def test_a_killed_first_batch_of_such_a_search_is_made_up_for(database: Database) -> None:
+    tuned(database, 40, ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW))
+    with_version(database, "metasched 0")
+    runners = [ToyRunner(ToySpace(), stop_at=5), ToyRunner(ToySpace())]
+    assert tuned(database, 30, runners[0], guesses=Guesses(SLOW, SLOW)).interrupted
+    tuned(database, 30, runners[1], guesses=Guesses(SLOW, SLOW))
+    both = runners[0].traces + runners[1].traces
+    assert len(set(both)) == len(both) == 30
+
+
+def test_no_batch_asks_for_whole_records_but_for_those_that_are_timed_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a hundred thousand records, a look at each of them in every batch is what takes the time."""
+    loaded: list[int] = []
+    load = type(database).load
+
+    def counting(self: Database, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
+        wanted = list(numbers)
+        loaded.extend(wanted)
+        return load(self, task, wanted)
+
+    def refuse(self: Database, task: TaskKey) -> list[Record]:
+        raise AssertionError("all records were read")
+
+    monkeypatch.setattr(type(database), "load", counting)
+    monkeypatch.setattr(type(database), "records", refuse)
+    with toy_session(database, ToyRunner(ToySpace())) as session:
+        for _ in range(6):
+            session.step(trials=200)
+        assert len(loaded) <= 1 + REPEATS

@@ -180,10 +180,3 @@ def test_a_task_has_the_threads_that_are_given() -> None:
 def test_mistakes(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ms.MetaschedError, match=re.escape(message)):
         Task(**{"program": PROGRAM, "target": TARGET, **settings})  # type: ignore[arg-type]
-
-
-def test_which_traces_a_space_holds() -> None:
-    decided = Task(PROGRAM, trace((None, 8)), TARGET)
-    assert decided.holds(str(trace((None, 8))))
-    assert not decided.holds(str(trace((None, 4))))
-    assert Task(PROGRAM, "cpu", TARGET).holds("no trace at all: nothing is given, so nothing is asked")

@@ -1,0 +1,211 @@
+"""The tables of a database file, version by version, and how a file of an older version becomes one of the newest."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import astuple
+from hashlib import blake2b
+
+from metasched.database.record import VisitKind, seconds_in_search, visit_groups
+from metasched.database.visits_json import visits_from_json
+from metasched.errors import MetaschedError
+from metasched.ir.source import settings_from_json
+from metasched.lang import parse_program
+from metasched.measure.timing import LEAST_VISITS
+from metasched.schedule.trace_outline import outline_of
+
+# Rows that are read before any of them is written.
+_CHUNK = 1000
+
+# What a search needs of records, in an index: it is read instead of the rows, which are ten times as long.
+IN_SHORT = (
+    "id, written, space, code_version, structure, decisions, seconds, search_seconds, settled, raced, failure, role, "
+    "turns, repeats, batch, place, trial, code, timestamp"
+)
+
+
+def written_number(program: str, params: str) -> int:
+    """A number that records of one program text with the same parameters share."""
+    digest = blake2b(f"{params}\n{program}".encode(errors="surrogateescape"), digest_size=7).digest()
+    return int.from_bytes(digest, "big")
+
+
+# --- from schema 2: data beside the traces, and tasks up to names
+
+
+def _fill_in(connection: sqlite3.Connection) -> None:
+    """Work out what records of before had no columns for."""
+    last = 0
+    while rows := connection.execute(
+        "SELECT id, trace, visits, raced, program, params FROM records WHERE id > ? ORDER BY id LIMIT ?", (last, _CHUNK)
+    ).fetchall():
+        connection.executemany(
+            "UPDATE records SET structure = ?, decisions = ?, search_seconds = ?, settled = ?, turns = ?, repeats = ?, "
+            "written = ? WHERE id = ?",
+            [
+                (
+                    *astuple(outline_of(trace)),
+                    *_of_visits(visits, raced),
+                    written_number(program, params),
+                    number,
+                )
+                for number, trace, visits, raced, program, params in rows
+            ],
+        )
+        last = rows[-1][0]
+
+
+def _of_visits(text: str, raced: int) -> tuple[float | None, int, int, int]:
+    """`search_seconds`, `settled`, `turns` and `repeats`; of what cannot be read, those of a failure."""
+    try:
+        visits = visits_from_json(json.loads(text))
+        seconds = seconds_in_search(visits)
+    except (ValueError, TypeError, RecursionError):  # whoever reads the record is told
+        return None, 0, 0, 0
+    turns, repeats = (len(visit_groups(visits, kind)) for kind in (VisitKind.TURN, VisitKind.REPEAT))
+    return seconds, int(len(visits) >= LEAST_VISITS and not raced), turns, repeats
+
+
+def _merge_tasks(connection: sqlite3.Connection) -> None:
+    """Tasks that differ in the version of the code or in names only become one."""
+    merged: dict[tuple[str, str, int], int] = {}
+    for number, program_hash, target, threads in connection.execute(
+        "SELECT id, program_hash, target, threads FROM tasks ORDER BY id"
+    ).fetchall():
+        key = (_structural_hash(connection, number) or program_hash, target, threads)
+        kept = merged.setdefault(key, number)
+        if kept == number:
+            connection.execute("INSERT INTO new_tasks VALUES (?, ?, ?, ?)", (number, *key))
+        for table in ("records", "duplicates"):
+            connection.execute(f"UPDATE {table} SET task = ? WHERE task = ?", (kept, number))
+
+
+def _structural_hash(connection: sqlite3.Connection, task: int) -> str | None:
+    """That of a task's program, by the first of its records whose program parses."""
+    rows = connection.execute("SELECT DISTINCT program, params FROM records WHERE task = ?", (task,))
+    for program, params in rows.fetchall():
+        try:
+            return parse_program(program, **dict(settings_from_json(json.loads(params)))).structural_hash()
+        except (MetaschedError, ValueError, TypeError, RecursionError):  # damaged, which reading it would say
+            continue
+    return None
+
+
+Step = str | Callable[[sqlite3.Connection], None]
+
+# One entry a schema version: the steps that lead to it from the one before.
+MIGRATIONS: tuple[tuple[Step, ...], ...] = (
+    (
+        """CREATE TABLE tasks (
+            id INTEGER PRIMARY KEY,
+            program_hash TEXT NOT NULL,
+            target TEXT NOT NULL,
+            threads INTEGER NOT NULL,
+            code_version TEXT NOT NULL,
+            UNIQUE (program_hash, target, threads, code_version)
+        ) STRICT""",
+        """CREATE TABLE records (
+            id INTEGER PRIMARY KEY,
+            task INTEGER NOT NULL REFERENCES tasks (id),
+            program TEXT NOT NULL,
+            params TEXT NOT NULL,
+            trace TEXT NOT NULL,
+            times TEXT NOT NULL,
+            seconds REAL,
+            failure TEXT,
+            raced INTEGER NOT NULL,
+            phases TEXT NOT NULL,
+            timestamp REAL NOT NULL,
+            seed INTEGER NOT NULL,
+            trial INTEGER NOT NULL
+        ) STRICT""",
+        "CREATE INDEX records_by_task ON records (task, seconds)",
+    ),
+    (
+        # Samples by visit: what was there before is one visit. What does not read stays as it is, to be told of.
+        "ALTER TABLE records RENAME COLUMN times TO visits",
+        """UPDATE records SET visits = CASE
+            WHEN failure IS NOT NULL AND visits = '[]' THEN visits
+            WHEN json_valid(visits) THEN json_array(json_object('kind', 'search', 'group', '', 'times', json(visits)))
+            ELSE visits END""",
+        "ALTER TABLE records ADD COLUMN batch INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN place INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN code TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE records ADD COLUMN role TEXT NOT NULL DEFAULT 'candidate'",
+        """CREATE TABLE duplicates (
+            id INTEGER PRIMARY KEY,
+            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            trace TEXT NOT NULL,
+            code TEXT NOT NULL,
+            batch INTEGER NOT NULL,
+            place INTEGER NOT NULL
+        ) STRICT""",
+        "CREATE INDEX duplicates_by_task ON duplicates (task)",
+        """CREATE TABLE claims (
+            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            code TEXT NOT NULL,
+            host TEXT NOT NULL,
+            pid INTEGER NOT NULL,
+            started REAL NOT NULL,
+            claimed REAL NOT NULL
+        ) STRICT""",
+        "CREATE INDEX claims_by_task ON claims (task, code)",
+    ),
+    (
+        # Of each record the space and the version of the code, and as data what a search needs of it.
+        "ALTER TABLE records ADD COLUMN space TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE records ADD COLUMN code_version TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE records ADD COLUMN structure TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE records ADD COLUMN decisions TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE records ADD COLUMN search_seconds REAL",
+        "ALTER TABLE records ADD COLUMN settled INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN turns INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE records ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE duplicates ADD COLUMN space TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE duplicates ADD COLUMN code_version TEXT NOT NULL DEFAULT ''",
+        "UPDATE records SET code_version = (SELECT code_version FROM tasks WHERE tasks.id = task)",
+        "UPDATE duplicates SET code_version = (SELECT code_version FROM tasks WHERE tasks.id = task)",
+        _fill_in,
+        """CREATE TABLE new_tasks (
+            id INTEGER PRIMARY KEY,
+            program_hash TEXT NOT NULL,
+            target TEXT NOT NULL,
+            threads INTEGER NOT NULL,
+            UNIQUE (program_hash, target, threads)
+        ) STRICT""",
+        _merge_tasks,
+        "DROP TABLE tasks",
+        "ALTER TABLE new_tasks RENAME TO tasks",
+        "DROP TABLE claims",
+        """CREATE TABLE claims (
+            task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            space TEXT NOT NULL,
+            code_version TEXT NOT NULL,
+            code TEXT NOT NULL,
+            host TEXT NOT NULL,
+            pid INTEGER NOT NULL,
+            started REAL NOT NULL,
+            claimed REAL NOT NULL
+        ) STRICT""",
+        "CREATE INDEX claims_by_search ON claims (task, space, code_version)",
+        "DROP INDEX duplicates_by_task",
+        "CREATE INDEX duplicates_by_search ON duplicates (task, space, code_version)",
+        "DROP INDEX records_by_task",
+        "CREATE INDEX records_by_code ON records (task, code)",
+        f"CREATE INDEX records_in_short ON records (task, {IN_SHORT.removeprefix('id, ')})",
+    ),
+)
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def migrate(connection: sqlite3.Connection, found: int, wanted: int = SCHEMA_VERSION) -> None:
+    """Bring the schema from a version to a later one; in a transaction."""
+    for version in range(found, wanted):
+        for step in MIGRATIONS[version]:
+            if isinstance(step, str):
+                connection.execute(step)
+            else:
+                step(connection)

@@ -1,0 +1,81 @@
+"""What a search needs of a record, without its program, its trace and its samples: a hundred thousand fit in memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, VisitKind
+from metasched.schedule.trace_outline import Outline, outline_of
+
+
+class Summary(NamedTuple):  # and no dataclass: making one of these takes a tenth of the time
+    """A record in short.
+
+    `number` is what its database knows it by, `written` a number that records of one program text with the same
+    parameters share. `structure` and `decisions` are the trace's `Outline`. `seconds` is the median time over all
+    visits, `search_seconds` that over those of the search; both are None after a failure. `settled` says that it is a
+    time and no bound, `turns` and `repeats` in how many groups of such visits it was timed again.
+    """
+
+    number: int
+    written: int
+    space: str
+    code_version: str
+    structure: str
+    decisions: str
+    seconds: float | None
+    search_seconds: float | None
+    settled: bool
+    raced: bool
+    failure: str | None
+    role: str
+    turns: int
+    repeats: int
+    batch: int
+    place: int
+    trial: int
+    code: str
+    timestamp: float
+
+    @property
+    def outline(self) -> Outline:
+        return Outline(self.structure, self.decisions)
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it is a trial of the search that it was made in."""
+        return self.trial != NO_TRIAL
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether it was measured as a guess."""
+        return self.role != Role.CANDIDATE.value
+
+    def search(self, task: TaskKey) -> SearchKey:
+        return SearchKey(task, self.space, self.code_version)
+
+
+def summary_of(record: Record, number: int, written: int) -> Summary:
+    """A record in short, under the numbers that its database gives it."""
+    outline = outline_of(record.trace)
+    return Summary(
+        number=number,
+        written=written,
+        space=record.space,
+        code_version=record.code_version,
+        structure=outline.structure,
+        decisions=outline.decisions,
+        seconds=record.seconds,
+        search_seconds=record.search_seconds,
+        settled=record.settled,
+        raced=record.raced,
+        failure=record.failure,
+        role=record.role.value,
+        turns=len(record.groups(VisitKind.TURN)),
+        repeats=len(record.groups(VisitKind.REPEAT)),
+        batch=record.batch,
+        place=record.place,
+        trial=record.trial,
+        code=record.code,
+        timestamp=record.timestamp,
+    )

@@ -1,0 +1,118 @@
+"""A trace as two parts that can be compared without parsing it: a hash of its steps, and what was decided in them.
+
+Two candidates are the same where both parts are. Traces that differ in what their handles are called, in the addresses
+of their random variables, or in how an argument is written, are of one structure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from metasched.errors import LanguageError
+from metasched.lang import print_instruction
+from metasched.lang.instructions import Decision, Hole, Ref
+from metasched.schedule.trace import Trace
+
+_DECIDED = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
+_FACTORS = re.compile(r"\[(?:_|-?\d+)(?:, (?:_|-?\d+))*\]")
+_LITERAL = re.compile(r'-?\d+|"(?:[^"\\\n]|\\.)*"')
+_WORDS = {"True": "true", "False": "false"}
+_SEPARATORS = (",", ":")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A trace in two parts: a hash of its steps without what was decided, and a JSON list of that in their order.
+
+    In `decisions`, `null` is `_` (and a decision that is left open), `{"ref": "i_0"}` the name of a loop; all else is
+    itself. A text that is no trace has no structure, and is its own `decisions`.
+    """
+
+    structure: str
+    decisions: str
+
+
+def outline_of(text: str) -> Outline:
+    """The outline of a trace's text. It takes 20 microseconds where a trace of the same steps was seen before."""
+    found: list[str] = []
+
+    def cut(match: re.Match[str]) -> str:
+        found.append(match[2])
+        return match[1]
+
+    try:
+        steps = _steps(_DECIDED.sub(cut, text))
+    except (LanguageError, RecursionError):
+        return _parsed(text)
+    decisions = [_as_json(decided) for decided in found]
+    if steps.random != len(found) or None in decisions:
+        return _parsed(text)
+    return Outline(steps.structure, f"[{','.join(d for d in decisions if d is not None)}]")
+
+
+def outline_of_trace(trace: Trace) -> Outline:
+    """The outline of a trace."""
+    decided = [stored_decision(i.decision) for i in trace.instructions if i.random]
+    return Outline(_structure(trace), dumped(decided))
+
+
+def stored_decision(decision: Decision | None) -> Any:
+    """A decision as `Outline.decisions` holds it; None for one that is left open."""
+    if isinstance(decision, Ref):
+        return {"ref": decision.name}
+    if isinstance(decision, Hole):
+        return None
+    if isinstance(decision, tuple):
+        return [stored_decision(item) for item in decision]
+    return decision
+
+
+def dumped(decisions: list[Any]) -> str:
+    """Stored decisions as the text of an `Outline`: equal ones give equal texts."""
+    return json.dumps(decisions, separators=_SEPARATORS)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The structure of a trace, and how many random variables it has."""
+
+    structure: str
+    random: int
+
+
+@lru_cache(maxsize=1024)
+def _steps(text: str) -> _Steps:
+    """Of a trace that is cut free of its decisions, if it is. Raises LanguageError."""
+    trace = Trace.parse(text)
+    random = [i for i in trace.instructions if i.random]
+    whole = all(i.decision is None for i in random)
+    return _Steps(_structure(trace), len(random) if whole else -1)
+
+
+def _parsed(text: str) -> Outline:
+    try:
+        return outline_of_trace(Trace.parse(text))
+    except (LanguageError, RecursionError):
+        return Outline("", text)
+
+
+def _structure(trace: Trace) -> str:
+    steps = trace.canonical().instructions
+    lines = (print_instruction(replace(step, address=None, decision=None)) for step in steps)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _as_json(decided: str) -> str | None:
+    """A decision's text in a trace as JSON; None for one that has to be parsed."""
+    if _FACTORS.fullmatch(decided):
+        return decided.replace("_", "null").replace(" ", "")
+    if _LITERAL.fullmatch(decided):
+        return decided
+    if decided.isidentifier() and decided not in {"None", "_"}:
+        return _WORDS.get(decided) or f'{{"ref":"{decided}"}}'
+    return None

@@ -1,0 +1,150 @@
+"""A trace in the names of another program of the same structure: of its blocks, buffers and loops, and addresses.
+
+The trace is run on both programs side by side. What one calls the first block, loop or buffer at a step, the trace of
+the other calls by the other's name for its first, and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from metasched.errors import ScheduleError
+from metasched.ir import query
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import Block, For, Func
+from metasched.ir.program import Program
+from metasched.lang.instructions import Decision, Instruction, Ref, Value
+from metasched.schedule.handlers import Free, Policy, Prior, Replay, Site
+from metasched.schedule.trace import Schedule, Trace, with_labels
+
+# What names a block or a buffer of the program as a text: an instruction, and which of its arguments.
+NAMING = {"get_block": 0, "cache_read": 1, "reindex": 1}
+
+
+def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
+    """The trace of one program in the names of another, which is the same but for names.
+
+    Raises ScheduleError where the two programs differ, or the trace does not apply to its own.
+    """
+    if program.structural_hash() != written_for.structural_hash():
+        raise ScheduleError("trace", f"{written_for.key} and {program.key} differ in more than names")
+    return _SideBySide(trace, written_for, program).trace()
+
+
+@dataclass
+class _Taking:
+    """The handler that takes what the other schedule took."""
+
+    decision: Decision | None = None
+
+    def decide(self, site: Site) -> Decision | Free:
+        assert self.decision is not None
+        return self.decision
+
+
+@dataclass
+class _Names:
+    """What the second program calls what the first has, or had at an earlier step."""
+
+    blocks: dict[str, str] = field(default_factory=dict)
+    loops: dict[str, str] = field(default_factory=dict)
+    buffers: dict[str, str] = field(default_factory=dict)
+
+    def add(self, one: Func, other: Func) -> None:
+        self.blocks.update(zip((b.name for b in query.blocks(one)), (b.name for b in query.blocks(other)), strict=True))
+        self.loops.update(zip((f.var for f in query.loops(one)), (f.var for f in query.loops(other)), strict=True))
+        self.buffers.update(zip((b.name for b in one.buffers()), (b.name for b in other.buffers()), strict=True))
+
+    def address(self, written: str, op: str) -> str:
+        """`tile(dense)/i#2` with the names of its blocks, and of what is sampled; a choice's own name stays."""
+        *scopes, last = written.split("/")
+        name, number, count = last.partition("#")
+        if op != "choose":
+            name = self.loops.get(name) or self.blocks.get(name) or name
+        return "/".join([*map(self._scope, scopes), name + number + count])
+
+    def option(self, written: str) -> str:
+        """An option of a choice: rules call some after a buffer or a block."""
+        return self.buffers.get(written) or self.blocks.get(written) or written
+
+    def decision(self, made: Instruction) -> Decision | None:
+        """What an instruction took: a place is the name of a loop."""
+        taken = made.decision
+        if isinstance(taken, Ref):
+            return Ref(self.loops.get(taken.name, taken.name))
+        return self.option(taken) if isinstance(taken, str) else taken
+
+    def _scope(self, written: str) -> str:
+        """`tile(dense)#2`: a module, the blocks that it was given, and a number where it is not the first."""
+        module, opening, inside = written.partition("(")
+        given, closing, number = inside.rpartition(")")
+        if not (opening and closing):
+            return written
+        blocks = (block.strip() for block in given.split(","))
+        return f"{module}({', '.join(self.blocks.get(b, b) for b in blocks)}){number}"
+
+
+class _SideBySide:
+    def __init__(self, trace: Trace, written_for: Program, program: Program) -> None:
+        self._given = trace
+        self._taking = _Taking()
+        self._one = Schedule(written_for, handler=Replay(trace.decisions, Policy.STRICT, Prior(0)))
+        self._other = Schedule(program, handler=self._taking)
+        self._names = _Names()
+        self._labels: dict[str, str] = {}
+        self._addresses: set[str] = set()
+
+    def trace(self) -> Trace:
+        for instruction in self._given.instructions:
+            self._names.add(self._one.func, self._other.func)
+            self._one.execute(instruction)
+            made = self._one.trace.instructions[-1]
+            if made.decision is not None:
+                self._taking.decision = self._names.decision(made)
+            self._other.execute(self._renamed(made))
+            outputs = self._other.trace.instructions[-1].outputs
+            self._labels.update(zip(made.outputs, outputs, strict=True))
+        if _nests(self._one.func) != _nests(self._other.func):
+            program = self._other.program.key
+            raise ScheduleError("trace", f"it has another meaning in the names of {program}")
+        return self._other.trace
+
+    def _renamed(self, written: Instruction) -> Instruction:
+        return replace(
+            written,
+            args=tuple(self._argument(written.op, place, value) for place, value in enumerate(written.args)),
+            kwargs=tuple((name, with_labels(value, self._labels)) for name, value in written.kwargs),
+            outputs=(),
+            address=None if written.address is None else self._address(written.address, written.op),
+            decision=None,
+        )
+
+    def _argument(self, op: str, place: int, value: Value) -> Value:
+        if not isinstance(value, str):
+            return with_labels(value, self._labels)
+        if op == "choose":
+            return self._names.option(value)
+        if NAMING.get(op) == place:
+            return (self._names.blocks if op == "get_block" else self._names.buffers).get(value, value)
+        return value
+
+    def _address(self, written: str, op: str) -> str:
+        found = address = self._names.address(written, op)
+        number = 1
+        while address in self._addresses:
+            number += 1
+            address = f"{found}#{number}"
+        self._addresses.add(address)
+        return address
+
+
+def _nests(func: Func) -> list[object]:
+    """The loops and blocks in order, without names; nor indices, whose terms are sorted by them."""
+    places = {buffer.name: n for n, buffer in enumerate(func.buffers())}
+    out: list[object] = []
+    for stmt in query.walk_stmts(func.body):
+        if isinstance(stmt, For):
+            out.append((stmt.kind, as_int(stmt.extent)))
+        elif isinstance(stmt, Block):
+            out.append(places[query.writes(stmt)])
+    return out
