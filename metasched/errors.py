@@ -114,7 +114,7 @@ class NondeterministicModule(MetaschedError):
 
 
 class BuildError(MetaschedError):
-    """A scheduled program the backend cannot compile; `reason` is a short stable text to count by."""
+    """A scheduled program that the compiler refuses; `reason` is a short stable text to count by."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         self.reason = reason

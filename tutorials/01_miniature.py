@@ -343,7 +343,7 @@ def features(sch: Schedule) -> np.ndarray:
 # 7. Ideas five and six: no hidden choice, and Numba makes the machine code
 #
 # Emission reads the loops and chooses nothing. A tile that does not fit is clipped where its axis becomes known: 250
-# columns in tiles of 48 leave a last tile of 10. (The real backend writes LLVM itself, with its own vectors and
+# columns in tiles of 48 leave a last tile of 10. (The real compiler writes LLVM itself, with its own vectors and
 # accumulators in registers, and compiles a candidate in a tenth of the time. Here we leave the vectors to LLVM.)
 
 

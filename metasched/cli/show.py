@@ -87,7 +87,7 @@ class Subject:
         return self.given if opened else None
 
     def scheduled(self) -> Func:
-        # The schedule is shown even where the backend could not compile it.
+        # The schedule is shown even where the compiler refuses it.
         return self.trace().apply_to(self.program, self.policy).func
 
 
@@ -130,7 +130,7 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
 
 
 def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
-    """What the backend says of the schedule before it makes any code."""
+    """What the compiler says of the schedule before it makes any code."""
     from metasched.compiler.lower import lower
 
     if subject.open_trace() is not None:

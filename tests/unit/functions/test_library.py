@@ -52,7 +52,7 @@ SLACK = {("erf", DType.F64): 3.0, ("sqrt", DType.F64): 2.0**-10}
 
 
 def apply(name: str, lanes: int, *xs: Floats) -> Floats:
-    """The function over arrays, by the native backend."""
+    """The function over arrays, as machine code."""
     dtype = next(d for d in DType if d.numpy == xs[0].dtype)
     size = xs[0].size
     value = Call(name, tuple(ld(f"x{n}", v("i"), dtype) for n in range(len(xs))), dtype)

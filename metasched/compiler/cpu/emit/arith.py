@@ -249,7 +249,7 @@ class Arithmetic:
             return self.cast(self.call(name, tuple(self._halves.extend(arg) for arg in args)), x.dtype)
         function = functions().get(name)
         if function is None:
-            raise BuildError(f"function `{name}`", "the native backend does not know this function")
+            raise BuildError(f"function `{name}`", "the compiler does not know this function")
         if function.in_place:
             formula = LlvmFormula(x.dtype, x.width, self._native, self._declarations, self._text.pure)
             return formula.value(function.formula(formula, *map(formula.lanes, args)))

@@ -40,7 +40,7 @@ class Expressions(Memory):
             return self.arith.cast(self.value(e.value), e.type)
         if isinstance(e, Select):
             return self._select(e)
-        raise BuildError(f"expression {type(e).__name__}", "the native backend does not know this expression")
+        raise BuildError(f"expression {type(e).__name__}", "the compiler does not know this expression")
 
     def _is_index(self, e: Expr) -> bool:
         """Whether an i64 expression is index arithmetic: over loop variables only, not over scalar arguments."""

@@ -63,7 +63,7 @@ def _layout(arrays: tuple[Array, ...], threads: int) -> WorkspaceLayout:
 
 
 def emit(kernel: lir.LoopProgram, target: Target) -> EmittedModule:
-    """The LLVM module of a kernel; raises BuildError for what the backend cannot compile."""
+    """The LLVM module of a kernel; raises BuildError for what the compiler cannot compile."""
     return _ModuleEmitter(kernel, target).emit()
 
 

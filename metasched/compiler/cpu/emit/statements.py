@@ -61,7 +61,7 @@ class Statements(Expressions):
         elif isinstance(stmt, lir.TileMove):
             self._tiles.move(stmt)
         else:
-            raise BuildError(f"statement {type(stmt).__name__}", "the native backend does not know this statement")
+            raise BuildError(f"statement {type(stmt).__name__}", "the compiler does not know this statement")
 
     def _in_order(self, stmt: lir.Body | lir.Region) -> None:
         if isinstance(stmt, lir.Region) and self._launch is not None and self.scope.lane is None:
