@@ -1,0 +1,38 @@
+"""A strategy: the rows of the first structures, as they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metasched.search.space_protocol import Arm, Candidate, Observation, Strategy
+from metasched.search.strategy import StrategyInputs
+
+
+class First:
+    """Draws from each structure in turn, and never learns."""
+
+    def __init__(self, arms: Sequence[Arm], seed: int) -> None:
+        self._arms = arms
+        self._seed = seed
+        self._seen: set[Candidate] = set()
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        self._seen.update(result.candidate for result in results)
+
+    def propose(self, count: int) -> list[Candidate]:
+        rng = np.random.default_rng([self._seed, len(self._seen)])
+        found: dict[Candidate, None] = {}
+        for number, arm in enumerate(self._arms):
+            rows = arm.repair(arm.sample(rng, 16))
+            for row in rows[arm.mask(rows)]:
+                candidate = Candidate(number, tuple(int(x) for x in row))
+                if candidate not in self._seen:
+                    found[candidate] = None
+        return list(found)[:count]
+
+
+def strategy(given: StrategyInputs) -> Strategy:
+    """The strategy `toy_first`."""
+    return First(given.arms, given.seed)

@@ -1,0 +1,124 @@
+"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy and an executor.
+Installed with pip, each is there by name, and nothing of it is imported before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent / "packages" / "metasched_toy"
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the package is installed, in `site`."""
+    folder = tmp_path_factory.mktemp("added")
+    shutil.copytree(PACKAGE, folder / "source")  # setuptools leaves its own files beside what it builds
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    subprocess.run(
+        [sys.executable, *install, "--no-build-isolation", "--target", str(folder / "site"), str(folder / "source")],
+        check=True,
+        timeout=120,
+    )
+    return folder
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Runs Python in that folder."""
+
+    def python(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder / "site")},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return python
+
+
+def test_a_preset_of_it_extends_ours_and_its_rule_asks_the_target(run: Run) -> None:
+    lines = run("-m", "metasched", "rules", "list").splitlines()
+    (preset,) = [line for line in lines if line.startswith("toy_cpu")]
+    assert "metasched-toy 0.1.0" in preset
+    assert "preset: toy_lanes, blocked_sums, inline" in preset
+    assert "stream" not in preset
+    code = """
+import metasched as ms
+wide = ms.Target.parse("name=x threads=1 l1=1 l2=1 l3=1 cacheline=64 features=avx512f")
+for target in (wide, wide.without(["avx512f"])):
+    space = ms.space(ms.operator("toy_swish"), "+toy_lanes", target=target)
+    print([dict(i.kwargs)["lanes"] for i in space[0].trace.instructions if i.op == "vectorize"])
+"""
+    assert run("-c", code).splitlines() == ["[16]", "[4]"]
+
+
+def test_an_operator_of_it_is_there_with_its_trace(run: Run) -> None:
+    assert "sigmoid" in run("-m", "metasched", "show", "op:toy_swish")
+    shown = run("-m", "metasched", "show", "op:toy_swish", "--trace", "op:toy_swish.lanes", "--schedule")
+    assert "parallel" in shown
+
+
+def test_tuning_with_all_of_it(run: Run, folder: Path) -> None:
+    """The preset's rules on the operator, searched by the strategy, measured by the executor, kept."""
+    code = """
+import metasched as ms
+if __name__ == "__main__":
+    program = ms.operator("toy_swish")
+    task = ms.Task(program, "toy_cpu")
+    with ms.TuningSession([task], db="sqlite:///toy.db", runner="toy://notes.txt", strategy="toy_first") as session:
+        (report,) = session.run(3)
+    print(report.best is not None)
+    kernel = ms.compile(program, db="sqlite:///toy.db")
+    print(kernel.origin.value)
+"""
+    lines = run("-c", code).splitlines()
+    assert lines == ["True", "measured"]
+    assert (folder / "toy.db").is_file()
+    assert set((folder / "notes.txt").read_text().splitlines()) == {"toy_swish[M=64, N=48]"}
+    more = ("--db", "sqlite:///toy.db", "--strategy", "toy_first", "--trials", "1", "--rules", "+toy_lanes", "--json")
+    result = json.loads(run("-m", "metasched", "tune", "op:toy_swish", *more).splitlines()[-1])
+    assert result["best_ms"] > 0
+
+
+def test_nothing_of_it_is_imported_before_it_is_named(run: Run) -> None:
+    code = """
+import sys
+import metasched as ms
+from metasched import operators
+from metasched.search.strategy import STRATEGIES
+operators.names(), STRATEGIES.names()
+list(ms.space(ms.operator("softmax"), "+inline"))
+print("metasched_toy" in sys.modules)
+"""
+    assert run("-c", code) == "False\n"
+
+
+def test_a_name_that_is_misspelt_has_a_near_one(run: Run) -> None:
+    code = """
+import metasched as ms
+program = ms.operator("toy_swish")
+for asked in (dict(rules="toy_cpy"), dict(strategy="toy_frist"), dict(runner="toi://x")):
+    try:
+        ms.tune(program, 1, **{"db": "sqlite:///:memory:", **asked})
+    except ms.MetaschedError as error:
+        print(str(error).splitlines()[0])
+"""
+    lines = run("-c", code).splitlines()
+    for line, near in zip(lines, ("toy_cpu", "toy_first", "toy"), strict=True):
+        assert f"did you mean {near}" in line
