@@ -265,7 +265,7 @@ class Case:
         rng = np.random.default_rng([self.seed, self.number, 2])
         target = TARGETS[int(rng.integers(len(TARGETS)))]
         tried = 0
-        watched = Watched(oracle.program, int(rng.integers(1 << 16)))
+        watched = Watched(oracle.program, target, seed=int(rng.integers(1 << 16)))
         current: Schedule = watched
         try:
             for current in _schedules(oracle.program, watched, rng):
@@ -311,7 +311,7 @@ def _with_last(schedule: Watched) -> TraceData:
 def _schedules(program: Program, schedule: Watched, rng: np.random.Generator) -> Iterator[Schedule]:
     """Schedules of a program in one of the ways that schedules come about."""
     if rng.random() < RULES:
-        yield from _by_rules(program, rng)
+        yield from _by_rules(program, schedule.target, rng)
         return
     if rng.random() < 0.2:
         FromRules(_some_rules(rng)).run(schedule)
@@ -332,9 +332,9 @@ def _some_rules(rng: np.random.Generator) -> tuple[Rule, ...]:
     return tuple(r(**{k: v for k, v in sizes.items() if k in r.parameters}) for r in rules)
 
 
-def _by_rules(program: Program, rng: np.random.Generator) -> Iterator[Schedule]:
+def _by_rules(program: Program, target: Target, rng: np.random.Generator) -> Iterator[Schedule]:
     """Rows of a sketch, those that its mask lets through, and they must all replay."""
-    schedule = Watched(program, handler=Symbolic(Prior(int(rng.integers(1 << 16)))))
+    schedule = Watched(program, target, handler=Symbolic(Prior(int(rng.integers(1 << 16)))))
     FromRules(_some_rules(rng)).run(schedule)
     sketch = Sketch.of(schedule)
     rows = sketch.sample(rng, 3)
