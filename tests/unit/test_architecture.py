@@ -392,3 +392,39 @@ def test_the_docstring_of_a_package_is_its_table_of_contents(folder: Path) -> No
     assert not left or OF_REGISTERED_FILES.search(doc.partition("\n\n")[0]), (
         f"{place} does not name {left}: add a line where a reader comes to it, `- `{left[0]}`: what it is`"
     )
+
+
+# Tests in tests/unit/ of what no single file has.
+CROSS_CUTTING = frozenset(
+    {
+        *("architecture", "pickling", "public_names", "reprs"),
+        *("cli/modules", "cli/operators", "cli/traces"),
+        *("compiler/annotations", "cost/against_lowering", "cost/layouts"),
+        *("lang/halves", "lang/limits", "lang/operators", "lang/positions", "lang/type_parameters"),
+        *("measure/halves", "operators/torch", "rules/memory_bound", "rules/refused", "rules/rules"),
+        *("schedule/arg_reductions", "schedule/get", "schedule/messages", "schedule/refusal", "schedule/refusals"),
+        *("schedule/sample", "schedule/target", "schedule/used"),
+    }
+)
+
+
+def is_about_one(path: Path) -> bool:
+    """Whether a test file has the name of a file or a package, perhaps with a word more, or is about every file."""
+    where = path.relative_to(ROOT / "tests/unit").parent
+    name = path.stem.removeprefix("test_")
+    if name.startswith("every_"):
+        return True
+    words = name.split("_")
+    names = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
+    folders = [ROOT / top / where for top in ("metasched", "")]
+    return any((folder / f"{name}.py").exists() or (folder / name).is_dir() for folder in folders for name in names)
+
+
+def test_a_unit_test_is_named_after_what_it_is_about() -> None:
+    tests = [path for path in sources("tests/unit") if path.name.startswith("test_")]
+    named = {path: str(path.relative_to(ROOT / "tests/unit").with_suffix("")).replace("test_", "") for path in tests}
+    strange = {name for path, name in named.items() if not is_about_one(path)}
+    assert strange <= CROSS_CUTTING, (
+        f"{sorted(strange - CROSS_CUTTING)}: a test has the folder and the name of the file that it is about"
+    )
+    assert not CROSS_CUTTING - set(named.values()), "a test that is gone"

@@ -16,8 +16,8 @@ from metasched.schedule.handlers import FREE, Free, Site
 from metasched.schedule.primitive import registry
 from tests.support.programs import CONV, RELU_PAD_MATMUL
 from tests.support.schedules import loops_of, program, schedule
-from tests.unit.schedule.test_store_at import done as stored
-from tests.unit.schedule.test_tensorize import done as tensorized
+from tests.unit.schedule.primitives.test_store_at import done as stored
+from tests.unit.schedule.primitives.test_tensorize import done as tensorized
 
 PIPE = """
 program pipe[N=6](A: f32[N]) -> C: f32[N]:

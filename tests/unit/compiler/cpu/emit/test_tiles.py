@@ -315,8 +315,8 @@ def test_a_system_that_does_not_give_tile_registers() -> None:
 
     In a process of its own, which an instruction that this CPU lacks would end.
     """
-    code = "from tests.unit.compiler import test_matrix_intrinsics; test_matrix_intrinsics.called_without_permission()"
-    root = str(Path(__file__).parents[3])
+    code = "from tests.unit.compiler.cpu.emit import test_tiles; test_tiles.called_without_permission()"
+    root = str(Path(__file__).parents[5])
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=root, capture_output=True, text=True, timeout=60, check=False,
