@@ -7,6 +7,7 @@ Its files, in reading order:
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Where producers that are still on their own are computed
 - `inline`: Inlining of cheap element-wise blocks
+- `merge_parallel`: One parallel region for nests that follow one another
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
 - `parallelize`: Threads over the outermost loops
 - `reduction_lanes`: Vector lanes along a reduction
