@@ -1,4 +1,4 @@
-"""Small parallel regions beside busy processes: on several threads against one, and against Numba's own threads.
+"""Small parallel regions beside busy processes: on several threads against one, and against OpenMP's.
 
 Each side is a process of its own (`python -m benchmarks.neighbours SIDE THREADS SECONDS` prints its time); the sides
 take turns. A time is a mean: most calls meet no neighbour, and few take very long.
@@ -11,11 +11,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from enum import Enum
-from typing import Any
 
+from benchmarks.openmp import use_openmp
 from benchmarks.registry import Options, Result
 
 REGIONS = 6
@@ -34,7 +34,7 @@ class Side(Enum):
 
     OURS = "this package"
     ALONE = "this package on one thread"
-    NUMBA = "Numba's prange"
+    OPENMP = "the same kernel on Numba's OpenMP threads"
 
 
 def run(options: Options) -> Iterator[Result]:
@@ -51,7 +51,7 @@ def run(options: Options) -> Iterator[Result]:
                 for side, found in samples.items():
                     found.append(_measured(options, side))
         ours, *peers = (statistics.median(found) for found in samples.values())
-        for peer, milliseconds in zip((Side.ALONE, Side.NUMBA), peers, strict=True):
+        for peer, milliseconds in zip((Side.ALONE, Side.OPENMP), peers, strict=True):
             yield {
                 "case": f"{REGIONS} regions of {options.threads} threads beside {neighbours} busy processes",
                 "ours_ms": ours,
@@ -73,21 +73,6 @@ def timed(side: Side, threads: int, seconds: float) -> float:
     """Milliseconds of six regions, one after another: the mean over about so many seconds."""
     import numpy as np
 
-    function = _of_numba() if side is Side.NUMBA else _of_ours(1 if side is Side.ALONE else threads)
-    x = np.ones(_SHAPE, np.float32)
-    y = np.empty_like(x)
-    function(x, y)
-    times = []
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        start = time.perf_counter()
-        for _ in range(REGIONS):
-            function(x, y)
-        times.append(time.perf_counter() - start)
-    return statistics.mean(times) * 1e3
-
-
-def _of_ours(threads: int) -> Callable[[Any, Any], object]:
     import metasched as ms
 
     program = ms.parse_program(_PROGRAM)
@@ -95,21 +80,20 @@ def _of_ours(threads: int) -> Callable[[Any, Any], object]:
     rows, columns = schedule.get_loops(schedule.get_block("Y"))
     schedule.parallel(rows)
     schedule.vectorize(columns, lanes=16)
-    kernel = ms.compile(program, trace=schedule.trace, target=ms.Target.detect(threads=threads))
-    return lambda x, y: kernel(x, out=y)
-
-
-def _of_numba() -> Callable[[Any, Any], object]:
-    import numba
-    import numpy as np
-
-    @numba.njit(parallel=True, fastmath=True)  # type: ignore[untyped-decorator]
-    def rows(x: Any, y: Any) -> None:
-        for i in numba.prange(x.shape[0]):
-            for j in range(x.shape[1]):
-                y[i, j] = np.exp(np.sin(x[i, j])) + np.log(x[i, j] * x[i, j] + np.float32(1))
-
-    return rows  # type: ignore[no-any-return]
+    target = ms.Target.detect(threads=1 if side is Side.ALONE else threads)
+    kernel = ms.compile(program, trace=schedule.trace, target=target)
+    if side is Side.OPENMP:
+        use_openmp()
+    x = np.ones(_SHAPE, np.float32)
+    y = kernel(x)
+    times = []
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        start = time.perf_counter()
+        for _ in range(REGIONS):
+            kernel(x, out=y)
+        times.append(time.perf_counter() - start)
+    return statistics.mean(times) * 1e3
 
 
 if __name__ == "__main__":

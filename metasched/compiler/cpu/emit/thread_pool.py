@@ -12,9 +12,9 @@ change what it computes: workspaces belong to chunks.
 - **`@open`** holds the epoch and the number of chunks in one word, 0 when there is no region. A claim in an epoch that
   is over fails, since all its chunks are claimed; after a claim that succeeds, the region's other fields stay as they
   are until that chunk has ended. So nothing else about a region is read without a claim.
-- **Waiting.** A thread without work looks for it `_SPINS` times (some 20 to 50 us), and sleeps then. It says that it is
-  about to sleep before it looks a last time, and whoever changes `@open` looks for sleepers afterwards: both are
-  sequentially consistent, so none is missed (Dekker's argument).
+- **Waiting.** A thread without work looks for it for `_SPIN_NS` nanoseconds, and sleeps then. It says that it is about
+  to sleep before it looks a last time, and whoever sees `@open` changed looks for sleepers afterwards: both are
+  sequentially consistent, so none is missed (Dekker's argument). Those who are awake wake others, as a tree.
 - **One region at a time.** A caller that finds the pool taken, by another thread or by itself further up, runs its
   chunks one after another on its own thread. Nobody waits for a region but its caller.
 - **Threads** are started when a region first needs them. Where the system refuses, the others run the chunks. They
@@ -41,8 +41,12 @@ _CHUNK_BITS = 10
 MAX_CHUNKS = (1 << _CHUNK_BITS) - 1
 
 _X86 = platform.machine().lower() in {"x86_64", "amd64"}
-# A pause is 40 to 140 cycles on x86, and next to nothing elsewhere.
-_SPINS = 1000 if _X86 else 20_000
+# How long a thread looks for work before it sleeps, and how often it looks before it looks at the clock.
+_SPIN_NS = 40_000
+_LOOKS = 32
+# How many sleeping threads each thread wakes.
+_FAN_OUT = 4
+_CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
 _PAUSE = "call void @llvm.x86.sse2.pause()" if _X86 else ""
 _GET_MODES = "call void @llvm.x86.sse.stmxcsr(ptr @modes)" if _X86 else ""
 _SET_MODES = "call void @llvm.x86.sse.ldmxcsr(ptr @modes)" if _X86 else ""
@@ -64,18 +68,21 @@ _STATE = f"""\
 ; Whether it sleeps, its mutex, its condition variable.
 %sleeper = type {_SLEEPER}
 
-@open = internal global i64 0, align {_LINE}
-@body = internal global ptr null
-@context = internal global ptr null
-@first = internal global i64 0
-@last = internal global i64 0
-@modes = internal global i32 0
+; What a worker reads to begin is on one cache line, and every chunk's claim on one of its own.
+%region = type {{ i64, i64, i64, i32, ptr, ptr }}
+@region = internal global %region zeroinitializer, align {_LINE}
+@open = internal alias i64, ptr @region
+@first = internal alias i64, getelementptr (%region, ptr @region, i64 0, i32 1)
+@last = internal alias i64, getelementptr (%region, ptr @region, i64 0, i32 2)
+@modes = internal alias i32, getelementptr (%region, ptr @region, i64 0, i32 3)
+@body = internal alias ptr, getelementptr (%region, ptr @region, i64 0, i32 4)
+@context = internal alias ptr, getelementptr (%region, ptr @region, i64 0, i32 5)
 @remaining = internal global i64 0, align {_LINE}
 @taken = internal global i64 0, align {_LINE}
 @epoch = internal global i64 0
 @started = internal global i64 0
 @caller = internal global %sleeper zeroinitializer, align {_LINE}
-@claims = internal global [{MAX_CHUNKS + 1} x i64] zeroinitializer, align {_LINE}
+@claims = internal global [{MAX_CHUNKS + 1} x [{_LINE // 8} x i64]] zeroinitializer, align {_LINE}
 @workers = internal global [{MAX_CHUNKS + 1} x ptr] zeroinitializer, align {_LINE}
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -89,6 +96,7 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sigdelset(ptr, i32)
+declare i32 @clock_gettime(i32, ptr)
 declare noalias ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 {_X86_DECLARATIONS if _X86 else ""}
@@ -104,24 +112,46 @@ define internal void @sleeper_init(ptr %self) nounwind {{
   ret void
 }}
 
-; Wait until `@open` is no longer `word`, or for no reason: look `spins` times, then sleep. Returns the looks not used.
-define internal i64 @wait(ptr %self, i64 %word, i64 %spins) noinline nounwind {{
+define internal i64 @nanoseconds() nounwind {{
+  %time = alloca [2 x i64]
+  call i32 @clock_gettime(i32 {_CLOCK_MONOTONIC}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}}
+
+; Wait until `@open` is no longer `word`, or for no reason: look until `deadline`, then sleep. A deadline of 0 is a spin
+; from now. Returns the deadline that it kept to, which is 0 where it did not take long enough to look at the clock.
+define internal i64 @wait(ptr %self, i64 %word, i64 %deadline) noinline nounwind {{
 entry:
   br label %spin
 spin:
-  %left = phi i64 [ %spins, %entry ], [ %less, %again ]
+  %until = phi i64 [ %deadline, %entry ], [ %until, %again ], [ %bound, %early ]
+  %n = phi i64 [ 0, %entry ], [ %n.next, %again ], [ 0, %early ]
   %now = load atomic i64, ptr @open acquire, align 8
   %same = icmp eq i64 %now, %word
   br i1 %same, label %patient, label %changed
+changed:
+  ret i64 %until
 patient:
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %again, label %sleep
+  %n.next = add i64 %n, 1
+  %often = icmp eq i64 %n.next, {_LOOKS}
+  br i1 %often, label %clock, label %again
 again:
-  %less = sub i64 %left, 1
   {_PAUSE}
   br label %spin
-changed:
-  ret i64 %left
+clock:
+  %time = call i64 @nanoseconds()
+  %unset = icmp eq i64 %until, 0
+  %later = add i64 %time, {_SPIN_NS}
+  %bound = select i1 %unset, i64 %later, i64 %until
+  %in_time = icmp slt i64 %time, %bound
+  br i1 %in_time, label %early, label %sleep
+early:
+  br label %spin
 sleep:
   %mutex = getelementptr %sleeper, ptr %self, i64 0, i32 2
   call i32 @pthread_mutex_lock(ptr %mutex)
@@ -137,7 +167,7 @@ block:
 awake:
   store atomic i64 0, ptr %self monotonic, align 8
   call i32 @pthread_mutex_unlock(ptr %mutex)
-  ret i64 0
+  ret i64 %bound
 }}
 
 define internal void @wake(ptr %other) nounwind {{
@@ -157,21 +187,27 @@ done:
   ret void
 }}
 
-; Wake those that a phase of so many chunks has work for.
-define internal void @wake_workers(i64 %chunks) nounwind {{
+; Thread t wakes the threads {_FAN_OUT} t + 1 to {_FAN_OUT} t + {_FAN_OUT}, as far as there are chunks for them: all are awake soon.
+define internal void @wake_next(i64 %thread, i64 %chunks) nounwind {{
 entry:
   fence seq_cst
-  %started = load atomic i64, ptr @started monotonic, align 8
-  %wanted = sub i64 %chunks, 1
-  %fewer = icmp slt i64 %started, %wanted
-  %count = select i1 %fewer, i64 %started, i64 %wanted
+  %started = load atomic i64, ptr @started acquire, align 8
+  %most = add i64 %started, 1
+  %fewer = icmp slt i64 %most, %chunks
+  %threads = select i1 %fewer, i64 %most, i64 %chunks
+  %scaled = mul i64 %thread, {_FAN_OUT}
+  %from = add i64 %scaled, 1
+  %past = add i64 %from, {_FAN_OUT}
+  %short = icmp slt i64 %threads, %past
+  %to = select i1 %short, i64 %threads, i64 %past
   br label %test
 test:
-  %n = phi i64 [ 0, %entry ], [ %n.next, %next ]
-  %more = icmp slt i64 %n, %count
+  %n = phi i64 [ %from, %entry ], [ %n.next, %next ]
+  %more = icmp slt i64 %n, %to
   br i1 %more, label %next, label %done
 next:
-  %worker.at = getelementptr ptr, ptr @workers, i64 %n
+  %index = sub i64 %n, 1
+  %worker.at = getelementptr ptr, ptr @workers, i64 %index
   %worker = load ptr, ptr %worker.at
   call void @wake(ptr %worker)
   %n.next = add i64 %n, 1
@@ -197,7 +233,7 @@ look:
   %wraps = icmp uge i64 %after, %chunks
   %before = sub i64 %after, %chunks
   %chunk = select i1 %wraps, i64 %before, i64 %after
-  %claim = getelementptr i64, ptr @claims, i64 %chunk
+  %claim = getelementptr [{_LINE // 8} x i64], ptr @claims, i64 %chunk
   %last = load atomic i64, ptr %claim monotonic, align 8
   %free = icmp ult i64 %last, %epoch
   br i1 %free, label %try, label %next
@@ -237,7 +273,7 @@ following:
   %next = add i64 %word, {1 << _CHUNK_BITS}
   store atomic i64 %chunks, ptr @remaining monotonic, align 8
   store atomic i64 %next, ptr @open seq_cst, align 8
-  call void @wake_workers(i64 %chunks)
+  call void @wake_next(i64 0, i64 %chunks)
   call void @wake(ptr @caller)
   ret void
 close:
@@ -256,17 +292,18 @@ entry:
   %own = add i64 %number, 1
   br label %look
 look:
-  %spins = phi i64 [ {_SPINS}, %entry ], [ %spins.next, %idle ]
+  %deadline = phi i64 [ 0, %entry ], [ %kept, %idle ]
   %word = load atomic i64, ptr @open acquire, align 8
   %chunks = and i64 %word, {MAX_CHUNKS}
   %wanted = icmp ult i64 %own, %chunks
   br i1 %wanted, label %join, label %idle
 join:
+  call void @wake_next(i64 %own, i64 %chunks)
   call void @run_chunks(i64 %word, i64 %own)
   br label %idle
 idle:
-  %budget = phi i64 [ %spins, %look ], [ {_SPINS}, %join ]
-  %spins.next = call i64 @wait(ptr %self, i64 %word, i64 %budget)
+  %until = phi i64 [ %deadline, %look ], [ 0, %join ]
+  %kept = call i64 @wait(ptr %self, i64 %word, i64 %until)
   br label %look
 }}
 """
@@ -312,7 +349,7 @@ running:
   %id = load i64, ptr %thread
   call i32 @pthread_detach(i64 %id)
   %n.next = add i64 %n, 1
-  store atomic i64 %n.next, ptr @started monotonic, align 8
+  store atomic i64 %n.next, ptr @started release, align 8
   br label %test
 done:
   call i32 @pthread_sigmask(i32 {_SIG_SETMASK}, ptr %before, ptr null)
@@ -381,15 +418,15 @@ publish:
   %shifted = shl i64 %first, {_CHUNK_BITS}
   %opened = or i64 %shifted, %chunks
   store atomic i64 %opened, ptr @open seq_cst, align 8
-  call void @wake_workers(i64 %chunks)
   br label %look
 look:
   %word = load atomic i64, ptr @open acquire, align 8
   %closed = icmp eq i64 %word, 0
   br i1 %closed, label %release, label %join
 join:
+  call void @wake_next(i64 0, i64 %chunks)
   call void @run_chunks(i64 %word, i64 0)
-  call i64 @wait(ptr @caller, i64 %word, i64 {_SPINS})
+  call i64 @wait(ptr @caller, i64 %word, i64 0)
   br label %look
 release:
   store atomic i64 0, ptr @taken release, align 8
