@@ -31,8 +31,9 @@ Its files, in reading order:
   there is
 - `memory`: Whether memory stays: how the parent grows, and the most a worker holds, over 1,000 candidates of one
   program
-- `neighbours`: Small parallel regions beside busy processes: on several threads against one, and against Numba's own
-  threads
+- `openmp`: Numba's OpenMP threads in the place of this package's pool, for comparing the two
+- `neighbours`: Small parallel regions beside busy processes: on several threads against one, and against OpenMP's
+- `region_start`: What it costs to start a parallel region, and a barrier inside one, against Numba's OpenMP layer
 - `regions`: Six small nests that depend on one another, in one kernel: in one parallel region, in six, and on one
   thread
 - `run_main`: What `make run` shows: three real programs, tuned on this machine, next to NumPy and naive Numba, in one

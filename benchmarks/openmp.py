@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from importlib import import_module
 from typing import Any
 
 LAUNCH = "openmp_launch"
+_LAYER = "numba.np.ufunc.omppool"
 
 # What a kernel calls, by Numba's `parallel_for`: a region of several phases is several of OpenMP's, one after another.
 TEXT = f"""
@@ -70,7 +72,6 @@ done:
 def openmp_launch() -> tuple[int, Any]:
     """The address of a function that launches regions on OpenMP's threads, and what keeps its code in memory."""
     import numba
-    from numba.np.ufunc import omppool
 
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
     from metasched.target import Target
@@ -78,7 +79,7 @@ def openmp_launch() -> tuple[int, Any]:
     numba.config.THREADING_LAYER = "omp"
     numba.get_num_threads()  # starts them
     code = LoadedCode(compile_text(TEXT, Target.detect(threads=1)))
-    ctypes.c_int64.from_address(code.address("parallel_for")).value = omppool.parallel_for
+    ctypes.c_int64.from_address(code.address("parallel_for")).value = import_module(_LAYER).parallel_for
     return code.address(LAUNCH), code
 
 

@@ -55,7 +55,7 @@ _ALL = (
         "search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"
     ),
     Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against OpenMP's"),
-    Benchmark("region_start", "what starting a parallel region and a barrier in one cost, against Numba's OpenMP layer"),
+    Benchmark("region_start", "what it costs to start a parallel region, and a barrier in one, against OpenMP's"),
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )

@@ -153,7 +153,8 @@ def dependent_regions(count: int, phases: int, chunks: int) -> int:
     """Run regions whose every phase reads what all chunks of the one before have stored; how often it found another."""
     cells = np.zeros(2 * chunks * LINE, np.int64)
     context = (ctypes.c_int64 * 5)(cells.ctypes.data, chunks, 0, 0, 0)
-    regions = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)(code().address("regions"))
+    loaded = code()  # several threads may have made one each: this one's lives as long as it is called
+    regions = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)(loaded.address("regions"))
     wrong = regions(launcher(), ctypes.addressof(context), count, phases, chunks)
     last = cells.reshape(2, chunks, LINE)[count * phases % 2, :, 0]
     np.testing.assert_array_equal(last, count * phases)

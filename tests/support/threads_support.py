@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.compiler.lir import Array, ArrayKind, Block, Loop, LoopMode, LoopProgram, VectorLoop, Write
+from metasched.compiler.lir import Array, ArrayKind, Body, Loop, LoopMode, LoopProgram, VectorLoop, Write
 from metasched.dtypes import DType
 from metasched.ir.nodes import Const, Load, Var
 from metasched.runtime.compiled import CompiledKernel, KernelArgument, compile_loops
@@ -19,7 +19,7 @@ def make_kernel(threads: int = 2) -> Kernel:
     """`Y[r, j] = 2 * X[r, j] + 1`, rows in parallel, by way of a scratch row that each thread has for itself."""
     at = Var("r") * COLUMNS + Var("j")
     there = Var("r") * COLUMNS + Var("k")
-    row = Block(
+    row = Body(
         (
             VectorLoop("j", Const(COLUMNS), 16, False, Write("t", Var("j"), Load("X", (at,), F32) * 2.0)),
             VectorLoop("k", Const(COLUMNS), 16, False, Write("Y", there, Load("t", (Var("k"),), F32) + 1.0)),

@@ -187,7 +187,7 @@ done:
   ret void
 }}
 
-; Thread t wakes the threads {_FAN_OUT} t + 1 to {_FAN_OUT} t + {_FAN_OUT}, as far as there are chunks for them: all are awake soon.
+; Thread t wakes the threads from {_FAN_OUT} t + 1 to {_FAN_OUT} t + {_FAN_OUT}, as far as there are chunks for them.
 define internal void @wake_next(i64 %thread, i64 %chunks) nounwind {{
 entry:
   fence seq_cst
