@@ -1,5 +1,5 @@
-"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy and an executor.
-Installed with pip, each is there by name, and nothing of it is imported before.
+"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy, an executor and a
+database. Installed with pip, each is there by name, and nothing of it is imported before.
 """
 
 from __future__ import annotations
@@ -74,24 +74,24 @@ def test_an_operator_of_it_is_there_with_its_trace(run: Run) -> None:
     assert "parallel" in shown
 
 
-def test_tuning_with_all_of_it(run: Run, folder: Path) -> None:
-    """The preset's rules on the operator, searched by the strategy, measured by the executor, kept."""
+def test_tuning_with_all_six(run: Run, folder: Path) -> None:
+    """The preset's rules on the operator, searched by the strategy, measured by the executor, kept in the database."""
     code = """
 import metasched as ms
 if __name__ == "__main__":
     program = ms.operator("toy_swish")
     task = ms.Task(program, "toy_cpu")
-    with ms.TuningSession([task], db="sqlite:///toy.db", runner="toy://notes.txt", strategy="toy_first") as session:
+    with ms.TuningSession([task], db="toy:///.", runner="toy://notes.txt", strategy="toy_first") as session:
         (report,) = session.run(3)
     print(report.best is not None)
-    kernel = ms.compile(program, db="sqlite:///toy.db")
+    kernel = ms.compile(program, db="toy:///.")
     print(kernel.origin.value)
 """
     lines = run("-c", code).splitlines()
     assert lines == ["True", "measured"]
     assert (folder / "toy.db").is_file()
     assert set((folder / "notes.txt").read_text().splitlines()) == {"toy_swish[M=64, N=48]"}
-    more = ("--db", "sqlite:///toy.db", "--strategy", "toy_first", "--trials", "1", "--rules", "+toy_lanes", "--json")
+    more = ("--db", "toy:///.", "--strategy", "toy_first", "--trials", "1", "--rules", "+toy_lanes", "--json")
     result = json.loads(run("-m", "metasched", "tune", "op:toy_swish", *more).splitlines()[-1])
     assert result["best_ms"] > 0
 
@@ -113,12 +113,12 @@ def test_a_name_that_is_misspelt_has_a_near_one(run: Run) -> None:
     code = """
 import metasched as ms
 program = ms.operator("toy_swish")
-for asked in (dict(rules="toy_cpy"), dict(strategy="toy_frist"), dict(runner="toi://x")):
+for asked in (dict(rules="toy_cpy"), dict(strategy="toy_frist"), dict(runner="toi://x"), dict(db="toi://x")):
     try:
         ms.tune(program, 1, **{"db": "sqlite:///:memory:", **asked})
     except ms.MetaschedError as error:
         print(str(error).splitlines()[0])
 """
     lines = run("-c", code).splitlines()
-    for line, near in zip(lines, ("toy_cpu", "toy_first", "toy"), strict=True):
+    for line, near in zip(lines, ("toy_cpu", "toy_first", "toy", "toy"), strict=True):
         assert f"did you mean {near}" in line

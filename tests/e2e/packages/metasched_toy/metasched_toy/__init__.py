@@ -1,1 +1,1 @@
-"""One of each of what packages add: a rule, a preset, an operator, a strategy and an executor."""
+"""One of each of what packages add: a rule, a preset, an operator, a strategy, an executor and a database."""
