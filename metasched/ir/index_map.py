@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.linear import Linear, to_expr
 from metasched.ir.nodes import Binary, BinOp, Expr, IndexMap, Var
 from metasched.ir.ranges import bounds, nonnegative
 
@@ -118,20 +119,13 @@ def _coarse(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
     for g in sorted({abs(c) for c in sizes.values() if c}, reverse=True):
         if g == 1 or divisor % g or g == divisor:
             continue
-        upper = _sum({atom: c // g for atom, c in sizes.items() if c and c % g == 0}, start // g)
-        rest = _sum({atom: c for atom, c in sizes.items() if c and c % g}, start % g)
+        upper = to_expr(Linear(start // g, tuple((atom, c // g) for atom, c in sizes.items() if c and c % g == 0)))
+        rest = simplify(to_expr(Linear(start % g, tuple((atom, c) for atom, c in sizes.items() if c and c % g))))
         if _decided(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
             continue
         part = _quotient(op, simplify(upper), const(divisor // g), ranges)
         return part if op is BinOp.FLOORDIV else simplify(part * g + rest)
     return None
-
-
-def _sum(terms: Mapping[Expr, int], base: int) -> Expr:
-    out: Expr = const(base)
-    for atom, c in terms.items():
-        out = out + atom * c
-    return simplify(out)
 
 
 def _joined(e: Expr) -> Expr:
