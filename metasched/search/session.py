@@ -87,7 +87,8 @@ class TuningSession:
         """Propose, measure, record and learn once, for the task whose turn it is: that after the last one.
 
         A task takes part that has fewer than `trials` trials, and whose space is not exhausted; None when there is
-        none. On Ctrl-C what has been measured is kept, and KeyboardInterrupt is raised.
+        none. On Ctrl-C what has been measured is kept, and KeyboardInterrupt is raised. Raises MetaschedError when the
+        session is closed.
         """
         return self._step(Goal(trials))
 
@@ -104,6 +105,7 @@ class TuningSession:
         On Ctrl-C it ends early, and the reports say so. Raises MetaschedError where there is neither, or one is not
         positive.
         """
+        self._require_open()
         goal = goal_of(trials, budget)
         try:
             try:
@@ -121,6 +123,7 @@ class TuningSession:
 
     def settle(self) -> None:
         """Time the best of each task again, in turns, where that has not been done."""
+        self._require_open()
         for search in self._searches:
             search.settle()
 
@@ -147,6 +150,7 @@ class TuningSession:
     # --- how
 
     def _step(self, goal: Goal) -> Step | None:
+        self._require_open()
         search = self._next(goal)
         if search is None:
             return None
@@ -173,6 +177,10 @@ class TuningSession:
         if not self._runner.is_open:
             self._view.begin(self.tasks[self._turn - 1].program.key)
         return self._runner.opened()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise MetaschedError("this session is closed; make another to go on from what is recorded")
 
     def _leave(self) -> None:
         for search in self._searches:

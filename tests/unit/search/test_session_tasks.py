@@ -303,6 +303,17 @@ def test_a_run_without_an_end(settings: dict[str, object], message: str, databas
         tuning.run(**settings)  # type: ignore[arg-type]
 
 
+def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    with session(database, runner, task(8)) as tuning:
+        pass
+    with pytest.raises(MetaschedError, match="this session is closed; make another"):
+        tuning.step()
+    with pytest.raises(MetaschedError, match="this session is closed"):
+        tuning.run(trials=1)
+    assert not runner.prepared
+
+
 def test_a_session_says_what_it_tunes(database: Database) -> None:
     with session(database, ToyRunner(ToySpace()), task(8), replace(task(9))) as tuning:
         assert repr(tuning) == "<tuning session of add[N=8], add[N=9]>"
