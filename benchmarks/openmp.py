@@ -89,6 +89,7 @@ def use_openmp() -> None:
     from metasched.runtime.threads import state
 
     launch, code = openmp_launch()
+    state.load()
     table = (ctypes.c_int64 * runtime.SLOTS).from_address(state.address)
     table[runtime.LAUNCH] = launch
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))

@@ -109,6 +109,7 @@ def timed(side: Side, threads: int, phases: int, pauses: int) -> float:
     code = LoadedCode(compile_text(_TEXT.format(pauses=pauses), Target.detect(threads=1)))
     launch, _keep = openmp_launch() if side is Side.OPENMP else (code.address("alone"), None)
     if side is Side.OURS:
+        state.load()
         launch = ctypes.c_int64.from_address(state.address + 8 * runtime.LAUNCH).value
     repeat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(code.address("repeat"))
 

@@ -32,6 +32,8 @@ class LoadedKernel:
     def __init__(self, artefact: Artefact, data: bytes) -> None:
         target = Target.parse(artefact.target)
         self._code = LoadedCode(ObjectCode(target, data, ""))
+        if artefact.parallel:
+            state.load()
         ctypes.c_void_p.from_address(self._code.address(STATE)).value = state.address
         self._entry = self._code.address(artefact.entry)
         self._scalars = artefact.scalars

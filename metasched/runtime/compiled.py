@@ -138,6 +138,8 @@ class CompiledKernel:
         self.address = self._code.address(binary.entry)
         slot = _POINTER.from_address(self._code.address(runtime.SLOT))
         weakref.finalize(self, _release, self._code, slot).atexit = False
+        if binary.parallel:
+            threads.state.load()
         _POINTER.from_address(self._code.address(runtime.STATE)).value = threads.state.address
         signature = ctypes.CFUNCTYPE(ctypes.c_int, *(p.ctype for p in binary.parameters), _POINTER)
         self.function: Callable[..., int] = signature(self.address)

@@ -62,7 +62,8 @@ def _invoker(kernel: CompiledKernel) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def invoke(_context: Any, arguments: Any) -> Any:
         _check_types(kernel.binary.name, parameters, tuple(arguments))
-        threads.state.launch_numba()
+        if kernel.binary.parallel:
+            threads.state.launch_numba()
         return types.int32(arguments), codegen
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

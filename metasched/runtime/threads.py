@@ -21,7 +21,7 @@ _OPENMP = "omp"
 
 
 class ThreadState:
-    """The table that emitted code reads. It is filled when a kernel is first loaded."""
+    """The table that emitted code reads. It has the pool once a parallel kernel is loaded."""
 
     def __init__(self) -> None:
         self._table = (ctypes.c_int64 * runtime.SLOTS)()
@@ -31,10 +31,13 @@ class ThreadState:
 
     @property
     def address(self) -> int:
-        """Where the table is; kernels can be run once they know it."""
+        """Where the table is; kernels can be run once they know it, parallel ones after `load`."""
+        return ctypes.addressof(self._table)
+
+    def load(self) -> None:
+        """Bring the pool's code, which a process needs that runs a parallel kernel."""
         if not self._table[runtime.LAUNCH]:
             self._fill()
-        return ctypes.addressof(self._table)
 
     def _fill(self) -> None:
         import_code_generator()
@@ -72,8 +75,7 @@ class ThreadState:
 
     def start(self, threads: int) -> None:
         """Use at most so many threads, whatever Numba's number is, and start them now."""
-        if not self._table[runtime.LAUNCH]:
-            self._fill()
+        self.load()
         self._table[runtime.LIMIT] = threads
         functions = shared_pool(_load)
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(functions[START_FUNCTION])(threads)

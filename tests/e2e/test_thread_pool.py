@@ -37,6 +37,7 @@ def passes(name: str) -> None:
     "name",
     [
         "threads_are_one_fewer_than_chunks_and_stay",
+        "a_process_of_serial_kernels_has_no_pool",
         "threads_without_work_sleep",
         "threads_leave_signals_to_others",
         "as_many_chunks_as_there_may_be",

@@ -126,6 +126,7 @@ def code() -> LoadedCode:
 
 def launcher() -> int:
     """The address of the pool's function that runs a region."""
+    state.load()
     return int(ctypes.c_int64.from_address(state.address + 8 * runtime.LAUNCH).value)
 
 

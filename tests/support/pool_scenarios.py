@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from metasched.compiler.cpu.emit.thread_pool import MAX_CHUNKS
+from metasched.runtime.shared_pool import SHARED_POOL
 from tests.support.pool_regions import dependent_regions, region
 from tests.support.threads_support import expected, inputs, make_kernel
 
@@ -69,6 +70,15 @@ def threads_are_one_fewer_than_chunks_and_stay() -> None:
     assert not started_by(lambda: [meet(n) for n in (2, 3, 5)])
     assert len(started_by(lambda: meet(7))) == 2
     assert not started_by(lambda: in_child(lambda: meet(6)))
+
+
+def a_process_of_serial_kernels_has_no_pool() -> None:
+    kernel, x = make_kernel(1), inputs(1)[0]
+    np.testing.assert_array_equal(kernel(x), expected(x))
+    assert SHARED_POOL not in sys.modules
+    parallel = make_kernel(2)
+    np.testing.assert_array_equal(parallel(x), expected(x))
+    assert SHARED_POOL in sys.modules
 
 
 def threads_without_work_sleep() -> None:
