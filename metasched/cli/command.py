@@ -50,7 +50,7 @@ class Command:
 
 
 class CommandParser(ArgumentParser):
-    """Reads the arguments of a command. It asks the command for them when there are some to read."""
+    """Reads the arguments of a command. The command declares them when there are some to read."""
 
     def __init__(self, *args: Any, command: Command | None = None, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -150,7 +150,7 @@ class Spaces:
 
 
 def _steps(sketch: Sketch) -> Trace:
-    """What a sketch does, whatever was chosen to come to it."""
+    """The steps of a sketch, without the choices that lead to it."""
     data = sketch.trace.data
     steps = tuple(i for i in data.instructions if i.op != "choose")
     return Trace(replace(data, instructions=steps), sketch.program)

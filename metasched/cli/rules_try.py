@@ -219,7 +219,7 @@ def render_trial(placement: Placement, trial: Trial) -> str:
 
 
 def verdict(trial: Trial) -> str:
-    """What may be said of the gain."""
+    """The verdict on the gain, in words."""
     if trial.without.best is None or trial.rules.best is None:
         return "one of the searches found no valid schedule"
     if trial.comparison is None:

@@ -36,7 +36,7 @@ class InputArgument:
 
 @dataclass(frozen=True)
 class Given:
-    """What the caller said of the inputs, as data: whole arrays, or ranges (low, high), by name."""
+    """The inputs that the caller gave, as data: whole arrays, or ranges (low, high), by name."""
 
     arrays: Mapping[str, Array]
     ranges: Mapping[str, tuple[float, float]]

@@ -37,7 +37,8 @@ class TimingTurns:
 
     @contextmanager
     def timing(self) -> Iterator[None]:
-        """While its body runs, nobody works or times; it waits for work that is under way, and lets no more begin."""
+        """While its body runs, no other work or timing does: it waits for work that is under way, and lets none
+        begin."""
         with self._changed:
             self._timers += 1
             self._changed.wait_for(lambda: self._working == 0 and not self._timing)

@@ -136,7 +136,7 @@ class Limits:
 class WorkerBug(Exception):
     """A worker raised what no candidate may cause: a defect of metasched, with what replays it.
 
-    It is no `MetaschedError`, so that nobody counts it as a failed candidate.
+    It is no `MetaschedError`, so that it is not counted as a failed candidate.
     """
 
     def __init__(self, what: str, traceback: str, candidate: MeasureCandidate | None = None) -> None:
@@ -156,7 +156,7 @@ class WorkerBug(Exception):
 
 
 class CheckError(MetaschedError):
-    """A program whose results cannot be checked on the data at hand; the message says what data it needs."""
+    """A program whose results cannot be checked on its data; the message says what data it needs."""
 
 
 class RunnerClosed(MetaschedError):

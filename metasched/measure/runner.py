@@ -413,7 +413,7 @@ class LocalRunner:
             self._best[job.task] = min(self._best.get(job.task, float("inf")), median_of(job.visits))
 
     def _end(self, job: _Job) -> None:
-        """Tell of a job that had its visits, or needs no more of them."""
+        """Report a job that had its visits, or needs no more of them."""
         if len(job.visits) >= job.plan.visits:
             job.finish()
         elif is_clearly_slower(job.visits, self._best_of(job), job.plan.race_ratio):

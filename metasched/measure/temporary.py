@@ -52,9 +52,9 @@ class TemporaryFolder:
 
 
 def _lock_in(folder: Path) -> int | None:
-    """Lock a file and give it its name only then, so that nobody finds one of ours that is not locked.
+    """Lock a file before it gets its name, so that no other process finds it unlocked.
 
-    None where the file system knows no locks: nobody but its owner removes the folder then.
+    None where the file system knows no locks: only its owner removes the folder then.
     """
     file = os.open(folder / _UNNAMED, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -14,7 +14,7 @@ Its files, in reading order:
 - `callable_kernel`: Calls of compiled programs with every argument checked: from Python, and from Numba
 - `numba_typing`: `kernel(A, B)` and `kernel.numba(A, B)` inside `@njit` code: what Numba knows of a `Kernel` that it
   meets there as a global, in a closure, or as an argument
-- `first_use`: What Numba is told of kernels, imported before there is the first of them
+- `first_use`: Registers kernels with Numba; imported before the first kernel is made
 - `packing`: Weights packed ahead of time: what a program computes from its weights alone, taken out of it
 - `recipe`: Kernels in other processes: what they are made of travels, and machine code is made again where it arrives
 - `packed`: A kernel whose weights are packed: what packs them, and what is called afterwards

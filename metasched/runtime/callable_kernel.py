@@ -41,7 +41,7 @@ class Origin(Enum):
 class CallableKernel:
     """A compiled program that checks what it is called with.
 
-    What it takes and gives is said of `metasched.runtime.kernel.Kernel`, which can be packed and pickled too.
+    Its arguments and results are documented at `metasched.runtime.kernel.Kernel`, which can be packed and pickled too.
     """
 
     def __init__(

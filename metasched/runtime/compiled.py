@@ -127,7 +127,7 @@ def data_pointer(array: np.ndarray[Any, Any]) -> int:
 
 
 class CompiledKernel:
-    """Loaded machine code. It lives as long as this object, which everything that may call it holds on to."""
+    """Loaded machine code. It lives as long as this object, to which everything that may call it keeps a reference."""
 
     def __init__(self, binary: KernelCode) -> None:
         import_code_generator()

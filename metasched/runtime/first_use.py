@@ -1,4 +1,4 @@
-"""What Numba is told of kernels, imported before there is the first of them."""
+"""Registers kernels with Numba; imported before the first kernel is made."""
 
 from __future__ import annotations
 

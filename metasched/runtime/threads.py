@@ -62,7 +62,7 @@ class ThreadState:
         try:
             self._numba.get_num_threads()
         except (ValueError, ImportError):
-            return  # no layer can be loaded, so nobody can have given it a number
+            return  # no layer can be loaded, so no number of threads was set
         self.follow_numba()
 
     def _follow(self) -> None:

@@ -152,7 +152,7 @@ class _Reader:
 
 
 def _is_written(name: str, item: object) -> bool:
-    """Whether a class has an attribute because somebody wrote it, as far as that can be told."""
+    """Whether a class has an attribute that was written in its source, as far as that can be known."""
     return isinstance(item, FunctionType) or not (name.startswith("__") or isinstance(item, GetSetDescriptorType))
 
 
