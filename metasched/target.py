@@ -175,7 +175,7 @@ def _known_features() -> frozenset[str]:
 
 def _default_threads() -> int:
     import_numba()
-    from numba.core import config
+    from metasched.support.numba_internals import config
 
     return int(config.NUMBA_NUM_THREADS)
 

@@ -11,18 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.errors import TypingError
-from numba.core.types.containers import BaseTuple
 from numba.extending import intrinsic
-from numba.np import arrayobj
-from numba.np.numpy_support import from_dtype
 
 from metasched.compiler.cpu.emit import runtime
 from metasched.errors import KernelError
 from metasched.runtime import threads
 from metasched.runtime.compiled import NO_TILES, CompiledKernel, KernelArgument
+from metasched.support.numba_internals import BaseTuple, TypingError, cgutils, empty_array, from_dtype, ir, types
 
 _WRONG_SHAPE = 100
 _OVERLAP = 101
@@ -30,7 +25,7 @@ _OVERLAP = 101
 
 def _type_of(p: KernelArgument) -> Any:
     # Numba has no arrays of f16 or bf16: in compiled code they are their bits.
-    element = types.uint16 if p.dtype.is_half else from_dtype(p.dtype.numpy)
+    element = from_dtype(p.dtype.bit_pattern if p.dtype.is_half else p.dtype.numpy)
     return element if p.shape is None else types.Array(element, len(p.shape), "C")
 
 
@@ -45,7 +40,7 @@ def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple
             continue
         want = _type_of(p)
         if not isinstance(type_, types.Array) or type_.dtype != want.dtype or type_.ndim != want.ndim:
-            bits = f" as its bits, `{p.name}.view(numpy.uint16)`" if p.dtype.is_half else ""
+            bits = f" as its bits, `{p.name}.view(numpy.{p.dtype.bit_pattern})`" if p.dtype.is_half else ""
             raise TypingError(f"`{name}`: `{p.name}` is {type_}; it takes {p}{bits}")
         if type_.layout != "C":
             raise TypingError(
@@ -146,8 +141,7 @@ def _allocator(outputs: tuple[KernelArgument, ...]) -> Any:
         values = []
         for p, kind in zip(outputs, kinds, strict=True):
             shape = [ir.Constant(cgutils.intp_t, extent) for extent in p.shape or ()]
-            array = arrayobj._empty_nd_impl(context, builder, kind, shape)  # noqa: SLF001 -- what `numpy.empty` lowers to
-            values.append(array._getvalue())  # noqa: SLF001
+            values.append(empty_array(context, builder, kind, shape))
         return context.make_tuple(builder, signature.return_type, values)
 
     return allocate

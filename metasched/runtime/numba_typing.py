@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import types
-from numba.core.imputils import lower_builtin, lower_constant
-from numba.core.types.misc import VarArg
 from numba.extending import NativeValue, overload_method, register_model, typeof_impl, unbox
 from numba.extending import models as numba_models
 
 from metasched.runtime.callable_kernel import CallableKernel
+from metasched.support.numba_internals import VarArg, ir, lower_builtin, lower_constant, types
 
 
 class KernelType(types.Opaque):

@@ -7,7 +7,6 @@ keeps the latter in its threading layer, which this package does not use otherwi
 from __future__ import annotations
 
 import ctypes
-import importlib
 from types import ModuleType
 from typing import Any
 
@@ -41,18 +40,17 @@ class ThreadState:
 
     def _fill(self) -> None:
         import_code_generator()
-        from numba.core import config
-        from numba.np.ufunc import parallel
+        from metasched.support import numba_internals
 
         functions = shared_pool(_load)
-        self._numba = parallel
-        self._table[runtime.LIMIT] = int(config.NUMBA_NUM_THREADS)
+        self._numba = numba_internals
+        self._table[runtime.LIMIT] = int(numba_internals.config.NUMBA_NUM_THREADS)
         self._table[runtime.ALLOWED] = functions[runtime.ALLOWED_FUNCTION]
         self._table[runtime.LAUNCH] = functions[LAUNCH_FUNCTION]
 
     def follow_numba(self) -> None:
         """Take the number of threads from Numba's threading layer, if that has been launched."""
-        if not self._follows_numba and self._numba is not None and self._numba._is_initialized:  # noqa: SLF001
+        if not self._follows_numba and self._numba is not None and self._numba.layer_is_launched():
             self._follow()
 
     def launch_numba(self) -> None:
@@ -60,17 +58,17 @@ class ThreadState:
         if self._follows_numba or self._numba is None:
             return
         try:
-            self._numba.get_num_threads()
+            self._numba.parallel.get_num_threads()
         except (ValueError, ImportError):
             return  # no layer can be loaded, so no number of threads was set
         self.follow_numba()
 
     def _follow(self) -> None:
         assert self._numba is not None
-        if self._numba.threading_layer() == _OPENMP:
-            self._openmp = ctypes.CDLL(importlib.import_module("numba.np.ufunc.omppool").__file__)
+        if self._numba.parallel.threading_layer() == _OPENMP:
+            self._openmp = ctypes.CDLL(self._numba.openmp_library())
             self._table[runtime.IN_PARALLEL] = _address(self._openmp.omp_in_parallel)
-        self._table[runtime.THREAD_COUNT] = _address(self._numba._get_num_threads)  # noqa: SLF001
+        self._table[runtime.THREAD_COUNT] = _address(self._numba.thread_count_function())
         self._follows_numba = True
 
     def start(self, threads: int) -> None:

@@ -14,6 +14,7 @@ Its files, in reading order:
 - `single_flight`: Work that several callers may want at once, done once: the first caller has it done, and the others
   wait for it
 - `first_use`: Modules that are imported at their first use, once
+- `numba_internals`: What metasched uses of Numba and llvmlite that is not their public face: all of it, and only here
 - `registry`: A registry of named things: ours, a file each in a package, and those of other packages, by entry points
 - `requirements`: The releases of Numba and llvmlite that metasched makes its machine code with
 - `stopwatch`: Where the time goes: seconds by name

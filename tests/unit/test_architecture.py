@@ -266,6 +266,45 @@ def test_an_intrinsic_is_a_pair_of_files() -> None:
     assert meaning == code
 
 
+INTERNALS = "metasched/support/numba_internals.py"
+# The public faces of Numba and llvmlite: https://numba.readthedocs.io, https://llvmlite.readthedocs.io
+PUBLIC_COMPILERS = {"numba", "numba.extending", "llvmlite", "llvmlite.binding"}
+
+
+def compiler_parts(path: Path) -> list[str]:
+    """Where a file uses what Numba or llvmlite does not document: their inner modules, and names with an underscore."""
+    found = [
+        f"{path}:{line}: {module}"
+        for line, module in imports(path)
+        if module.split(".")[0] in {"numba", "llvmlite"} and module not in PUBLIC_COMPILERS
+    ]
+    names = {
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+        if (node.module if isinstance(node, ast.ImportFrom) else alias.name or "")
+        and (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).startswith(("numba", "llvmlite"))
+    }
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            root = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in names:
+                found.append(f"{path}:{node.lineno}: {ast.unparse(node)}")
+        # A module that is named in a text is imported, too.
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("numba."):
+            found.append(f"{path}:{node.lineno}: {node.value}")
+    return found
+
+
+def test_the_private_parts_of_numba_and_llvmlite_are_used_in_one_file() -> None:
+    wrong = [part for path in sources("metasched") if path != ROOT / INTERNALS for part in compiler_parts(path)]
+    assert not wrong, f"what a release of Numba may change goes through {INTERNALS}:\n" + "\n".join(wrong)
+    assert compiler_parts(ROOT / INTERNALS)
+
+
 def test_a_math_function_is_a_file_of_its_name() -> None:
     assert {path.stem for path in sources("metasched/functions/library")} - {"__init__"} == set(functions())
 

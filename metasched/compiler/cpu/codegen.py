@@ -14,60 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler_lock import global_compiler_lock
 
 from metasched.errors import BuildError
 from metasched.support.forks import guards
+from metasched.support.numba_internals import CodeGenerator, global_compiler_lock, hold_compilers, let_compilers_go
 from metasched.target import Target
 
 _NAME = "metasched"
 
 
-class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """A library whose modules come as text and are optimised once, by the light pipeline."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen.data_layout
-
-    def _optimize_final_module(self) -> None:
-        _optimize(self._final_module, self._codegen.target_machine)
-
-    def object_code(self) -> bytes:
-        return bytes(self._get_compiled_object())
-
-    def load_object(self, data: bytes) -> None:
-        self.enable_object_caching()
-        self._set_compiled_object(data)
-        self._finalize_final_module()
-
-
-class _Codegen(JITCPUCodegen):  # type: ignore[misc]
-    """Numba's code generator for a target that may be less than the host."""
-
-    _library_class = _Library
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        super().__init__(_NAME)
-
-    def _get_host_cpu_name(self) -> str:
-        return self._target.name
-
-    def _get_host_cpu_features(self) -> str:
-        return self._target.llvm_features()
-
-    @property
-    def target_machine(self) -> Any:
-        return self._tm
-
-    @property
-    def data_layout(self) -> str:
-        return str(self._data_layout)
-
-    @property
-    def engine(self) -> Any:
-        return self._engine
+def _generator(target: Target) -> CodeGenerator:
+    return CodeGenerator(target.name, target.llvm_features(), _optimize)
 
 
 def _optimize(module: Any, machine: Any) -> None:
@@ -102,7 +59,7 @@ def compile_text(text: str, target: Target) -> ObjectCode:
         except RuntimeError as error:
             raise BuildError("LLVM rejected the module", str(error)) from error
         module.triple = llvm.get_process_triple()
-        library = _Codegen(target).create_library(_NAME)
+        library = _generator(target).create_library(_NAME)
         library.enable_object_caching()
         library.add_llvm_module(module)
         library.finalize()
@@ -122,7 +79,7 @@ def commented_assembly(code: ObjectCode) -> str:
 def _assembly(code: ObjectCode, *, comments: bool) -> str:
     with global_compiler_lock:
         # The target machine belongs to the code generator, which has to outlive it.
-        codegen = _Codegen(code.target)
+        codegen = _generator(code.target)
         codegen.target_machine.set_asm_verbosity(comments)
         return str(codegen.target_machine.emit_assembly(llvm.parse_assembly(code.llvm)))
 
@@ -132,7 +89,7 @@ class LoadedCode:
 
     def __init__(self, code: ObjectCode) -> None:
         with global_compiler_lock:
-            self._codegen = _Codegen(code.target)
+            self._codegen = _generator(code.target)
             self._library = self._codegen.create_library(_NAME)
             self._library.load_object(code.data)
 
@@ -145,17 +102,6 @@ class LoadedCode:
         return address
 
 
-def _hold_compilers() -> None:
-    """Wait until no thread is inside Numba's compiler or LLVM, and keep others out: a forked child gets their state as
-    it is, with whatever another thread was changing, and locks that nobody is left to release.
-    """
-    global_compiler_lock.acquire()
-    llvm.ffi.lib._lock.__enter__()  # noqa: SLF001 -- llvmlite's own, which each of its calls takes
-
-
-def _let_compilers_go() -> None:
-    llvm.ffi.lib._lock.__exit__(None, None, None)  # noqa: SLF001
-    global_compiler_lock.release()
-
-
-guards.add(_hold_compilers, _let_compilers_go)
+# A forked child gets the state of Numba's compiler and of LLVM as it is, with whatever another thread was changing, and
+# locks that nobody is left to release: so a fork waits for both.
+guards.add(hold_compilers, let_compilers_go)
