@@ -7,6 +7,7 @@ Its files, in reading order:
 - `operations`: What one instance of a statement computes, counted from its expression
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
+- `feature`: Declaring features of a statement, with the functions that compute them
 - `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
   loop
 - `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it

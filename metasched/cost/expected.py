@@ -9,11 +9,12 @@ from enum import Enum
 import numpy as np
 
 from metasched.cost.core import CORE
+from metasched.cost.feature import Columns
 from metasched.cost.groups import describe
 from metasched.cost.index import Table
 from metasched.cost.nest import Nest, analyse
 from metasched.cost.roofline import start_cycles
-from metasched.cost.statement import Columns, View
+from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.target import Target

@@ -34,13 +34,14 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.core import CORE
+from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
-from metasched.cost.groups import describe
+from metasched.cost.groups import STATEMENT_FEATURES, describe
 from metasched.cost.index import Table
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Nest, Statement, analyse
 from metasched.cost.roofline import start_cycles
-from metasched.cost.statement import Columns, View
+from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.target import Target
@@ -51,53 +52,25 @@ Features = np.ndarray[Any, np.dtype[np.float32]]
 # Rows evaluated at a time: small enough for the arrays of one statement to stay in the second-level cache.
 CHUNK = 2048
 
-STATEMENT_NAMES = (
-    *("flops", "iterations", "arithmetic", "divisions", "special", "choices", "waste"),
-    *("live_guards", "vector_guards", "unrolled_guards"),
-    *("reduces", "inner_reduction", "reduction"),
-    *("lanes", "vector_extent", "useful_lanes", "masked", "inside_vector"),
-    *("contiguous", "broadcast", "strided", "store_step"),
-    *("copies", "code_bytes", "tile_operations", "accumulators", "register_pressure", "held"),
-    *("loads_per_operation", "broadcasts_per_operation"),
-    *("tasks", "tasks_per_thread", "imbalance", "speedup", "task_instances"),
-    *("l1_intensity", "l1_inside", "l2_intensity", "l2_inside", "l3_intensity", "l3_inside"),
-    *("depth", "shared_loops", "innermost", "store_in_registers", "stored_elements"),
-    *("operation_cycles", "port_cycles", "latency_cycles", "overhead_cycles", "core_cycles"),
-    *("l2_cycles", "l3_cycles", "memory_cycles", "cycles"),
-)
-SECOND_NAMES = (
-    *("flops", "waste", "live_guards", "reduces", "lanes", "useful_lanes", "contiguous", "strided"),
-    *("copies", "accumulators", "held", "tasks", "imbalance", "l1_intensity", "l2_intensity", "depth"),
-    *("shared_loops", "core_cycles", "memory_cycles", "cycles"),
-)
+# Sums over all statements, of features of theirs.
 SUMMED = ("flops", "core_cycles", "l2_cycles", "l3_cycles", "memory_cycles", "cycles", "code_bytes", "live_guards")
-WHOLE_NAMES = (
-    *SUMMED,
-    *("domain_flops", "launch_cycles", "total_cycles", "efficiency", "serial_share", "allocated"),
-    *("statements", "temps", "register_temps", "parallel_loops"),
+# Features of the program: those, and what `FeatureProgram._whole` makes.
+WHOLE = (
+    *map(Feature, SUMMED),
+    *map(Feature, ("domain_flops", "launch_cycles", "total_cycles")),
+    Feature("efficiency", raw=True),
+    Feature("serial_share", raw=True),
+    *map(Feature, ("allocated", "statements", "temps", "register_temps", "parallel_loops")),
 )
-RAW = frozenset(
-    {
-        *(
-            "waste",
-            "useful_lanes",
-            "masked",
-            "register_pressure",
-            "held",
-            "loads_per_operation",
-            "broadcasts_per_operation",
-        ),
-        *("imbalance", "reduces", "store_in_registers", "efficiency", "serial_share"),
-    }
+SECOND = tuple(feature for feature in STATEMENT_FEATURES if feature.second)
+_ALL = (
+    *(("s0", feature) for feature in STATEMENT_FEATURES),
+    *((f"s0.b{n}", Feature(name)) for n in range(BUFFERS) for name in BUFFER_NAMES),
+    *(("s1", feature) for feature in SECOND),
+    *(("all", feature) for feature in WHOLE),
 )
-
-NAMES: tuple[str, ...] = (
-    *(f"s0.{name}" for name in STATEMENT_NAMES),
-    *(f"s0.b{n}.{name}" for n in range(BUFFERS) for name in BUFFER_NAMES),
-    *(f"s1.{name}" for name in SECOND_NAMES),
-    *(f"all.{name}" for name in WHOLE_NAMES),
-)
-_LOGS = tuple(name.rsplit(".", 1)[-1] not in RAW for name in NAMES)
+NAMES: tuple[str, ...] = tuple(f"{of}.{feature.name}" for of, feature in _ALL)
+_LOGS = tuple(not feature.raw for _, feature in _ALL)
 
 
 class FeatureProgram:
@@ -147,14 +120,14 @@ class FeatureProgram:
         described = [describe(view) for view in views]
         empty = np.zeros(count, np.float32)
         first, second = ([*self._order, None, None])[:2]
-        out = [_named(described, first, name, empty) for name in STATEMENT_NAMES]
+        out = [_named(described, first, f.name, empty) for f in STATEMENT_FEATURES]
         if first is None:
             out += [empty] * (BUFFERS * len(BUFFER_NAMES))
         else:
             out += buffers(views[first]).values()
-        out += [_named(described, second, name, empty) for name in SECOND_NAMES]
+        out += [_named(described, second, f.name, empty) for f in SECOND]
         whole = self._whole(views, described, count)
-        return out + [whole[name] for name in WHOLE_NAMES]
+        return out + [whole[f.name] for f in WHOLE]
 
     def _whole(self, views: list[View], described: list[Columns], count: int) -> Columns:
         out: Columns = {}

@@ -1,7 +1,6 @@
 """Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles.
 
-Every function takes the `View` of a statement and returns named arrays of one value per row, in a fixed order.
-Which of them are taken as log2(1 + x) is decided where they are gathered (`metasched.cost.features`).
+Every function takes the `View` of a statement and returns named arrays of one value per row, those that it declares.
 """
 
 from __future__ import annotations
@@ -9,12 +8,22 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.compiler.policy import operand_registers
+from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import at_level
 from metasched.cost.roofline import code_bytes, cycles
-from metasched.cost.statement import CACHES, Columns, View, total
+from metasched.cost.statement import CACHES, View, total
 from metasched.ir.nodes import LoopKind
 
 
+@features(
+    Feature("flops", second=True),
+    "iterations",
+    "arithmetic",
+    "divisions",
+    "special",
+    "choices",
+    Feature("waste", raw=True, second=True),
+)
 def arithmetic(view: View) -> Columns:
     """Operations by kind, and iterations beyond the domain: recomputation and imperfect tiles."""
     ops = view.statement.operations
@@ -29,6 +38,11 @@ def arithmetic(view: View) -> Columns:
     }
 
 
+@features(
+    Feature("live_guards", second=True),
+    "vector_guards",
+    "unrolled_guards",
+)
 def guards(view: View) -> Columns:
     """Guards that remain in the code, those of them that mask vector lanes, and those that stay conditions in unrolled
     code.
@@ -52,6 +66,17 @@ def guards(view: View) -> Columns:
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
 
 
+@features(
+    Feature("lanes", second=True),
+    "vector_extent",
+    Feature("useful_lanes", raw=True, second=True),
+    Feature("masked", raw=True),
+    "inside_vector",
+    Feature("contiguous", second=True),
+    "broadcast",
+    Feature("strided", second=True),
+    "store_step",
+)
 def vectors(view: View) -> Columns:
     """Lanes, and how accesses move along the vectorised loop."""
     contiguous, broadcast, strided = view.full(0.0), view.full(0.0), view.full(0.0)
@@ -72,6 +97,16 @@ def vectors(view: View) -> Columns:
     }
 
 
+@features(
+    Feature("copies", second=True),
+    "code_bytes",
+    "tile_operations",
+    Feature("accumulators", second=True),
+    Feature("register_pressure", raw=True),
+    Feature("held", raw=True, second=True),
+    Feature("loads_per_operation", raw=True),
+    Feature("broadcasts_per_operation", raw=True),
+)
 def registers(view: View) -> Columns:
     """Unrolling and the register tile."""
     tile = view.tile
@@ -87,6 +122,13 @@ def registers(view: View) -> Columns:
     }
 
 
+@features(
+    Feature("tasks", second=True),
+    "tasks_per_thread",
+    Feature("imbalance", raw=True, second=True),
+    "speedup",
+    "task_instances",
+)
 def parallelism(view: View) -> Columns:
     """Tasks, and how evenly the threads share them."""
     threads = float(max(view.target.threads, 1))
@@ -106,6 +148,11 @@ def parallelism(view: View) -> Columns:
     }
 
 
+@features(
+    Feature("reduces", raw=True, second=True),
+    "inner_reduction",
+    "reduction",
+)
 def reduction(view: View) -> Columns:
     """Lengths of the reduction, whole and in the innermost reduction loop."""
     total = view.full(1.0)
@@ -115,6 +162,14 @@ def reduction(view: View) -> Columns:
     return {"reduces": view.full(view.statement.reduces), "inner_reduction": view.tile.runs, "reduction": total}
 
 
+@features(
+    Feature("l1_intensity", second=True),
+    "l1_inside",
+    Feature("l2_intensity", second=True),
+    "l2_inside",
+    "l3_intensity",
+    "l3_inside",
+)
 def locality(view: View) -> Columns:
     """Arithmetic per byte moved into each cache, and how much work is done inside the level that fits it."""
     flops = view.domain * max(view.statement.operations.flops, 1)
@@ -126,6 +181,13 @@ def locality(view: View) -> Columns:
     return out
 
 
+@features(
+    Feature("depth", second=True),
+    Feature("shared_loops", second=True),
+    "innermost",
+    Feature("store_in_registers", raw=True),
+    "stored_elements",
+)
 def shape(view: View) -> Columns:
     """Where the statement stands in the program."""
     innermost = view.extents[-1] if view.depth else view.full(1.0)
@@ -136,6 +198,12 @@ def shape(view: View) -> Columns:
         "store_in_registers": view.full(view.statement.store.is_register),
         "stored_elements": view.marks[0].elements[0],
     }
+
+
+# In the order in which they are given.
+GROUPS = (arithmetic, guards, reduction, vectors, registers, parallelism, locality, shape, cycles)
+STATEMENT_FEATURES = tuple(feature for group in GROUPS for feature in group.features)
+require_distinct(STATEMENT_FEATURES)
 
 
 def describe(view: View) -> Columns:

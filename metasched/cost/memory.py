@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE, Array, Levels, at_level, usable_sets
 from metasched.cost.nest import StatementAccess
-from metasched.cost.statement import CACHES, Columns, View
+from metasched.cost.statement import CACHES, View
 
 BUFFERS = 4
 BUFFER_NAMES = (

@@ -6,8 +6,9 @@ import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
 from metasched.cost.core import CORE
+from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level
-from metasched.cost.statement import Columns, View, total
+from metasched.cost.statement import View, total
 from metasched.ir.nodes import LoopKind
 from metasched.ir.regions import Starts
 
@@ -104,6 +105,17 @@ def _code_size_penalty(view: View) -> Array:
     return penalty
 
 
+@features(
+    "operation_cycles",
+    "port_cycles",
+    "latency_cycles",
+    "overhead_cycles",
+    Feature("core_cycles", second=True),
+    "l2_cycles",
+    "l3_cycles",
+    Feature("memory_cycles", second=True),
+    Feature("cycles", second=True),
+)
 def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
     each = instance_cycles(view, conditions)

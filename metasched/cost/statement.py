@@ -22,7 +22,6 @@ from metasched.cost.nest import Statement
 from metasched.ir.nodes import LoopKind
 from metasched.target import Target
 
-Columns = dict[str, Array]
 Size = Callable[[int], Array]
 
 CACHES = ("l1", "l2", "l3")
