@@ -21,19 +21,9 @@ from metasched.lang import parse_index_map
 from metasched.lang.instructions import Instruction, Ref, Value
 from metasched.operators.batches import Batch
 from metasched.schedule.handlers import Policy, Prior, Replay
+from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
-
-# Steps that say the same of the whole: they name blocks, tensors and loops, none of which is the batch's.
-_UNCHANGED = frozenset(
-    {
-        *("get_block", "get_producers", "get_consumers", "split", "fuse", "reorder", "vectorize", "unroll"),
-        *("annotate", "unannotate", "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline"),
-        *("set_scope", "tensorize", "decompose_padding", "decompose_reduction", "store_at", "fuse_reduction_epilogue"),
-        *("sample_tile", "sample_partitioned_tile", "sample_categorical", "choose"),
-    }
-)
-
 
 # Threads may idle for a quarter of the time before it is better that they share each element.
 _BUSY = 0.75
@@ -82,7 +72,7 @@ class _Carried:
         self.element.execute(instruction)
         if instruction.op in self._steps:
             self._steps[instruction.op](instruction)
-        elif instruction.op in _UNCHANGED:
+        elif registry()[instruction.op].in_batches:
             self.whole.execute(instruction)
         else:
             raise ScheduleError(instruction.op, "it is not carried over to a batch")

@@ -23,8 +23,9 @@ from metasched.operators.batches import Batch, batch_of_one, batches, with_trans
 from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.files import library_names
 from metasched.operators.library import load
+from metasched.schedule.kinds import Named
+from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
-from metasched.schedule.trace_renaming import NAMING
 
 _COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
@@ -71,13 +72,12 @@ class Fit:
         return trace if self.batch is None else for_batch(trace, self.batch, program, threads)
 
     def _renamed(self, instruction: Instruction) -> Instruction:
-        place = NAMING.get(instruction.op)
-        if place is None or place >= len(instruction.args):
-            return instruction
-        renamed = self.names.blocks if instruction.op == "get_block" else self.names.tensors
         args: list[Value] = list(instruction.args)
-        written = args[place]
-        args[place] = renamed.get(written, written) if isinstance(written, str) else written
+        for place, named in registry()[instruction.op].naming.items():
+            renamed = self.names.blocks if named is Named.BLOCK else self.names.tensors
+            written = args[place] if place < len(args) else None
+            if isinstance(written, str):
+                args[place] = renamed.get(written, written)
         return replace(instruction, args=tuple(args))
 
 

@@ -29,6 +29,13 @@ class ArgumentKind(Enum):
     NONE = "nothing"
 
 
+class Named(Enum):
+    """What of a program a text names."""
+
+    BLOCK = "a block"
+    BUFFER = "a buffer"
+
+
 BlockName = Annotated[str, ArgumentKind.BLOCK]
 LoopName = Annotated[str, ArgumentKind.LOOP]
 TargetName = Annotated[str, ArgumentKind.TARGET]
@@ -37,6 +44,9 @@ IntExpr = Annotated[Expr, ArgumentKind.INT]
 Factor = Annotated[Expr | None, ArgumentKind.FACTOR]
 Literal = Annotated[str | int | float | bool, ArgumentKind.LITERAL]
 Text = Annotated[str, ArgumentKind.STR]
+# Texts that are names of the program: a trace in the names of another program says those.
+BlockText = Annotated[str, ArgumentKind.STR, Named.BLOCK]
+BufferText = Annotated[str, ArgumentKind.STR, Named.BUFFER]
 Feature = Annotated[str, ArgumentKind.FEATURE]
 Number = Annotated[int, ArgumentKind.NUMBER]
 Flag = Annotated[bool, ArgumentKind.BOOL]

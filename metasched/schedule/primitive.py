@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 from metasched.lang.instructions import Instruction
-from metasched.schedule.kinds import ArgumentKind
+from metasched.schedule.kinds import ArgumentKind, Named
 from metasched.support.documentation import documentation
 from metasched.support.imports import imports
 
@@ -28,7 +28,8 @@ MARK = "__metasched_declaration__"
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: `many` takes a list; `variadic` takes the rest of the positional arguments."""
+    """A parameter: `many` takes a list; `variadic` takes the rest of the positional arguments; `names` is what of the
+    program a text names."""
 
     name: str
     kind: ArgumentKind
@@ -36,6 +37,7 @@ class Param:
     variadic: bool
     keyword: bool
     default: Any = inspect.Parameter.empty
+    names: Named | None = None
 
     @property
     def required(self) -> bool:
@@ -51,6 +53,8 @@ class Declaration:
     """The declaration of a primitive. `pure` ones only look; `random` ones return a distribution.
 
     `places` are variables that take places of blocks: the name of a loop, `root` or `inline`.
+    With `in_batches` an instruction says the same of a program and of a batch of it: it names blocks, buffers and
+    loops, none of which is the batch's.
     `upgrades` maps an older version to what rewrites its instructions for the next version.
     """
 
@@ -65,6 +69,12 @@ class Declaration:
     run: Callable[..., Any]
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict, compare=False)
     places: bool = False
+    in_batches: bool = False
+
+    @property
+    def naming(self) -> Mapping[int, Named]:
+        """The positions of arguments that name something of the program, and what."""
+        return {place: p.names for place, p in enumerate(self.params) if p.names is not None}
 
     @property
     def signature(self) -> str:
@@ -79,33 +89,51 @@ class Declaration:
 def primitive(fn: F) -> F: ...
 @overload
 def primitive(
-    *, version: int = 1, pure: bool = False, upgrades: Mapping[int, Upgrade] | None = None
+    *,
+    version: int = 1,
+    pure: bool = False,
+    upgrades: Mapping[int, Upgrade] | None = None,
+    in_batches: bool = False,
 ) -> Callable[[F], F]: ...
 def primitive(
-    fn: F | None = None, *, version: int = 1, pure: bool = False, upgrades: Mapping[int, Upgrade] | None = None
+    fn: F | None = None,
+    *,
+    version: int = 1,
+    pure: bool = False,
+    upgrades: Mapping[int, Upgrade] | None = None,
+    in_batches: bool = False,
 ) -> F | Callable[[F], F]:
     """Declare a primitive: `fn(ctx, ...)` rewrites `ctx.func` and returns the names of what it made.
 
     When its meaning changes, `version` goes up, and `upgrades={1: f}` turns an instruction of version 1 into one of
     version 2, so that old traces go on to apply.
     """
-    return _declare(fn, _Mark(version, pure, False, upgrades or {}, False))
+    return _declare(fn, _Mark(version, pure, False, upgrades or {}, False, in_batches))
 
 
 @overload
 def sampler(fn: F) -> F: ...
 @overload
 def sampler(
-    *, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None, places: bool = False
+    *,
+    version: int = 1,
+    upgrades: Mapping[int, Upgrade] | None = None,
+    places: bool = False,
+    in_batches: bool = False,
 ) -> Callable[[F], F]: ...
 def sampler(
-    fn: F | None = None, *, version: int = 1, upgrades: Mapping[int, Upgrade] | None = None, places: bool = False
+    fn: F | None = None,
+    *,
+    version: int = 1,
+    upgrades: Mapping[int, Upgrade] | None = None,
+    places: bool = False,
+    in_batches: bool = False,
 ) -> F | Callable[[F], F]:
     """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from.
 
     With `places` its decisions are places of blocks, which a trace holds as handles and Python says as texts.
     """
-    return _declare(fn, _Mark(version, True, True, upgrades or {}, places))
+    return _declare(fn, _Mark(version, True, True, upgrades or {}, places, in_batches))
 
 
 @dataclass(frozen=True)
@@ -115,6 +143,7 @@ class _Mark:
     random: bool
     upgrades: Mapping[int, Upgrade]
     places: bool
+    in_batches: bool
 
 
 def _declare(fn: F | None, mark: _Mark) -> F | Callable[[F], F]:
@@ -152,6 +181,7 @@ def declaration_of(fn: Callable[..., Any]) -> Declaration:
         fn,
         dict(mark.upgrades),
         mark.places,
+        mark.in_batches,
     )
 
 
@@ -159,7 +189,8 @@ def _param(owner: str, p: inspect.Parameter, hint: Any) -> Param:
     kind, many = _kind(owner, p.name, hint)
     variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
     keyword = p.default is not inspect.Parameter.empty or p.kind is inspect.Parameter.KEYWORD_ONLY
-    return Param(p.name, kind, many or variadic, variadic, keyword, p.default)
+    named = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Named)), None)
+    return Param(p.name, kind, many or variadic, variadic, keyword, p.default, named)
 
 
 def _kind(owner: str, name: str, hint: Any) -> tuple[ArgumentKind, bool]:

@@ -15,10 +15,9 @@ from metasched.ir.nodes import Block, For, Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.schedule.handlers import Free, Policy, Prior, Replay, Site
+from metasched.schedule.kinds import Named
+from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace, with_labels
-
-# What names a block or a buffer of the program as a text: an instruction, and which of its arguments.
-NAMING = {"get_block": 0, "cache_read": 1, "reindex": 1}
 
 
 def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
@@ -124,9 +123,10 @@ class _SideBySide:
             return with_labels(value, self._labels)
         if op == "choose":
             return self._names.option(value)
-        if NAMING.get(op) == place:
-            return (self._names.blocks if op == "get_block" else self._names.buffers).get(value, value)
-        return value
+        named = registry()[op].naming.get(place)
+        if named is None:
+            return value
+        return (self._names.blocks if named is Named.BLOCK else self._names.buffers).get(value, value)
 
     def _address(self, written: str, op: str) -> str:
         found = address = self._names.address(written, op)

@@ -15,6 +15,7 @@ from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
 from metasched.schedule.handlers import FREE, PURE_HINT, FixedDecisions, Forced, Free, Handler, Policy, Prior, Site
+from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome
@@ -23,7 +24,6 @@ from metasched.space.source import Conditioned, Given, SpaceSource
 from metasched.target import Target
 
 Prefix = dict[str, Decision]
-LOCATION = "sample_compute_location"
 DEFAULT_MAX_SKETCHES = 256
 # How often `Space.mutate` moves to another sketch.
 STRUCTURAL_SHARE = 0.1
@@ -239,7 +239,7 @@ class Space:
 
     def _splits(self, site: Site) -> bool:
         """Whether each option of a structural variable is a sketch, and not a variant of one."""
-        return site.op != LOCATION or self.source.fixes_steps
+        return not _takes_places(site) or self.source.fixes_steps
 
     def _legal(self, handler: Forced | _Drawn) -> _Run | None:
         """A run; None where a trace's own steps do not go together with the places tried for its holes."""
@@ -296,7 +296,7 @@ class Space:
         if not places:
             return (sketch,)
         cached = self._variants.setdefault((n, limit), [sketch])
-        fixed = {site.address: taken for site, taken in run.met if site.op != LOCATION}
+        fixed = {site.address: taken for site, taken in run.met if not _takes_places(site)}
         if len(cached) == 1:
             for prefix in self._variant_prefixes(fixed, places, limit):
                 made = self._run(_Kept(prefix)).sketch
@@ -393,3 +393,8 @@ def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ..
 
 def _counted(decisions: int) -> str:
     return "1 decision is" if decisions == 1 else f"{decisions} decisions are"
+
+
+def _takes_places(site: Site) -> bool:
+    """Whether what is decided there is where a block is computed."""
+    return registry()[site.op].places

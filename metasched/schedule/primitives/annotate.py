@@ -16,7 +16,7 @@ from metasched.schedule.rewrite.parts import find_target
 OP = "annotate"
 
 
-@primitive
+@primitive(in_batches=True)
 def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> None:
     """Tell the compiler what to do with a loop or a block; an annotation of the same key is replaced.
 

@@ -6,7 +6,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Buffer, Load
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import BlockName, Text
+from metasched.schedule.kinds import BlockName, BufferText, Text
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.buffer_copies import copy_before, require_complete_before
 from metasched.schedule.rewrite.nest import copy_block, index_names
@@ -16,7 +16,7 @@ OP = "cache_read"
 
 
 @primitive
-def cache_read(ctx: Context, block: BlockName, buffer: Text, scope: Text = "global") -> BlockName:
+def cache_read(ctx: Context, block: BlockName, buffer: BufferText, scope: Text = "global") -> BlockName:
     """Copy a buffer that a block reads into a new buffer, and let the block read that one.
 
     The copy is a block `BLOCK.BUFFER.read` over the whole buffer, placed before the block's outermost loop; compute_at

@@ -11,7 +11,7 @@ from metasched.schedule.primitive import sampler
 OP = "choose"
 
 
-@sampler
+@sampler(in_batches=True)
 def choose(ctx: Context, *options: Literal) -> Choice:
     """One of several structures: `sch.choose("fusion", ["none", "outer"])` gives a plain value to branch on.
 

@@ -26,7 +26,7 @@ from metasched.schedule.rewrite.read_regions import needed_spans
 OP = "compute_at"
 
 
-@primitive
+@primitive(in_batches=True)
 def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     """Move a producer under a loop of its readers, where each iteration computes just what they read in it.
 

@@ -27,7 +27,7 @@ from metasched.schedule.rewrite.parts import (
 OP = "compute_inline"
 
 
-@primitive
+@primitive(in_batches=True)
 def compute_inline(ctx: Context, block: BlockName) -> None:
     """Put a block's expression in the place of every read of its buffer, and drop the block and the buffer.
 

@@ -19,7 +19,7 @@ from metasched.schedule.rewrite.parts import loops_of, require_not_reduction, re
 OP = "decompose_padding"
 
 
-@primitive
+@primitive(in_batches=True)
 def decompose_padding(ctx: Context, block: BlockName, loop: LoopName) -> BlockName:
     """Split a padding stage into a block `BLOCK.fill` that writes the padding everywhere, before a loop, and a copy of
     what is inside without a condition.

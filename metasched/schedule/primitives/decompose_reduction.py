@@ -19,7 +19,7 @@ from metasched.schedule.tensor import other_annotations
 OP = "decompose_reduction"
 
 
-@primitive
+@primitive(in_batches=True)
 def decompose_reduction(ctx: Context, block: BlockName, loop: LoopName) -> BlockName:
     """Split a reduction into a block `BLOCK.init` that writes the initial value, before a loop, and the updates.
 

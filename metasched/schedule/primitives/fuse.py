@@ -18,7 +18,7 @@ from metasched.schedule.rewrite.parts import reduction, spatial
 OP = "fuse"
 
 
-@primitive
+@primitive(in_batches=True)
 def fuse(ctx: Context, *loops: LoopName) -> LoopName:
     """Fuse loops, each directly inside the one before, into one over all their iterations.
 

@@ -26,7 +26,7 @@ from metasched.schedule.rewrite.parts import (
 OP = "fuse_reduction_epilogue"
 
 
-@primitive
+@primitive(in_batches=True)
 def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName) -> None:
     """Let a reduction start from what its epilogue would combine with the result, and write where the epilogue did.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import BlockName, Text
+from metasched.schedule.kinds import BlockName, BlockText
 from metasched.schedule.primitive import primitive
 
 
-@primitive(pure=True)
-def get_block(ctx: Context, name: Text) -> BlockName:
+@primitive(pure=True, in_batches=True)
+def get_block(ctx: Context, name: BlockText) -> BlockName:
     """The block of that name.
 
     Args:

@@ -8,7 +8,7 @@ from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 
 
-@primitive(pure=True)
+@primitive(pure=True, in_batches=True)
 def get_consumers(ctx: Context, block: BlockName) -> tuple[BlockName, ...]:
     """The blocks that read what a block writes, in program order.
 

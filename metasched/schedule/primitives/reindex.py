@@ -9,7 +9,7 @@ from metasched.ir import query
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, IterKind, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import BlockName, Text
+from metasched.schedule.kinds import BlockName, BufferText
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.buffer_copies import (
     copy_after,
@@ -24,7 +24,7 @@ OP = "reindex"
 
 
 @primitive
-def reindex(ctx: Context, block: BlockName, buffer: Text) -> BlockName:
+def reindex(ctx: Context, block: BlockName, buffer: BufferText) -> BlockName:
     """Let a block read or write a copy of a buffer at its own iteration variables, in their order.
 
     Of a buffer that is read, the copy `BLOCK.BUFFER.reindex` comes before the block's outermost loop, and unfolds what

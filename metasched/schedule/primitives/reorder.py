@@ -15,7 +15,7 @@ from metasched.schedule.rewrite.regions import require_regions
 OP = "reorder"
 
 
-@primitive
+@primitive(in_batches=True)
 def reorder(ctx: Context, *loops: LoopName) -> None:
     """Put nested loops into the given order; loops between them that are not named stay where they are.
 

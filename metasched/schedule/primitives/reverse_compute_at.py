@@ -27,7 +27,7 @@ from metasched.schedule.rewrite.written_regions import completed_spans
 OP = "reverse_compute_at"
 
 
-@primitive
+@primitive(in_batches=True)
 def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     """Move a consumer under a loop of what it reads, where each iteration works on just what was completed in it.
 

@@ -30,7 +30,7 @@ from metasched.schedule.rewrite.written_regions import completed_spans
 OP = "reverse_compute_inline"
 
 
-@primitive
+@primitive(in_batches=True)
 def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     """Put an elementwise block into the block whose result it reads, and drop the buffer between them.
 

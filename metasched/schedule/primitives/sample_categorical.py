@@ -11,7 +11,7 @@ from metasched.schedule.primitive import sampler
 OP = "sample_categorical"
 
 
-@sampler
+@sampler(in_batches=True)
 def sample_categorical(
     ctx: Context, values: tuple[Number, ...], probabilities: tuple[Literal, ...] = ()
 ) -> Categorical:

@@ -12,7 +12,7 @@ from metasched.schedule.primitive import sampler
 OP = "sample_partitioned_tile"
 
 
-@sampler
+@sampler(in_batches=True)
 def sample_partitioned_tile(
     ctx: Context, loop: LoopName, parts: Number, partition: Number, innerpart_factor: Number
 ) -> PartitionedTile:

@@ -12,7 +12,7 @@ from metasched.schedule.primitive import sampler
 OP = "sample_tile"
 
 
-@sampler
+@sampler(in_batches=True)
 def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Number = 64, perfect: Flag = False) -> Tile:
     """Tile sizes of a loop: `parts` integers, outermost first, to split it by.
 

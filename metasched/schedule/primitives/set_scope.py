@@ -13,7 +13,7 @@ from metasched.schedule.rewrite.parts import require_intermediate, scope_named
 OP = "set_scope"
 
 
-@primitive
+@primitive(in_batches=True)
 def set_scope(ctx: Context, block: BlockName, scope: Text) -> None:
     """Say where the buffer that a block writes lives.
 

@@ -17,7 +17,7 @@ from metasched.schedule.rewrite.loops import require_serial, require_shallow
 OP = "split"
 
 
-@primitive
+@primitive(in_batches=True)
 def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[LoopName, ...]:
     """Split a loop into a nest of several, outermost first.
 

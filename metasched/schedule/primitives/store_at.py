@@ -27,7 +27,7 @@ OP = "store_at"
 _IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
-@primitive
+@primitive(in_batches=True)
 def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
     """Keep what a block computes in one iteration of a loop for the iterations after it, which compute only the rest.
 

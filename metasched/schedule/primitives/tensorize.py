@@ -16,7 +16,7 @@ from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, match
 OP = "tensorize"
 
 
-@primitive
+@primitive(in_batches=True)
 def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
     """Compute a nest of loops with a tensor intrinsic: an instruction that does all of it at once.
 

@@ -14,7 +14,7 @@ from metasched.schedule.rewrite.parts import find_target
 OP = "unannotate"
 
 
-@primitive
+@primitive(in_batches=True)
 def unannotate(ctx: Context, target: TargetName, key: Text) -> None:
     """Take back an annotation of a loop or a block.
 

@@ -13,7 +13,7 @@ OP = "unroll"
 MAX_UNROLL = 512
 
 
-@primitive
+@primitive(in_batches=True)
 def unroll(ctx: Context, loop: LoopName) -> None:
     """Repeat a loop's body for each of its iterations.
 

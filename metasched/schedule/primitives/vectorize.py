@@ -19,7 +19,7 @@ OP = "vectorize"
 MAX_LANES = 64
 
 
-@primitive
+@primitive(in_batches=True)
 def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     """Run a loop in strips of `lanes` iterations at once; the last strip is masked where the extent is no multiple.
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metasched.cost.baseline import RandomModel, analytic_efficiency, analytic_score
-from metasched.cost.features import NAMES, STATEMENT_NAMES, FeatureProgram, features_of
+from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.cost.index import Table
 from metasched.cost.nest import analyse
 from metasched.dtypes import DType
@@ -56,7 +56,6 @@ def test_no_rows_give_no_features(target: Target) -> None:
 
 def test_names_are_distinct() -> None:
     assert len(set(NAMES)) == len(NAMES)
-    assert len(set(STATEMENT_NAMES)) == len(STATEMENT_NAMES)
 
 
 def test_arithmetic_of_a_perfect_tiling(target: Target) -> None:

@@ -14,7 +14,7 @@ from metasched.ir.nodes import Binary, BinOp, Const, Var
 from metasched.lang.instructions import Instruction, Ref, TraceData, Value
 from metasched.schedule import primitive as declaring
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import ArgumentKind, BlockName, IntExpr, LoopName
+from metasched.schedule.kinds import ArgumentKind, BlockName, BlockText, BufferText, IntExpr, LoopName, Named
 from metasched.schedule.primitive import Declaration, Param, declaration_of, primitive, registry, sampler
 from metasched.schedule.trace import Trace
 from tests.support.schedules import schedule
@@ -186,3 +186,22 @@ def test_a_file_that_declares_something_else(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     with pytest.raises(TypeError, match="wrongly_named must declare exactly one primitive, named `wrongly_named`"):
         declaring.registry.__wrapped__()
+
+
+def test_what_names_something_and_what_holds_for_batches_is_declared() -> None:
+    """No list elsewhere names primitives for it: traces in other names, and those of batches, read the declarations."""
+    naming = {name: dict(d.naming) for name, d in registry().items() if d.naming}
+    assert naming == {
+        "get_block": {0: Named.BLOCK},
+        "cache_read": {1: Named.BUFFER},
+        "reindex": {1: Named.BUFFER},
+    }
+
+    @primitive(in_batches=True)
+    def turn(ctx: Context, block: BlockName, name: BlockText, to: BufferText = "global") -> None:
+        """Turn a block."""
+
+    declared = declaration_of(turn)
+    assert declared.in_batches
+    assert dict(declared.naming) == {1: Named.BLOCK, 2: Named.BUFFER}
+    assert not registry()["parallel"].in_batches
