@@ -1,12 +1,13 @@
 """Decisions of random variables in their forms: in Python, as text, as JSON, and as a trace holds them.
 
-| in a trace | in Python | as text | as JSON |
-|---|---|---|---|
-| `(HOLE, 8)` | `[None, 8]` | `[_, 8]` | `[{"hole": true}, 8]` |
-| `Ref("j_0")` | `"j_0"` | `j_0` | `{"ref": "j_0"}` |
-| `"outer"` | `"outer"` | `"outer"` | `"outer"` |
+| in a trace | in Python | as text | as JSON | in a record's outline |
+|---|---|---|---|---|
+| `(HOLE, 8)` | `[None, 8]` | `[_, 8]` | `[{"hole": true}, 8]` | `[null, 8]` |
+| `Ref("j_0")` | `"j_0"` | `j_0` | `{"ref": "j_0"}` | `{"ref": "j_0"}` |
+| `"outer"` | `"outer"` | `"outer"` | `"outer"` | `"outer"` |
 
-Python writes the name of a loop as a text; only its random variable tells whether a text is one.
+An outline (`metasched.schedule.trace_outline`) says what is left open as null. Python writes the name of a loop as a
+text; only its random variable tells whether a text is one.
 """
 
 from __future__ import annotations
@@ -120,6 +121,21 @@ def from_json(raw: Any) -> Decision:
         case {"float": ("inf" | "-inf") as text} if len(raw) == 1:
             return float(text)
     raise ValueError(f"{raw!r} is no decision; objects have one key of ref, hole, float")
+
+
+def to_stored(decision: Decision | None) -> Any:
+    """A decision as the outline of a record holds it; None for one that is left open."""
+    match decision:
+        case None | Hole():
+            return None
+        case tuple():
+            return [to_stored(item) for item in decision]
+    return to_json(decision)
+
+
+def from_stored(stored: Any) -> Decision:
+    """The numbers or the literal that `to_stored` made of a decision; a place of a block stays as it was made."""
+    return from_python(stored, places=False)
 
 
 def _require_number(value: float) -> None:

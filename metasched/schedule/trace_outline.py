@@ -15,7 +15,7 @@ from typing import Any
 
 from metasched.errors import LanguageError
 from metasched.lang import print_instruction
-from metasched.lang.instructions import Decision, Hole, Ref
+from metasched.lang.decisions import to_stored
 from metasched.schedule.trace import Trace
 
 _DECIDED = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
@@ -57,19 +57,8 @@ def outline_of(text: str) -> Outline:
 
 def outline_of_trace(trace: Trace) -> Outline:
     """The outline of a trace."""
-    decided = [stored_decision(i.decision) for i in trace.instructions if i.random]
+    decided = [to_stored(i.decision) for i in trace.instructions if i.random]
     return Outline(_structure(trace), dumped(decided))
-
-
-def stored_decision(decision: Decision | None) -> Any:
-    """A decision as `Outline.decisions` holds it; None for one that is left open."""
-    if isinstance(decision, Ref):
-        return {"ref": decision.name}
-    if isinstance(decision, Hole):
-        return None
-    if isinstance(decision, tuple):
-        return [stored_decision(item) for item in decision]
-    return decision
 
 
 def dumped(decisions: list[Any]) -> str:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
-from metasched.lang.instructions import HOLE, Decision
+from metasched.lang.decisions import from_stored, to_stored
 from metasched.schedule.distributions.base import NumericDistribution
-from metasched.schedule.trace_outline import Outline, outline_of_trace, stored_decision
+from metasched.schedule.trace_outline import Outline, outline_of_trace
 from metasched.search.space_protocol import Candidate
 from metasched.space.sketch import Sketch
 
@@ -56,7 +56,7 @@ class _Place:
     def of(number: int, sketch: Sketch) -> _Place:
         random = [i for i in sketch.trace.instructions if i.random]
         at = {i.address: n for n, i in enumerate(random)}
-        fixed = [(n, stored_decision(i.decision)) for n, i in enumerate(random) if i.decision is not None]
+        fixed = [(n, to_stored(i.decision)) for n, i in enumerate(random) if i.decision is not None]
         columns = [(at[v.address], v.dist) for v in sketch.variables]
         return _Place(number, len(random), tuple(fixed), tuple(columns))
 
@@ -85,12 +85,6 @@ def _encoded(dist: NumericDistribution, taken: Sequence[Any]) -> list[tuple[int,
     for item in taken:
         key = tuple(item) if isinstance(item, list) else item
         if key not in known:
-            known[key] = dist.encode(_decision(item))
+            known[key] = dist.encode(from_stored(item))
         out.append(known[key])
     return out
-
-
-def _decision(stored: Any) -> Decision:
-    if isinstance(stored, list):
-        return tuple(HOLE if item is None else item for item in stored)
-    return cast("Decision", stored)

@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from metasched.lang.decisions import decision_text, from_json, from_python, print_decision, to_json, to_python
+from metasched.lang.decisions import (
+    decision_text,
+    from_json,
+    from_python,
+    from_stored,
+    print_decision,
+    to_json,
+    to_python,
+    to_stored,
+)
 from metasched.lang.instructions import HOLE, Decision, Ref
 
 # As a trace holds it, as Python says it, as text, as a message says it.
@@ -42,6 +51,17 @@ def test_a_list_is_a_tuple_and_only_its_none_is_a_hole() -> None:
 def test_infinite_numbers(number: float) -> None:
     written = json.dumps(to_json(number), allow_nan=False)
     assert from_json(json.loads(written)) == number
+
+
+def test_the_form_of_a_record_s_outline() -> None:
+    assert [to_stored(d) for d in ((HOLE, 8), Ref("j"), "outer", 16, None)] == [
+        [None, 8],
+        {"ref": "j"},
+        "outer",
+        16,
+        None,
+    ]
+    assert [from_stored(s) for s in ([None, 8], 16)] == [(HOLE, 8), 16]
 
 
 def test_nan_is_no_decision() -> None:
