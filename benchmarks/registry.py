@@ -50,6 +50,7 @@ _ALL = (
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),
+    Benchmark("resume", "seconds to the next proposals of a search that has 10,000 or 100,000 records"),
     Benchmark("session_start", "seconds to the first measurement of a session's first task, and of those after it"),
     Benchmark(
         "search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"

@@ -9,7 +9,7 @@ import pytest
 
 from metasched.cost.baseline import analytic_efficiency
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.model import CostModel, ModelError, calibrate
+from metasched.cost.model import CostModel, ModelError, calibrate, spread_rows
 from tests.support.targets import AVX512
 
 from .conftest import COLUMNS, dense_relu, draw_rows
@@ -105,3 +105,14 @@ def test_a_model_of_something_else_is_refused(text: str) -> None:
 def test_mismatched_shapes_are_refused(population: np.ndarray) -> None:
     with pytest.raises(ValueError, match="do not go with"):
         CostModel().fit(population[:3], np.ones(2))
+
+
+def test_of_very_many_measurements_the_fastest_and_some_of_all_others_are_learned() -> None:
+    throughput = np.random.default_rng(0).permutation(np.arange(1, 1001) / 1000)
+    rows = spread_rows(throughput, 100)
+    assert len(set(rows.tolist())) == 100
+    assert np.all(np.diff(rows) > 0)
+    taken = np.sort(throughput[rows])
+    assert taken[50:].min() == pytest.approx(0.951)
+    assert taken[0] == pytest.approx(0.001)
+    assert np.diff(taken[:50]).max() < 0.03
