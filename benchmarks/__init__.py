@@ -41,6 +41,7 @@ Its files, in reading order:
 - `scoring`: How fast a search thinks: candidates a second on one core, over whole generations
 - `search_noise`: What searches of the twelve operators measured: how much the time of the same code varies, how many
   records are of different code, and what the search gained over the guess
+- `resume`: How long a search takes to go on from many records: from opening the database to its next proposals
 - `session_start`: How long a task of a session takes from its first step to its first measurement: the first task, and
   further ones
 - `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import astuple
 from hashlib import blake2b
 
 from metasched.database.record import VisitKind, seconds_in_search, visit_groups
@@ -46,7 +45,7 @@ def _fill_in(connection: sqlite3.Connection) -> None:
             "written = ? WHERE id = ?",
             [
                 (
-                    *astuple(outline_of(trace)),
+                    *outline_of(trace),
                     *_of_visits(visits, raced),
                     written_number(program, params),
                     number,

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, VisitKind
 from metasched.schedule.trace_outline import Outline, outline_of
 
+_CANDIDATE = Role.CANDIDATE.value
+
 
 class Summary(NamedTuple):  # and no dataclass: making one of these takes a tenth of the time
     """A record in short.
@@ -49,7 +51,7 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     @property
     def is_guess(self) -> bool:
         """Whether it was measured as a guess."""
-        return self.role != Role.CANDIDATE.value
+        return self.role != _CANDIDATE
 
     def search(self, task: TaskKey) -> SearchKey:
         return SearchKey(task, self.space, self.code_version)

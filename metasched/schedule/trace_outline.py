@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from metasched.errors import LanguageError
 from metasched.lang import print_instruction
@@ -25,8 +25,7 @@ _WORDS = {"True": "true", "False": "false"}
 _SEPARATORS = (",", ":")
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(NamedTuple):  # and no dataclass: a hundred thousand are made and hashed where a search goes on
     """A trace in two parts: a hash of its steps without what was decided, and a JSON list of that in their order.
 
     In `decisions`, `null` is `_` (and a decision that is left open), `{"ref": "i_0"}` the name of a loop; all else is

@@ -6,7 +6,7 @@ again. Those made with another version may not hold any more: the best of them a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -92,11 +92,13 @@ class Earlier:
         return [(c, s) for c, s in zip(candidates, summaries, strict=True) if c is not None]
 
 
-def located(space: SearchSpace, entries: Iterable[Entry]) -> list[Observation]:
-    """Proposals that are recorded as observations; those of another space teach nothing."""
-    given = list(entries)
-    candidates = space.locate_all([outline for _, outline, _ in given])
-    return [observation(c, s) for c, (_, _, s) in zip(candidates, given, strict=True) if c is not None]
+def located(space: SearchSpace, entries: Sequence[Entry]) -> list[Observation | None]:
+    """Proposals that are recorded as observations; None for those of another space."""
+    candidates = space.locate_all([outline for _, outline, _ in entries])
+    return [
+        None if candidate is None else observation(candidate, summary)
+        for candidate, (_, _, summary) in zip(candidates, entries, strict=True)
+    ]
 
 
 def observation(candidate: Candidate, summary: Summary | None) -> Observation:

@@ -14,6 +14,7 @@ from metasched.database.summary import Summary, summary_of
 from metasched.ir.program import Program
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.other_names import OwnNames
+from metasched.support import collection
 
 K = TypeVar("K")
 
@@ -52,7 +53,8 @@ class Known:
         self.raced = 0
         self.repeats = 0  # how often trials were timed again for the noise
         self.repeated = 0  # of how many that have a time
-        self.pick_up()
+        with collection.put_off():
+            self.pick_up()
 
     # --- taking note
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
 from metasched.search.earlier import Earlier, located
-from metasched.search.known import Known
+from metasched.search.known import Entry, Known
 from metasched.search.space_protocol import Observation, SearchSpace, Strategy
 
 
@@ -31,10 +32,18 @@ def resume(known: Known, space: SearchSpace, strategy: Strategy, earlier: Earlie
     shown = earlier.observations()
     if shown:
         strategy.observe(shown)
-    batches = [list(entries) for _, entries in groupby(known.in_order(), key=lambda entry: entry[0])]
+    entries = known.in_order()
+    found = zip(entries, located(space, entries), strict=True)  # at once: that is much faster than batch by batch
+    batches = [list(batch) for _, batch in groupby(found, key=lambda pair: pair[0][0])]
     if not batches:
         return Resumed(0, 0, ())
     *whole, last = batches
-    for entries in whole:
-        strategy.observe(located(space, entries))
-    return Resumed(last[0][0], sum(map(len, whole)), tuple(located(space, last)))
+    for batch in whole:
+        strategy.observe(_observations(batch))
+    (number, *_), _ = last[0]
+    return Resumed(number, sum(map(len, whole)), tuple(_observations(last)))
+
+
+def _observations(batch: Iterable[tuple[Entry, Observation | None]]) -> list[Observation]:
+    """Those of candidates of this space; others teach nothing."""
+    return [observation for _, observation in batch if observation is not None]

@@ -35,6 +35,7 @@ from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
 from metasched.search.strategy import MakeStrategy, StrategyInputs
+from metasched.support import collection
 from metasched.target import Target
 
 # Batches in a row without new code, after which the space is taken to hold none.
@@ -222,7 +223,8 @@ class TaskSearch:
             space = prepared.space
             strategy = parts.strategy(StrategyInputs(space.arms, parts.model(parts.seed), parts.seed, self.phases))
             earlier = Earlier(self.known, space, self.task.program)
-            resumed = resume(self.known, space, strategy, earlier)
+            with collection.put_off():
+                resumed = resume(self.known, space, strategy, earlier)
             self._open = _Open(space, strategy, resumed, unmeasured(prepared.guesses, self.known, space))
             if resumed.before == 0:
                 self._begin(self._open, earlier)
@@ -302,7 +304,8 @@ class TaskSearch:
         database = self._parts.database
         if not database.others(self.key, self._parts.claimant):
             return []
-        return located(space, [(s.batch, s.outline, s) for s in self.known.pick_up()])
+        found = located(space, [(s.batch, s.outline, s) for s in self.known.pick_up()])
+        return [observation for observation in found if observation is not None]
 
     def _wear_out(self, trials: int) -> None:
         self._stale = 0 if self.known.made > trials else self._stale + 1
