@@ -23,8 +23,6 @@ from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.contest import REPEATS
 from metasched.search.earlier import SEEDS
-from metasched.search.phases import Phase, Phases
-from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
@@ -409,14 +407,6 @@ def test_claims_of_a_process_that_ended_cost_nothing(database: Database) -> None
     assert database.claim(key(), runner.traces, 99, Claimant.this_process()) == []
     process.communicate(b"\n")
     assert tuned(database, 16, ToyRunner(ToySpace())).measured == 16
-
-
-def test_nested_phases_are_counted_once() -> None:
-    phases = Phases()
-    with phases.timed(Phase.SCORING), phases.timed(Phase.MODEL):
-        sum(range(200_000))
-    seconds = phases.seconds()
-    assert seconds["model"] > 10 * seconds["scoring"]
 
 
 # --- other spaces, other versions

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from metasched.support import stopwatch
 from metasched.support.stopwatch import Stopwatch
 
 
@@ -30,3 +33,12 @@ def test_time_counts_where_it_is_spent_also_when_a_body_fails() -> None:
         pass
     assert set(watch.seconds()) == {"outer", "inner"}
     assert all(seconds >= 0 for seconds in watch.seconds().values())
+
+
+def test_nested_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 1.0, 6.0, 8.0])
+    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: next(now))
+    watch = Stopwatch()
+    with watch.timed("outer"), watch.timed("inner"):
+        pass
+    assert watch.seconds() == {"inner": 5.0, "outer": 3.0}
