@@ -23,6 +23,7 @@ from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.contest import REPEATS
 from metasched.search.earlier import SEEDS
+from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
