@@ -12,7 +12,7 @@ from heapq import nsmallest
 
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, best_record
-from metasched.database.record import Duplicate, Record, SearchKey
+from metasched.database.record import DatabaseError, Duplicate, Record, SearchKey
 from metasched.database.summary import Summary
 from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
@@ -84,7 +84,7 @@ class Earlier:
         """The trace of a record in this program's names; None where it does not apply to its own any more."""
         try:
             return str(own_trace(record, self._program))
-        except (ScheduleError, LanguageError):
+        except (ScheduleError, LanguageError, DatabaseError):
             return None
 
     def _located(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metasched.database.base import Database
-from metasched.database.record import Record, TaskKey, code_version
+from metasched.database.record import DatabaseError, Record, TaskKey, code_version
 from metasched.database.summary import Summary
 from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
@@ -107,9 +107,15 @@ def _parsed(record: Record) -> Program:
 def own_trace(record: Record, program: Program) -> Trace:
     """The trace of a record in the names of a program that is the same up to names.
 
-    Raises ScheduleError or LanguageError where it does not apply to its own program any more.
+    Raises ScheduleError where it does not apply to its own program any more, DatabaseError where it is damaged.
     """
-    trace = Trace.parse(record.trace)
+    try:
+        trace = Trace.parse(record.trace)
+    except LanguageError as error:
+        raise DatabaseError(
+            f"the trace of a record does not parse: {str(error).splitlines()[0]}\n"
+            "  hint: `metasched db prune --damaged` removes such records"
+        ) from error
     if (record.program, record.params) == (str(program), program.params):
         return trace
     return in_names_of(trace, _parsed(record), program)

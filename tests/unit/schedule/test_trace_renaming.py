@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.schedule import trace_renaming
 from metasched.schedule.trace import Trace
 from metasched.schedule.trace_outline import outline_of_trace
 from metasched.schedule.trace_renaming import in_names_of
@@ -82,3 +83,10 @@ def test_names_in_texts_addresses_options_and_places_are_the_others() -> None:
 def test_programs_that_differ_in_more_than_names() -> None:
     with pytest.raises(ms.ScheduleError, match="differ in more than names"):
         in_names_of(candidates(ONE)[0], ONE, ms.parse_program(str(ONE), N=15))
+
+
+def test_a_trace_that_means_something_else_in_the_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    nests = iter(["one", "another"])
+    monkeypatch.setattr(trace_renaming, "_nests", lambda func: next(nests))
+    with pytest.raises(ms.ScheduleError, match="it has another meaning in the names of"):
+        in_names_of(candidates(ONE)[0], ONE, OTHER)
