@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-import typing
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,10 +17,8 @@ from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
 from metasched.operators.files import library_names
 from metasched.schedule.annotation import AnnotationKey, known_annotations
-from metasched.schedule.distributions.categorical import Categorical
-from metasched.schedule.distributions.choice import Choice
-from metasched.schedule.distributions.partitioned_tile import PartitionedTile
-from metasched.schedule.distributions.tile import Tile
+from metasched.schedule.distributions.base import Distribution
+from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, registry
 
@@ -67,7 +64,7 @@ What `annotate(target, key, value)` may say to the compiler of a loop or a block
 
 def annotation_entry(key: AnnotationKey) -> str:
     """One annotation: its key, where it may stand, and what it means."""
-    by = "" if key.set_by == "annotate" else f"; `{key.set_by}` puts it there"
+    by = "" if not key.set_by else f"; `{key.set_by}` puts it there"
     return f'### `"{key.name}"`\n\nOn {key.on.value}: {key.values.value}{by}.\n\n```text\n{key.doc}\n```\n'
 
 
@@ -168,15 +165,13 @@ TYPES = {
     ArgumentKind.INDEX_MAP: "str | Callable[..., object]",
     ArgumentKind.NONE: "None",
 }
-# What a sampler gives whoever calls it, by the distribution that it declares.
-DRAWN = {Categorical: "Int", Tile: "list[Int]", PartitionedTile: "list[Int]", Choice: "LocationRV"}
 LABELS = "labels: Sequence[str] = ..."
 SITE = "name: str | None = ..., address: str | None = ..., decision: object = ..."
 
 
 def methods_stub() -> str:
-    """The whole file of types. `choose` is written out in `Schedule` itself."""
-    return METHODS_HEAD + "".join(_method(d) for d in registry().values() if d.name != "choose")
+    """The whole file of types, of all but those that `Schedule` writes out itself."""
+    return METHODS_HEAD + "".join(_method(d) for d in registry().values() if d.name not in vars(Interpreter))
 
 
 def _method(declaration: Declaration) -> str:
@@ -200,10 +195,17 @@ def _method(declaration: Declaration) -> str:
 
 
 def _returned(declaration: Declaration) -> str:
-    if declaration.random:
-        return DRAWN[typing.get_type_hints(declaration.run)["return"]]
+    if declaration.drawn is not None:
+        return _drawn(declaration, declaration.drawn)
     one = TYPES[declaration.result]
     return f"list[{one}]" if declaration.many_results else one
+
+
+def _drawn(declaration: Declaration, distribution: type[Distribution]) -> str:
+    """The type of what a sampler gives whoever calls it."""
+    if distribution.structural:
+        return "LocationRV" if declaration.places else TYPES[ArgumentKind.LITERAL]
+    return "list[Int]" if distribution.gives_list else "Int"
 
 
 CALLS = Path(__file__).parents[1] / "metasched" / "lang" / "calls.pyi"

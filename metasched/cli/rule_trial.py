@@ -13,6 +13,7 @@ from metasched.lang.load import SEPARATOR, SUFFIX
 from metasched.measure.comparison import Comparison
 from metasched.measure.paired_timing import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS
 from metasched.search.paired_tuning import tune_in_turns
@@ -152,7 +153,7 @@ class Spaces:
 def _steps(sketch: Sketch) -> Trace:
     """The steps of a sketch, without the choices that lead to it."""
     data = sketch.trace.data
-    steps = tuple(i for i in data.instructions if i.op != "choose")
+    steps = tuple(i for i in data.instructions if not registry()[i.op].branches)
     return Trace(replace(data, instructions=steps), sketch.program)
 
 

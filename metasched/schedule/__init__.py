@@ -5,6 +5,7 @@ Its files, in reading order:
 - `context`: What a primitive works on: the program as it is now, and the way to state what it needs
 - `kinds`: What a primitive's parameters and results are: the vocabulary of its declaration
 - `values`: What a person holds while writing a schedule: handles, and integer random variables
+- `batching`: What a primitive works on when a trace for one element of a batch is carried over to the whole batch
 - `primitive`: Declaring primitives and samplers, and the registry that finds and checks them
 - `arguments`: Arguments of a primitive: bound to its parameters, and checked against their kinds
 - `resolve`: What the arguments of an instruction stand for: names in the program, expressions, literals

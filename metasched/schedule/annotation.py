@@ -57,7 +57,7 @@ class AnnotationKey:
         counts: what a count is of.
         check: raises ScheduleError where it would do harm, or has no meaning.
         not_on: kinds of loops that it has no meaning on, and why.
-        set_by: the primitive that puts it there.
+        set_by: the primitive that puts it there; '' where `annotate` does.
         is_permission: whether it allows results that nobody gets without asking.
         of_sums: whether it stays with the rest of a reduction that is cut in two.
         of_copies: whether a copy of its loop around something else has it, too.
@@ -138,7 +138,7 @@ def annotation(
     values: AnnotationValues,
     counts: str = "",
     not_on: Mapping[LoopKind, str] | None = None,
-    set_by: str = "annotate",
+    set_by: str = "",
     is_permission: bool = False,
     of_sums: bool = False,
     of_copies: bool = True,

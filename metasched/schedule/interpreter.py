@@ -29,6 +29,7 @@ from metasched.schedule.index_maps import index_map_text
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.methods import PrimitiveMethods
 from metasched.schedule.primitive import Declaration, Param, registry
+from metasched.schedule.primitives.choose import OP as CHOOSE
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
 from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
@@ -139,7 +140,7 @@ class Interpreter(PrimitiveMethods):
     def all_or_nothing(self) -> Iterator[None]:
         """Steps that a ScheduleError among them undoes, all of them; the error goes on to the caller.
 
-        The lines of `choose` stay in the trace, as which steps were tried depends on them.
+        The lines of choices to branch on stay in the trace, as which steps were tried depends on them.
         """
         before, tentative = self.fork(self.handler), Tentative(self.handler)
         self.handler = tentative
@@ -154,8 +155,8 @@ class Interpreter(PrimitiveMethods):
             raise tentative.missing
 
     def _undo(self, before: Self) -> None:
-        """Restore the state `before`, and keep the lines of `choose` since."""
-        chosen = [i for i in self._instructions[len(before._instructions) :] if i.op == "choose"]
+        """Restore the state `before`, and keep the lines of choices to branch on since."""
+        chosen = [i for i in self._instructions[len(before._instructions) :] if registry()[i.op].branches]
         sites = {s.site.address: s for s in self._sites}
         self._ctx.func, self._ctx.taken, self._ctx.free = before._ctx.func, before._ctx.taken, before._ctx.free
         self._ctx.constraints[:] = before._ctx.constraints
@@ -234,7 +235,8 @@ class Interpreter(PrimitiveMethods):
             declaration = declarations[name]
 
             def method(*args: Any, **kwargs: Any) -> Any:
-                return self._record(declaration, args, kwargs)
+                record = self._record_named if declaration.named else self._record
+                return record(declaration, args, kwargs)
 
             method.__name__ = name
             method.__doc__ = f"{declaration.signature}\n\n{declaration.doc}"
@@ -246,18 +248,27 @@ class Interpreter(PrimitiveMethods):
         `name` makes its address, unless `address` gives it whole. Python may branch on the result: each option is
         another sketch. With `decision` it is that option, whoever decides the others.
         """
+        chosen: T = self._record_named(registry()[CHOOSE], (name, options), settings)
+        return chosen
+
+    def _record_named(self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record a sampler that is given a name and a list of its arguments."""
+        op, form = declaration.name, f"{declaration.name}(name, options)"
+        if len(args) != 2:
+            raise ScheduleError(op, "it takes a name and a list of options", hint=form)
+        name, options = args
         if not isinstance(options, list | tuple):
-            raise ScheduleError("choose", f'the options of "{name}" are {options!r}', hint="give a list of them")
+            raise ScheduleError(op, f'the options of "{name}" are {options!r}', hint="give a list of them")
         if not options:
-            raise ScheduleError("choose", f'"{name}" has no options', hint="give at least one")
-        declaration = registry()["choose"]
-        unknown = settings.keys() - {"address", "decision", "labels"}
+            raise ScheduleError(op, f'"{name}" has no options', hint="give at least one")
+        unknown = kwargs.keys() - {"address", "decision", "labels"}
         if unknown:
-            raise ScheduleError("choose", f"unexpected argument `{min(unknown)}`", hint="choose(name, options)")
-        how = SiteOptions.of(declaration, {**settings, "name": name})
-        instruction = Instruction("choose", tuple(options), (), how.labels, random=True, address=how.address)  # type: ignore[arg-type]
-        result: T = self._execute(declaration, instruction, how)
-        return result
+            raise ScheduleError(op, f"unexpected argument `{min(unknown)}`", hint=form)
+        how = SiteOptions.of(declaration, {**kwargs, "name": name})
+        instruction = Instruction(
+            op, tuple(options), (), how.labels, random=True, address=how.address, version=declaration.version
+        )
+        return self._execute(declaration, instruction, how)
 
     def _record(self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options = SiteOptions.of(declaration, kwargs)
@@ -427,7 +438,7 @@ class Interpreter(PrimitiveMethods):
         self._env.ints.update(zip(labels, values, strict=True))
         self._log(replace(instruction, outputs=labels), site, labels, decision)
         ints = [Int(Var(label)) for label in labels]
-        return ints if count > 1 or _derived(dist) else ints[0]
+        return ints if dist.gives_list else ints[0]
 
     def _numeric_labels(self, count: int) -> Iterator[str]:
         number = 0

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
-from metasched.lang.instructions import Instruction
+from metasched.lang.instructions import Decision, Instruction
+from metasched.schedule.batching import InBatches
+from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.kinds import ArgumentKind, Named
 from metasched.support.documentation import documentation
 from metasched.support.imports import imports
@@ -46,34 +48,60 @@ class Param:
 
 # An instruction of one version as one of the next.
 Upgrade = Callable[[Instruction], Instruction]
+# The support in words where a decision is outside of it whatever the program, and None where that does not show. Given
+# are the arguments whose values a text shows, by parameter.
+OutsideSupport = Callable[[Mapping[str, Any], Decision], str | None]
+# Which of the loops that it makes certainly run as often as an open random variable says; empty where that does not
+# show. Given is the same of each argument: whether a loop does, whether an integer is open; None for None.
+VaryingLoops = Callable[[Mapping[str, Any]], Sequence[bool]]
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """The declaration of a primitive. `pure` ones only look; `random` ones return a distribution.
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What others have to know of a primitive or sampler besides its signature.
 
-    `places` are variables that take places of blocks: the name of a loop, `root` or `inline`.
-    With `in_batches` an instruction says the same of a program and of a batch of it: it names blocks, buffers and
-    loops, none of which is the batch's.
+    `pure` ones only look; `random` ones return a distribution.
     `upgrades` maps an older version to what rewrites its instructions for the next version.
+    `in_batches` carries an instruction over from an element of a batch to the whole batch; None where none can be.
+    `threads` is for steps that only say what runs on several threads: without all of them a trace means the same.
+    `varying_loops` is for the check of modules in text: which loops made differ in length between candidates.
+    `places` is for samplers of places of blocks: the name of a loop, `root` or `inline`.
+    `named` is for samplers that are given a name in Python, and then a list of their arguments.
+    `outside_support` is for the check of modules in text: decisions that no program would allow.
     """
 
+    version: int = 1
+    pure: bool = False
+    random: bool = False
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict, compare=False)
+    in_batches: InBatches | None = None
+    threads: bool = False
+    varying_loops: VaryingLoops | None = None
+    places: bool = False
+    named: bool = False
+    outside_support: OutsideSupport | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration(Traits):
+    """The declaration of a primitive, or of a sampler of a distribution of class `drawn`."""
+
     name: str
-    version: int
     params: tuple[Param, ...]
     result: ArgumentKind
     many_results: bool
-    pure: bool
-    random: bool
     doc: str
     run: Callable[..., Any]
-    upgrades: Mapping[int, Upgrade] = field(default_factory=dict, compare=False)
-    places: bool = False
-    in_batches: bool = False
+    drawn: type[Distribution] | None = None
+
+    @property
+    def branches(self) -> bool:
+        """Whether it gives a plain value, on which Python and modules may branch: what they do next depends on it."""
+        return self.drawn is not None and self.drawn.structural and not self.places
 
     @property
     def naming(self) -> Mapping[int, Named]:
-        """The positions of arguments that name something of the program, and what."""
+        """The positions of arguments that name something, and what."""
         return {place: p.names for place, p in enumerate(self.params) if p.names is not None}
 
     @property
@@ -93,22 +121,19 @@ def primitive(
     version: int = 1,
     pure: bool = False,
     upgrades: Mapping[int, Upgrade] | None = None,
-    in_batches: bool = False,
+    in_batches: InBatches | None = None,
+    threads: bool = False,
+    varying_loops: VaryingLoops | None = None,
 ) -> Callable[[F], F]: ...
 def primitive(
-    fn: F | None = None,
-    *,
-    version: int = 1,
-    pure: bool = False,
-    upgrades: Mapping[int, Upgrade] | None = None,
-    in_batches: bool = False,
+    fn: F | None = None, *, upgrades: Mapping[int, Upgrade] | None = None, **traits: Any
 ) -> F | Callable[[F], F]:
     """Declare a primitive: `fn(ctx, ...)` rewrites `ctx.func` and returns the names of what it made.
 
     When its meaning changes, `version` goes up, and `upgrades={1: f}` turns an instruction of version 1 into one of
-    version 2, so that old traces go on to apply.
+    version 2, so that old traces go on to apply. The others are those of `Traits`.
     """
-    return _declare(fn, _Mark(version, pure, False, upgrades or {}, False, in_batches))
+    return _declare(fn, Traits(upgrades=upgrades or {}, **traits))
 
 
 @overload
@@ -118,37 +143,25 @@ def sampler(
     *,
     version: int = 1,
     upgrades: Mapping[int, Upgrade] | None = None,
+    in_batches: InBatches | None = None,
     places: bool = False,
-    in_batches: bool = False,
+    named: bool = False,
+    outside_support: OutsideSupport | None = None,
 ) -> Callable[[F], F]: ...
 def sampler(
-    fn: F | None = None,
-    *,
-    version: int = 1,
-    upgrades: Mapping[int, Upgrade] | None = None,
-    places: bool = False,
-    in_batches: bool = False,
+    fn: F | None = None, *, upgrades: Mapping[int, Upgrade] | None = None, **traits: Any
 ) -> F | Callable[[F], F]:
-    """Declare a sampler: `fn(ctx, ...)` returns the `Distribution` to draw from.
+    """Declare a sampler: `fn(ctx, ...)` returns the distribution to draw from, whose class is its annotation.
 
-    With `places` its decisions are places of blocks, which a trace holds as handles and Python says as texts.
+    With `places` its decisions are places of blocks, which a trace holds as handles and Python says as texts. The
+    others are those of `Traits`.
     """
-    return _declare(fn, _Mark(version, True, True, upgrades or {}, places, in_batches))
+    return _declare(fn, Traits(pure=True, random=True, upgrades=upgrades or {}, **traits))
 
 
-@dataclass(frozen=True)
-class _Mark:
-    version: int
-    pure: bool
-    random: bool
-    upgrades: Mapping[int, Upgrade]
-    places: bool
-    in_batches: bool
-
-
-def _declare(fn: F | None, mark: _Mark) -> F | Callable[[F], F]:
+def _declare(fn: F | None, traits: Traits) -> F | Callable[[F], F]:
     def attach(function: F) -> F:
-        setattr(function, MARK, mark)
+        setattr(function, MARK, traits)
         return function
 
     return attach if fn is None else attach(fn)
@@ -156,7 +169,7 @@ def _declare(fn: F | None, mark: _Mark) -> F | Callable[[F], F]:
 
 def declaration_of(fn: Callable[..., Any]) -> Declaration:
     """Read the declaration off a marked function. Raises TypeError where the signature says too little."""
-    mark: _Mark = getattr(fn, MARK)
+    traits: Traits = getattr(fn, MARK)
     hints = typing.get_type_hints(fn, include_extras=True)
     parameters = list(inspect.signature(fn).parameters.values())
     if not parameters or parameters[0].name != "ctx":
@@ -165,24 +178,31 @@ def declaration_of(fn: Callable[..., Any]) -> Declaration:
     if doc is None:
         raise TypeError(f"primitive {fn.__name__}: a docstring is part of the declaration")
     params = tuple(_param(fn.__name__, p, hints[p.name]) for p in parameters[1:])
-    unknown = [old for old in mark.upgrades if not 1 <= old < mark.version]
+    unknown = [old for old in traits.upgrades if not 1 <= old < traits.version]
     if unknown:
-        raise TypeError(f"primitive {fn.__name__}: version {mark.version} has no upgrade of version {unknown[0]}")
-    result, many = (ArgumentKind.NONE, False) if mark.random else _kind(fn.__name__, "return", hints["return"])
+        raise TypeError(f"primitive {fn.__name__}: version {traits.version} has no upgrade of version {unknown[0]}")
+    result, many = (ArgumentKind.NONE, False) if traits.random else _kind(fn.__name__, "return", hints["return"])
     return Declaration(
-        fn.__name__,
-        mark.version,
-        params,
-        result,
-        many,
-        mark.pure,
-        mark.random,
-        doc,
-        fn,
-        dict(mark.upgrades),
-        mark.places,
-        mark.in_batches,
+        **vars(traits),
+        name=fn.__name__,
+        params=params,
+        result=result,
+        many_results=many,
+        doc=doc,
+        run=fn,
+        drawn=_distribution(fn.__name__, hints["return"]) if traits.random else None,
     )
+
+
+def _distribution(owner: str, hint: Any) -> type[Distribution]:
+    """The class of what a sampler returns."""
+    if not all(isinstance(getattr(hint, trait, None), bool) for trait in ("structural", "gives_list")):
+        raise TypeError(
+            f"sampler {owner}: its result must be annotated with the class of its distribution, which says whether it "
+            "is `structural` and whether it `gives_list`"
+        )
+    found: type[Distribution] = hint
+    return found
 
 
 def _param(owner: str, p: inspect.Parameter, hint: Any) -> Param:

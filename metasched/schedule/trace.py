@@ -248,12 +248,12 @@ class Trace:
         return changed.apply_to(program, Policy.REPAIR).trace
 
     def simplified(self) -> Trace:
-        """Without the lines that only look, and whose results nothing uses. `choose` lines stay."""
+        """Without the lines that only look, and whose results nothing uses. Choices to branch on stay."""
         used: set[str] = set()
         kept: list[Instruction] = []
         for instruction in reversed(self.instructions):
             declaration = registry().get(instruction.op)
-            needless = declaration is not None and declaration.pure and instruction.op != "choose"
+            needless = declaration is not None and declaration.pure and not declaration.branches
             if needless and used.isdisjoint(instruction.outputs):
                 continue
             used -= set(instruction.outputs)
@@ -298,7 +298,8 @@ def _addressed(data: TraceData) -> TraceData:
 
 
 def _own_name(instruction: Instruction) -> str:
-    if instruction.op == "choose" and instruction.outputs:
+    declaration = registry().get(instruction.op)
+    if declaration is not None and declaration.named and instruction.outputs:
         return instruction.outputs[0]
     sampled = (arg.name for arg in instruction.args if isinstance(arg, Ref))
     return next(sampled, instruction.op.removeprefix("sample_"))

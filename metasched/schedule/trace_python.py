@@ -102,9 +102,9 @@ class _Writer:
             outputs=current.outputs if "labels" in keywords else (),
             address=current.address if "address" in keywords else None,
         )
-        if current.op == "choose":
+        if declaration.named:
             more = {"address": shortened.address, "labels": shortened.outputs}
-            trial.choose(choice_name(current), list(current.args), **more)
+            getattr(trial, declaration.name)(choice_name(current), list(current.args), **more)
         else:
             trial.execute(shortened)
         made = trial.instructions[-1]
@@ -122,7 +122,7 @@ class _Writer:
 
     def _call(self, declaration: Declaration, current: Instruction, keywords: dict[str, str]) -> str:
         args = [self._value(arg) for arg in current.args]
-        if declaration.name == "choose":
+        if declaration.named:
             args = [json.dumps(choice_name(current)), "[" + ", ".join(args) + "]"]
         args += [f"{name}={self._value(value)}" for name, value in current.kwargs]
         args += [f"{key}={text}" for key, text in keywords.items()]
@@ -182,8 +182,8 @@ def _handler(instruction: Instruction) -> Handler:
 
 
 def choice_name(instruction: Instruction) -> str:
-    """The name given to `Schedule.choose`: the last part of the choice's address, without a number."""
-    return re.sub(r"#\d+$", "", (instruction.address or "choose").rsplit("/", 1)[-1]) or "choose"
+    """The name given to a choice: the last part of its address, without a number."""
+    return re.sub(r"#\d+$", "", (instruction.address or "").rsplit("/", 1)[-1]) or instruction.op
 
 
 def _assign(declaration: Declaration, targets: Sequence[str]) -> str:

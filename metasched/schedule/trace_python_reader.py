@@ -150,7 +150,7 @@ class LineReader:
 
     def _positional(self, call: ast.Call, declaration: Declaration) -> tuple[str, tuple[Value, ...]]:
         """The name of a choice ('' for anything else), and the arguments without names."""
-        if declaration.name == "choose":
+        if declaration.named:
             if len(call.args) != 2:
                 _wrong(call, "a choice has a name and a list of options")
             return self._text(call.args[0]), tuple(self._value(item, None) for item in _items(call.args[1]))
@@ -233,7 +233,7 @@ class LineReader:
 
 def _is_line_option(declaration: Declaration, name: str) -> bool:
     """Whether an argument of that name is about the line, and not one of the primitive's."""
-    return name == "labels" or (declaration.random and (name != "name" or declaration.name != "choose"))
+    return name == "labels" or (declaration.random and (name != "name" or not declaration.named))
 
 
 def _own_name(instruction: Instruction) -> str:

@@ -58,7 +58,7 @@ class _Names:
         """`tile(dense)/i#2` with the names of its blocks, and of what is sampled; a choice's own name stays."""
         *scopes, last = written.split("/")
         name, number, count = last.partition("#")
-        if op != "choose":
+        if not registry()[op].named:
             name = self.loops.get(name) or self.blocks.get(name) or name
         return "/".join([*map(self._scope, scopes), name + number + count])
 
@@ -121,7 +121,7 @@ class _SideBySide:
     def _argument(self, op: str, place: int, value: Value) -> Value:
         if not isinstance(value, str):
             return with_labels(value, self._labels)
-        if op == "choose":
+        if registry()[op].branches:
             return self._names.option(value)
         named = registry()[op].naming.get(place)
         if named is None:

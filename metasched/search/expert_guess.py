@@ -19,8 +19,8 @@ from metasched.schedule.annotation import known_annotations
 from metasched.schedule.annotations.blocked_sum import blocked_sum
 from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.handlers import Policy
-from metasched.schedule.primitives.merge_parallel import OP as MERGE_PARALLEL
-from metasched.schedule.primitives.parallel import OP as PARALLEL
+from metasched.schedule.primitive import registry
+from metasched.schedule.primitives.annotate import OP as ANNOTATE
 from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Schedule, Trace
@@ -147,7 +147,7 @@ def _asked(trace: Trace, program: Program, target: Target) -> Trace:
     dropped = {key for key, known in known_annotations().items() if known.is_permission}
     if not _exceeds_caches(program.func, target):
         dropped.add(non_temporal.name)
-    kept = tuple(i for i in trace.instructions if not (i.op == "annotate" and dropped & set(map(str, i.args))))
+    kept = tuple(i for i in trace.instructions if not (i.op == ANNOTATE and dropped & set(map(str, i.args))))
     return replace(trace, data=replace(trace.data, instructions=kept))
 
 
@@ -188,13 +188,9 @@ def _intrinsics(func: Func) -> list[Intrinsic]:
     return [intrinsics()[name] for loop in tensorized(func).values() if (name := tensorized_by(loop)) is not None]
 
 
-# Steps that say what runs on several threads.
-_ON_THREADS = frozenset({PARALLEL, MERGE_PARALLEL})
-
-
 def _with_threads_where_they_pay(program: Program, candidate: ExpertCandidate, target: Target) -> ExpertCandidate:
     """The candidate, or the same without threads unless they gain enough."""
-    instructions = tuple(i for i in candidate.written.instructions if i.op not in _ON_THREADS)
+    instructions = tuple(i for i in candidate.written.instructions if not registry()[i.op].threads)
     if len(instructions) == len(candidate.written.instructions):
         return candidate
     written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))

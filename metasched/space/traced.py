@@ -8,6 +8,7 @@ from functools import cached_property
 from metasched.errors import ScheduleError, counted
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Instruction
+from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.rule import Outcome
 from metasched.space.source import Given, SpaceSource
@@ -25,9 +26,10 @@ class FromTrace(SpaceSource):
 
     def __post_init__(self) -> None:
         for number, line in enumerate(self.trace.instructions, start=2):
-            if line.op == "choose" and line.decision is None:
+            declaration = registry().get(line.op)
+            if declaration is not None and declaration.branches and line.decision is None:
                 error = ScheduleError(
-                    "choose",
+                    line.op,
                     f"line {number} of the trace leaves a choice open: {print_instruction(line)}",
                     hint="a trace holds the steps of one option only; to search the others as well, fix the rest of "
                     "the space that it came from: ms.condition(space, {address: decision})",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,12 @@ class Distribution(Protocol):
     """A random variable's prior and support.
 
     *Structural* ones change what the program looks like; they have `options`. *Numeric* ones are `width` integer
-    columns of a population, and a support that may depend on `extent`, an expression over earlier variables.
+    columns of a population, and a support that may depend on `extent`, an expression over earlier variables; with
+    `gives_list` the sampler gives a list of integers, however many, and else one integer.
     """
 
-    @property
-    def structural(self) -> bool: ...
+    structural: ClassVar[bool]
+    gives_list: ClassVar[bool]
 
     def sample(self, rng: np.random.Generator) -> Decision:
         """Draw one decision from the prior."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,12 +18,11 @@ from metasched.schedule.distributions.base import Rows
 class Categorical:
     """One of `values` (distinct integers) with the given probabilities. The column holds the value itself."""
 
+    structural: ClassVar[bool] = False
+    gives_list: ClassVar[bool] = False
+
     values: tuple[int, ...]
     probabilities: tuple[float, ...]
-
-    @property
-    def structural(self) -> bool:
-        return False
 
     @property
     def width(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,11 +15,10 @@ from metasched.lang.instructions import Decision, Ref
 class Choice:
     """One of `values`, uniformly. A location's options are `Ref`s; those of `choose` are plain values."""
 
-    values: tuple[Decision, ...]
+    structural: ClassVar[bool] = True
+    gives_list: ClassVar[bool] = False
 
-    @property
-    def structural(self) -> bool:
-        return True
+    values: tuple[Decision, ...]
 
     def sample(self, rng: np.random.Generator) -> Decision:
         return self.values[int(rng.integers(len(self.values)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ class Factors(ABC):
     A decision is `(HOLE, f1, ..)`, a row the inner factors. A kind of tile says which are in its support.
     """
 
+    structural: ClassVar[bool] = False
+    gives_list: ClassVar[bool] = True
+
     extent: Expr
     parts: int
 
@@ -38,10 +41,6 @@ class Factors(ABC):
 
     @abstractmethod
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows: ...
-
-    @property
-    def structural(self) -> bool:
-        return False
 
     @property
     def width(self) -> int:

@@ -8,6 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Annotation
 from metasched.schedule.annotation import known_annotations
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import Setting, TargetName, Text
 from metasched.schedule.primitive import primitive
@@ -16,7 +17,7 @@ from metasched.schedule.rewrite.parts import find_target
 OP = "annotate"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> None:
     """Tell the compiler what to do with a loop or a block; an annotation of the same key is replaced.
 
@@ -30,9 +31,9 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> Non
     """
     known = known_annotations().get(key)
     if known is None:
-        names = ", ".join(f'"{name}"' for name, other in known_annotations().items() if other.set_by == OP)
+        names = ", ".join(f'"{name}"' for name, other in known_annotations().items() if not other.set_by)
         raise ScheduleError(OP, f'there is no annotation "{key}"', hint=f"known are {names}")
-    if known.set_by != OP:
+    if known.set_by:
         raise ScheduleError(OP, f'"{key}" is not to be annotated', hint=f"`{known.set_by}` does it")
     stmt = find_target(ctx, OP, target)
     known.require(ctx, OP, stmt, value)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import Buffer, Load
+from metasched.ir.nodes import Buffer, IndexMap, Load, Var
+from metasched.lang.instructions import Instruction, Ref
+from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, BufferText, Text
 from metasched.schedule.primitive import primitive
@@ -15,7 +19,17 @@ from metasched.schedule.rewrite.parts import scope_named, set_block, with_loads
 OP = "cache_read"
 
 
-@primitive
+def _in_batches(batching: Batching, instruction: Instruction) -> None:
+    """The copy has the batch's dimensions where the buffer has them, and lies the other way where that does."""
+    batching.run(instruction)
+    (copy,) = instruction.outputs
+    if batching.copied(str(instruction.args[1]), copy):
+        names = ("d0", "d1")
+        as_written = IndexMap(names, tuple(Var(name) for name in names))
+        batching.lay_out(replace(instruction, args=(Ref(copy),)), as_written)
+
+
+@primitive(in_batches=_in_batches)
 def cache_read(ctx: Context, block: BlockName, buffer: BufferText, scope: Text = "global") -> BlockName:
     """Copy a buffer that a block reads into a new buffer, and let the block read that one.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from metasched.errors import ScheduleError
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.choice import Choice
 from metasched.schedule.kinds import Literal
@@ -11,7 +12,7 @@ from metasched.schedule.primitive import sampler
 OP = "choose"
 
 
-@sampler(in_batches=True)
+@sampler(in_batches=unchanged, named=True)
 def choose(ctx: Context, *options: Literal) -> Choice:
     """One of several structures: `sch.choose("fusion", ["none", "outer"])` gives a plain value to branch on.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Block, For, LoopKind
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
@@ -26,7 +27,7 @@ from metasched.schedule.rewrite.read_regions import needed_spans
 OP = "compute_at"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     """Move a producer under a loop of its readers, where each iteration computes just what they read in it.
 

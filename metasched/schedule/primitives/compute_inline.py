@@ -7,6 +7,7 @@ from dataclasses import replace
 from metasched.ir import query
 from metasched.ir.affine import ZERO, substitute
 from metasched.ir.nodes import Block, Expr, Var
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
@@ -27,7 +28,7 @@ from metasched.schedule.rewrite.parts import (
 OP = "compute_inline"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def compute_inline(ctx: Context, block: BlockName) -> None:
     """Put a block's expression in the place of every read of its buffer, and drop the block and the buffer.
 

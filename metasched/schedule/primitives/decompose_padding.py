@@ -9,6 +9,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Select, Seq, Stmt, Store, Var, seq
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
@@ -19,7 +20,7 @@ from metasched.schedule.rewrite.parts import loops_of, require_not_reduction, re
 OP = "decompose_padding"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def decompose_padding(ctx: Context, block: BlockName, loop: LoopName) -> BlockName:
     """Split a padding stage into a block `BLOCK.fill` that writes the padding everywhere, before a loop, and a copy of
     what is inside without a condition.

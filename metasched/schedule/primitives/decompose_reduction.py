@@ -8,6 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify, substitute
 from metasched.ir.nodes import Block, Expr, For, IterKind, Seq, Stmt, Store, Var, no_position, seq
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
@@ -19,7 +20,7 @@ from metasched.schedule.tensor import other_annotations
 OP = "decompose_reduction"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def decompose_reduction(ctx: Context, block: BlockName, loop: LoopName) -> BlockName:
     """Split a reduction into a block `BLOCK.init` that writes the initial value, before a loop, and the updates.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Stmt, Var
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
@@ -18,7 +21,12 @@ from metasched.schedule.rewrite.parts import reduction, spatial
 OP = "fuse"
 
 
-@primitive(in_batches=True)
+def _varying_loops(given: Mapping[str, Any]) -> list[bool]:
+    """The loop as any of those that are fused."""
+    return [any(given.get("loops", []))]
+
+
+@primitive(in_batches=unchanged, varying_loops=_varying_loops)
 def fuse(ctx: Context, *loops: LoopName) -> LoopName:
     """Fuse loops, each directly inside the one before, into one over all their iterations.
 

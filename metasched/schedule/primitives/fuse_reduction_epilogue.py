@@ -9,6 +9,7 @@ from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, simplify, substitute
 from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Store, Unary, UnOp
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
@@ -26,7 +27,7 @@ from metasched.schedule.rewrite.parts import (
 OP = "fuse_reduction_epilogue"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName) -> None:
     """Let a reduction start from what its epilogue would combine with the result, and write where the epilogue did.
 

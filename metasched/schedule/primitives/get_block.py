@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, BlockText
 from metasched.schedule.primitive import primitive
 
 
-@primitive(pure=True, in_batches=True)
+@primitive(pure=True, in_batches=unchanged)
 def get_block(ctx: Context, name: BlockText) -> BlockName:
     """The block of that name.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from metasched.ir import query
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 
 
-@primitive(pure=True, in_batches=True)
+@primitive(pure=True, in_batches=unchanged)
 def get_consumers(ctx: Context, block: BlockName) -> tuple[BlockName, ...]:
     """The blocks that read what a block writes, in program order.
 

@@ -8,6 +8,8 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import For, LoopKind, Seq, Stmt
 from metasched.ir.regions import is_parallel, parallel_inside, region_of
+from metasched.lang.instructions import Instruction, Ref
+from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
@@ -15,7 +17,15 @@ from metasched.schedule.primitive import primitive
 OP = "merge_parallel"
 
 
-@primitive
+def _in_batches(batching: Batching, instruction: Instruction) -> None:
+    """The same of what threads share in place of the loops; nothing where that is one loop."""
+    shared = (batching.on_threads(arg.name) for arg in instruction.args if isinstance(arg, Ref))
+    loops = tuple(dict.fromkeys(shared))
+    if len(loops) > 1:
+        batching.run(replace(instruction, args=loops))
+
+
+@primitive(in_batches=_in_batches, threads=True)
 def merge_parallel(ctx: Context, *loops: LoopName) -> None:
     """Run parallel loops that follow one another in one parallel region, with a barrier between one and the next.
 

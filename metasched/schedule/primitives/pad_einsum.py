@@ -30,6 +30,8 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
+from metasched.lang.instructions import Instruction, Value
+from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, IntExpr
 from metasched.schedule.primitive import primitive
@@ -41,7 +43,16 @@ from metasched.schedule.rewrite.parts import identity
 OP = "pad_einsum"
 
 
-@primitive
+def _in_batches(batching: Batching, instruction: Instruction) -> None:
+    """The batch's variables stay as they are."""
+    block, padding = instruction.args
+    assert isinstance(padding, tuple)
+    iters = query.find_block(batching.whole, batching.block(instruction)).iters
+    ones: tuple[Value, ...] = (1,) * (len(iters) - len(padding))
+    batching.run(replace(instruction, args=(block, (*ones, *padding))))
+
+
+@primitive(in_batches=_in_batches)
 def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> tuple[BlockName, ...]:
     """Extend the domain of a matmul-like reduction to multiples, so that tiles and intrinsics fit it.
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
+from metasched.ir.affine import as_int
 from metasched.ir.nodes import For, LoopKind, Seq
 from metasched.ir.regions import region_at
+from metasched.lang.instructions import Instruction, Ref
+from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
@@ -17,7 +21,25 @@ from metasched.schedule.rewrite.regions import require_regions
 OP = "parallel"
 
 
-@primitive
+def _in_batches(batching: Batching, instruction: Instruction) -> None:
+    """Threads share the elements of the batch where these are enough for all of them, and else the loop itself."""
+    (loop,) = instruction.args
+    assert isinstance(loop, Ref)
+    outside = query.loops_above_loop(batching.whole, batching.loop(loop.name))
+    over = [outer for outer in outside if batching.over_batch(outer.var)]
+    if not batching.share_elements or prod(as_int(outer.extent) or 1 for outer in over) == 1:
+        batching.share(loop.name, loop)
+        batching.run(instruction)
+    elif all(outer.kind is LoopKind.SERIAL for outer in over):
+        shared = batching.fused(over)
+        batching.share(loop.name, shared)
+        batching.run(replace(instruction, args=(shared,)))
+    else:
+        shared_already = next(outer for outer in over if outer.kind is LoopKind.PARALLEL)
+        batching.share(loop.name, Ref(batching.over_batch(shared_already.var)))
+
+
+@primitive(in_batches=_in_batches, threads=True)
 def parallel(ctx: Context, loop: LoopName) -> None:
     """Run a loop's iterations on all threads, in contiguous parts of about equal size.
 

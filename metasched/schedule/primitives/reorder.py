@@ -7,6 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import For, LoopKind, Stmt
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
@@ -15,7 +16,7 @@ from metasched.schedule.rewrite.regions import require_regions
 OP = "reorder"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def reorder(ctx: Context, *loops: LoopName) -> None:
     """Put nested loops into the given order; loops between them that are not named stay where they are.
 

@@ -8,6 +8,7 @@ from metasched.ir.affine import ZERO
 from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, IterVar, LoopKind, Var
 from metasched.ir.ranges import prove
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
@@ -27,7 +28,7 @@ from metasched.schedule.rewrite.written_regions import completed_spans
 OP = "reverse_compute_at"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     """Move a consumer under a loop of what it reads, where each iteration works on just what was completed in it.
 

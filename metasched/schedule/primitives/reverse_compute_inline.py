@@ -9,6 +9,7 @@ from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, simplify, substitute
 from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Block, Const, Expr, IterVar, Load, Store, Var
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
@@ -30,7 +31,7 @@ from metasched.schedule.rewrite.written_regions import completed_spans
 OP = "reverse_compute_inline"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     """Put an elementwise block into the block whose result it reads, and drop the buffer between them.
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from metasched.errors import ScheduleError
+from metasched.lang.instructions import Decision
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.kinds import Literal, Number
@@ -11,7 +16,14 @@ from metasched.schedule.primitive import sampler
 OP = "sample_categorical"
 
 
-@sampler(in_batches=True)
+def _outside_support(given: Mapping[str, Any], decision: Decision) -> str | None:
+    values = given.get("values")
+    if not isinstance(values, list) or any(type(v) is type(decision) and v == decision for v in values):
+        return None
+    return "one of " + ", ".join(str(v) for v in values)
+
+
+@sampler(in_batches=unchanged, outside_support=_outside_support)
 def sample_categorical(
     ctx: Context, values: tuple[Number, ...], probabilities: tuple[Literal, ...] = ()
 ) -> Categorical:

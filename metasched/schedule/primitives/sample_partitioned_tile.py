@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from metasched.errors import ScheduleError
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.factors import MOST_PARTS
 from metasched.schedule.distributions.partitioned_tile import PartitionedTile
@@ -12,7 +13,7 @@ from metasched.schedule.primitive import sampler
 OP = "sample_partitioned_tile"
 
 
-@sampler(in_batches=True)
+@sampler(in_batches=unchanged)
 def sample_partitioned_tile(
     ctx: Context, loop: LoopName, parts: Number, partition: Number, innerpart_factor: Number
 ) -> PartitionedTile:

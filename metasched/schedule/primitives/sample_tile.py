@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from metasched.errors import ScheduleError
+from collections.abc import Mapping
+from typing import Any
+
+from metasched.errors import ScheduleError, counted
+from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.factors import MOST_PARTS
 from metasched.schedule.distributions.tile import Tile
@@ -12,7 +17,23 @@ from metasched.schedule.primitive import sampler
 OP = "sample_tile"
 
 
-@sampler(in_batches=True)
+def _outside_support(given: Mapping[str, Any], decision: Decision) -> str | None:
+    parts, innermost = given.get("parts"), given.get("innermost")
+    if not isinstance(parts, int) or not isinstance(innermost, int):
+        return None
+    fits = isinstance(decision, tuple) and len(decision) == parts and decision[0] == HOLE
+    if fits and isinstance(decision, tuple) and all(isinstance(f, Ref) or _is_factor(f) for f in decision[1:]):
+        last = decision[-1]
+        if not isinstance(last, int) or last <= innermost:
+            return None
+    return f"`_` and {counted(parts - 1, 'inner factor')}, the innermost at most {innermost}"
+
+
+def _is_factor(value: Decision) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+@sampler(in_batches=unchanged, outside_support=_outside_support)
 def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Number = 64, perfect: Flag = False) -> Tile:
     """Tile sizes of a loop: `parts` integers, outermost first, to split it by.
 

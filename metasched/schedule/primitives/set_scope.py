@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.ir import query
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Text
 from metasched.schedule.primitive import primitive
@@ -13,7 +14,7 @@ from metasched.schedule.rewrite.parts import require_intermediate, scope_named
 OP = "set_scope"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def set_scope(ctx: Context, block: BlockName, scope: Text) -> None:
     """Say where the buffer that a block writes lives.
 

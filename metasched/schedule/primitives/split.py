@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Stmt, Var
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import Factor, LoopName
 from metasched.schedule.primitive import primitive
@@ -17,7 +20,14 @@ from metasched.schedule.rewrite.loops import require_serial, require_shallow
 OP = "split"
 
 
-@primitive(in_batches=True)
+def _varying_loops(given: Mapping[str, Any]) -> list[bool]:
+    """Each loop as its factor; where that is None, as the others and the loop that is split."""
+    factors = given.get("factors", [])
+    rest = any(factors) or given.get("loop", False)
+    return [rest if factor is None else factor for factor in factors]
+
+
+@primitive(in_batches=unchanged, varying_loops=_varying_loops)
 def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[LoopName, ...]:
     """Split a loop into a nest of several, outermost first.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.errors import ScheduleError
-from metasched.ir.nodes import Alignment
+from metasched.ir.nodes import Alignment, IndexMap, Var
+from metasched.lang.instructions import Instruction
+from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, IntExpr, Number
 from metasched.schedule.primitive import primitive
@@ -14,7 +16,18 @@ from metasched.schedule.rewrite.parts import replace_temp, require_intermediate
 OP = "storage_align"
 
 
-@primitive
+def _in_batches(batching: Batching, instruction: Instruction) -> None:
+    """The same dimension of an element, behind those of the batch."""
+    buffer, dims = batching.written(instruction)
+    if buffer.layout is None and dims != tuple(range(len(dims))):
+        names = tuple(f"d{n}" for n in range(len(buffer.shape) - len(dims)))
+        batching.lay_out(instruction, IndexMap(names, tuple(Var(name) for name in names)))
+    block, axis, *others = instruction.args
+    assert isinstance(axis, int)
+    batching.run(replace(instruction, args=(block, axis + len(dims), *others)))
+
+
+@primitive(in_batches=_in_batches)
 def storage_align(ctx: Context, block: BlockName, axis: Number, factor: IntExpr, offset: IntExpr) -> None:
     """Put neighbours along a dimension a multiple of `factor` elements, and `offset` more, apart in memory.
 

@@ -10,6 +10,7 @@ from metasched.ir.affine import ONE, ZERO, NotAffine, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, LoopKind, Roll, Var
 from metasched.ir.ranges import region
 from metasched.ir.rolling import shared_loops
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
 from metasched.schedule.primitive import primitive
@@ -27,7 +28,7 @@ OP = "store_at"
 _IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
     """Keep what a block computes in one iteration of a loop for the iterations after it, which compute only the rest.
 

@@ -8,6 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Annotation, LoopKind
 from metasched.schedule.annotations import tensorize as annotation
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName, Text
 from metasched.schedule.primitive import primitive
@@ -16,7 +17,7 @@ from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, match
 OP = "tensorize"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
     """Compute a nest of loops with a tensor intrinsic: an instruction that does all of it at once.
 

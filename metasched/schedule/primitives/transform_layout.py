@@ -8,6 +8,9 @@ from metasched.errors import ScheduleError
 from metasched.ir.affine import NotAffine
 from metasched.ir.index_map import image_shape, inverse
 from metasched.ir.nodes import Buffer, IndexMap
+from metasched.lang import parse_index_map
+from metasched.lang.instructions import Instruction
+from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.index_maps import read_index_map
 from metasched.schedule.kinds import BlockName, IndexMapText
@@ -17,7 +20,14 @@ from metasched.schedule.rewrite.parts import replace_temp, require_intermediate
 OP = "transform_layout"
 
 
-@primitive
+def _in_batches(batching: Batching, instruction: Instruction) -> None:
+    """Each element lies as the map says, the batch's dimensions outside."""
+    text = instruction.args[1]
+    assert isinstance(text, str)
+    batching.lay_out(instruction, parse_index_map(text))
+
+
+@primitive(in_batches=_in_batches)
 def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> None:
     """Say how the buffer that a block writes lies in memory: element `indices` is where the map puts them.
 

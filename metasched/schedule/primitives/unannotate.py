@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import TargetName, Text
 from metasched.schedule.primitive import primitive
@@ -14,7 +15,7 @@ from metasched.schedule.rewrite.parts import find_target
 OP = "unannotate"
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def unannotate(ctx: Context, target: TargetName, key: Text) -> None:
     """Take back an annotation of a loop or a block.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir.nodes import LoopKind
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
@@ -13,7 +14,7 @@ OP = "unroll"
 MAX_UNROLL = 512
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def unroll(ctx: Context, loop: LoopName) -> None:
     """Repeat a loop's body for each of its iterations.
 

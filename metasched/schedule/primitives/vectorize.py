@@ -9,6 +9,7 @@ from metasched.ir import query
 from metasched.ir.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, LoopKind
 from metasched.schedule.annotation import known_annotations
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
 from metasched.schedule.primitive import primitive
@@ -19,7 +20,7 @@ OP = "vectorize"
 MAX_LANES = 64
 
 
-@primitive(in_batches=True)
+@primitive(in_batches=unchanged)
 def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     """Run a loop in strips of `lanes` iterations at once; the last strip is masked where the extent is no multiple.
 

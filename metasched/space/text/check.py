@@ -42,7 +42,7 @@ from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.space.text.decisions import outside
-from metasched.space.text.values import CHOOSE, CHOOSE_HINT, FUNCTIONS, not_known, plain
+from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
 from metasched.target import feature_problem
 
@@ -211,7 +211,8 @@ class _Checker:
         wrong = outside(draw)
         if wrong is not None:
             self.report.error(draw.call.at, wrong, "change it, or leave it out")
-        if draw.call.func == CHOOSE:
+        declaration = registry().get(draw.call.func)
+        if declaration is not None and declaration.named:
             self._choice(draw)
 
     def _choice(self, draw: Draw) -> None:

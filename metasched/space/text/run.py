@@ -47,12 +47,12 @@ from metasched.schedule.arguments import bind, wrong
 from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.module import scope_name
-from metasched.schedule.primitive import Declaration
+from metasched.schedule.primitive import Declaration, registry
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.space.rule import Skip
 from metasched.space.rule_errors import RuleNote
-from metasched.space.text.values import CHOOSE, CHOOSE_HINT, FUNCTIONS, UNKNOWN, kind_of, not_known, plain
+from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, UNKNOWN, kind_of, not_known, plain
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,12 @@ class _Activation:
         if draw.decision is not None:
             asked["decision"] = self._decision(draw.decision, draw.call)
         args, kwargs = self._arguments(draw.call)
-        if draw.call.func == CHOOSE:
-            return self.schedule.choose(draw.address or draw.targets[0].name, args, **asked)
+        sample = getattr(self.schedule, draw.call.func)
+        if registry()[draw.call.func].named:
+            return sample(draw.address or draw.targets[0].name, args, **asked)
         if draw.address is not None:
             asked["name"] = draw.address
-        return getattr(self.schedule, draw.call.func)(*args, **kwargs, **asked)
+        return sample(*args, **kwargs, **asked)
 
     def _decision(self, decision: Decision, at: SourceExpr) -> Decision:
         """A decision as it is written, where names stand for a loop's place or for a value."""

@@ -10,7 +10,6 @@ from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, NoneLit, Sou
 from metasched.ir.source_printer import print_source
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, ceildiv, maximum, minimum
 
-CHOOSE = "choose"
 CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, whose result is a plain value'
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 
 from metasched.ir.source import (
     Apply,
@@ -23,10 +21,9 @@ from metasched.ir.source import (
     Starred,
 )
 from metasched.lang.module_tree import AssignedName, Draw
-from metasched.schedule.distributions.categorical import Categorical
-from metasched.schedule.distributions.choice import Choice
-from metasched.schedule.primitive import registry
-from metasched.space.text.values import CHOOSE, FUNCTIONS
+from metasched.schedule.kinds import ArgumentKind
+from metasched.schedule.primitive import Param, registry
+from metasched.space.text.values import FUNCTIONS
 
 _OF_NUMBERS = FUNCTIONS.keys() - {"len"}
 
@@ -43,15 +40,9 @@ class _Mark(Enum):
 _Marks = frozenset[tuple[str, _Mark]]
 
 
-@cache
-def _gives_one(op: str) -> bool:
-    """Whether a sampler gives one variable, and not a list."""
-    return typing.get_type_hints(registry()[op].run)["return"] in (Categorical, Choice)
-
-
 def _is_varying(op: str) -> bool:
-    """Whether a sampler's results differ where Python or a module could not follow: all but `choose`."""
-    return op != CHOOSE and op in registry() and registry()[op].random
+    """Whether a sampler's results differ where Python or a module could not follow."""
+    return op in registry() and registry()[op].random and not registry()[op].branches
 
 
 @dataclass
@@ -70,7 +61,8 @@ class Varying:
     def draw(self, draw: Draw) -> None:
         """The names of a random variable are defined."""
         varying = _is_varying(draw.call.func)
-        single = varying and (len(draw.targets) > 1 or _gives_one(draw.call.func))
+        drawn = registry()[draw.call.func].drawn if varying else None
+        single = drawn is not None and (len(draw.targets) > 1 or not drawn.gives_list)
         for target in draw.targets:
             marks = {_Mark.OPEN} if varying and draw.decision is None else set()
             self._define(target, varying, marks | ({_Mark.NUMBER} if single and not target.starred else set()))
@@ -78,7 +70,7 @@ class Varying:
     def bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
         """The names of a value are defined, or those of its parts."""
         whole = self._marks(value)
-        parts = _shared_out(targets, self._split(value, len(targets))) if isinstance(value, Apply) else None
+        parts = _shared_out(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
         for n, target in enumerate(targets):
             marks = set(whole) if len(targets) == 1 and not target.starred else whole & {_Mark.OPEN, _Mark.LOOP}
             if parts is not None:
@@ -149,10 +141,8 @@ class Varying:
                 return (name, _Mark.LOOP) in self.marks
             case Starred(value=loops):
                 return self._varies_in_length(loops)
-            case Apply(func="fuse", args=loops):
-                return any(map(self._varies_in_length, loops))
             case Apply() | Item():
-                parts = self._split(e.call if isinstance(e, Item) else e)
+                parts = self._loops_made(e.call if isinstance(e, Item) else e)
                 return bool(parts) and all(parts)
         return False
 
@@ -165,26 +155,46 @@ class Varying:
         }
         return {mark for mark, holds in known.items() if holds(e)}
 
-    def _split(self, call: Apply, count: int = 1) -> list[bool]:
-        """Whether each loop that a `split` makes varies in length; nothing where the text does not show it.
+    def _loops_made(self, call: Apply, count: int = 1) -> Sequence[bool]:
+        """Whether each loop that a primitive makes varies in length; nothing where the text does not show it.
 
-        Where the factors are a list with a name, there is one answer for all of them, `count` times.
+        Where a list of integers has a name, there is one answer for all of them, `count` times.
         """
-        match call:
-            case Apply(func="split", args=(loop, Keyword(name="factors", value=factors) | factors)):
-                pass
-            case _:
-                return []
-        if isinstance(factors, Name):
-            return [self._is_open(factors)] * count
-        if not isinstance(factors, ListLit) or any(isinstance(f, Starred) for f in factors.items):
-            return []
-        written = [self._is_open(f) for f in factors.items]
-        rest = any(written) or self._varies_in_length(loop)
-        return [rest if isinstance(f, NoneLit) else w for f, w in zip(factors.items, written, strict=True)]
+        declaration = registry().get(call.func)
+        if declaration is None or declaration.varying_loops is None:
+            return ()
+        params = {param.name: param for param in declaration.params}
+        rest = [param for param in declaration.params if not param.variadic]
+        taker = next((param for param in declaration.params if param.variadic), None)
+        spare: list[bool | None] = []
+        given: dict[str, object] = {} if taker is None else {taker.name: spare}
+        for arg in call.args:
+            if isinstance(arg, Keyword):
+                param, value = params.get(arg.name), arg.value
+            else:
+                param, value = rest.pop(0) if rest else None, arg
+            if param is None:
+                spare += [] if taker is None else [self._known_of(taker, value)]
+            elif not param.many:
+                given[param.name] = self._known_of(param, value)
+            elif (items := self._known_of_each(param, value, count)) is not None:
+                given[param.name] = items
+        return declaration.varying_loops(given)
+
+    def _known_of(self, param: Param, value: SourceExpr) -> bool | None:
+        if isinstance(value, NoneLit):
+            return None
+        return self._varies_in_length(value) if param.kind is ArgumentKind.LOOP else self._is_open(value)
+
+    def _known_of_each(self, param: Param, value: SourceExpr, count: int) -> list[bool | None] | None:
+        if isinstance(value, Name):
+            return [self._known_of(param, value)] * count
+        if not isinstance(value, ListLit) or any(isinstance(item, Starred) for item in value.items):
+            return None
+        return [self._known_of(param, item) for item in value.items]
 
 
-def _shared_out(targets: tuple[AssignedName, ...], parts: list[bool]) -> list[bool] | None:
+def _shared_out(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
     """For each name whether it holds of all that it takes; None where it is not known what that is."""
     star = next((n for n, target in enumerate(targets) if target.starred), None)
     spare = len(parts) - len(targets)

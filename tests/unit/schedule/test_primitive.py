@@ -13,7 +13,9 @@ import metasched.schedule.primitives as package
 from metasched.ir.nodes import Binary, BinOp, Const, Var
 from metasched.lang.instructions import Instruction, Ref, TraceData, Value
 from metasched.schedule import primitive as declaring
+from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
+from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.kinds import ArgumentKind, BlockName, BlockText, BufferText, IntExpr, LoopName, Named
 from metasched.schedule.primitive import Declaration, Param, declaration_of, primitive, registry, sampler
 from metasched.schedule.trace import Trace
@@ -142,12 +144,30 @@ def test_a_declaration_is_read_off_the_signature() -> None:
 
 def test_samplers_look_and_do_not_touch() -> None:
     @sampler
-    def toss(ctx: Context) -> Any:
+    def toss(ctx: Context) -> Categorical:
         """Toss a coin."""
 
     declared = declaration_of(toss)
     assert declared.random
     assert declared.pure
+    assert declared.drawn is Categorical
+    assert not declared.branches
+
+
+def test_a_sampler_says_what_it_draws_from() -> None:
+    @sampler
+    def toss(ctx: Context) -> Any:
+        """Toss a coin."""
+
+    with pytest.raises(
+        TypeError, match="sampler toss: its result must be annotated with the class of its distribution"
+    ):
+        declaration_of(toss)
+
+
+def test_what_python_may_branch_on_follows_from_the_distribution() -> None:
+    assert [name for name, declared in registry().items() if declared.branches] == ["choose"]
+    assert [name for name, declared in registry().items() if declared.places] == ["sample_compute_location"]
 
 
 def first_of_all(loop: LoopName) -> None:
@@ -197,11 +217,12 @@ def test_what_names_something_and_what_holds_for_batches_is_declared() -> None:
         "reindex": {1: Named.BUFFER},
     }
 
-    @primitive(in_batches=True)
+    @primitive(in_batches=unchanged)
     def turn(ctx: Context, block: BlockName, name: BlockText, to: BufferText = "global") -> None:
         """Turn a block."""
 
     declared = declaration_of(turn)
-    assert declared.in_batches
+    assert declared.in_batches is unchanged
     assert dict(declared.naming) == {1: Named.BLOCK, 2: Named.BUFFER}
-    assert not registry()["parallel"].in_batches
+    assert registry()["compute_at"].in_batches is unchanged
+    assert registry()["rfactor"].in_batches is None
