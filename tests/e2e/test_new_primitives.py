@@ -301,6 +301,9 @@ def test_batches() -> None:
             "x, y ~ sample_even(i)\n    p, _ = halves(split(i, [x, y])[1])\n    if extent(p) == 1: unroll(p)",
             "`extent.p.` is not known",
         ),
+        ("p, _ = halves()\n    unroll(p)", "`halves` misses its argument `loop`"),
+        ("p, _ = split(i)\n    unroll(p)", "`split` misses its argument `factors`"),
+        ("p, _ = halves(*[i, i], i)\n    if extent(p) == nothing: unroll(p)", "`nothing` is not defined"),
     ],
 )
 def test_mistakes_in_texts_show_before_they_run(line: str, message: str) -> None:

@@ -23,7 +23,7 @@ OP = "fuse"
 
 def _varying_loops(given: Mapping[str, Any]) -> list[bool]:
     """The loop as any of those that are fused."""
-    return [any(given.get("loops", []))]
+    return [any(given["loops"])]
 
 
 @primitive(in_batches=unchanged, varying_loops=_varying_loops)

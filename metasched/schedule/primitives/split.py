@@ -22,9 +22,8 @@ OP = "split"
 
 def _varying_loops(given: Mapping[str, Any]) -> list[bool]:
     """Each loop as its factor; where that is None, as the others and the loop that is split."""
-    factors = given.get("factors", [])
-    rest = any(factors) or given.get("loop", False)
-    return [rest if factor is None else factor for factor in factors]
+    rest = given["loop"] or any(given["factors"])
+    return [rest if factor is None else factor for factor in given["factors"]]
 
 
 @primitive(in_batches=unchanged, varying_loops=_varying_loops)

@@ -175,11 +175,14 @@ class Varying:
                 param, value = rest.pop(0) if rest else None, arg
             if param is None:
                 spare += [] if taker is None else [self._known_of(taker, value)]
+            elif isinstance(value, Starred):
+                return ()
             elif not param.many:
                 given[param.name] = self._known_of(param, value)
             elif (items := self._known_of_each(param, value, count)) is not None:
                 given[param.name] = items
-        return declaration.varying_loops(given)
+        shown = all(param.name in given for param in declaration.params if param.required)
+        return declaration.varying_loops(given) if shown else ()
 
     def _known_of(self, param: Param, value: SourceExpr) -> bool | None:
         if isinstance(value, NoneLit):
