@@ -52,8 +52,8 @@ Upgrade = Callable[[Instruction], Instruction]
 # are the arguments whose values a text shows, by parameter.
 OutsideSupport = Callable[[Mapping[str, Any], Decision], str | None]
 # Which of the loops that it makes certainly run as often as an open random variable says; empty where that does not
-# show. Given are all parameters without defaults, and of each the same: whether a loop does, whether an integer is open;
-# None for None.
+# show. Given are all parameters without defaults, and the same of each: whether a loop does, whether an integer is
+# open; None for None.
 VaryingLoops = Callable[[Mapping[str, Any]], Sequence[bool]]
 
 
