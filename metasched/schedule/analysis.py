@@ -1,4 +1,4 @@
-"""What a rule may ask of a block: what is true of the program as it is now."""
+"""Properties of a block in the current program, for rules."""
 
 from __future__ import annotations
 
@@ -57,25 +57,25 @@ class BlockInfo:
     """A block as rules see it.
 
     Attributes:
-        iters: iteration variables, spatial and reduction.
+        iters: the iteration variables, spatial and reduction.
         reads: every read of its right-hand side, the accumulator excluded.
         reduces: it is a reduction.
-        initialises: it is a reduction whose initial value is not a block of its own.
+        initialises: it is a reduction whose initial value is not written by a separate block.
         output: it writes an output of the program.
         operations: operations of its right-hand side, each as often as it is written; index arithmetic does not count.
         conditional: its right-hand side has a condition, such as padding.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
         expensive: it calls a math function that is a chain of many instructions (`metasched.functions`).
-        costly: an element takes a division, a root or more.
-        elementwise: it reduces nothing, and every read uses each iteration variable at most once, bare.
+        costly: an element takes at least a division or a square root.
+        elementwise: it is no reduction, and every read uses each iteration variable at most once, bare.
         trivial: each loop around it is serial and bound to one iteration variable, and each variable to one loop.
-        loops: the loops around it, outermost first; `kinds` says how each runs, and `held` how many blocks it holds, so
-            that two loops of equal numbers are nested directly.
+        loops: the loops around it, outermost first; `kinds` has the kind of each, and `held` the number of blocks that
+            it contains, so that two loops with equal numbers are directly nested.
         readers, sources: the blocks that read its buffer, and that write what it reads.
         dtype: the element type of the buffer that it writes; those of its operands are in `reads`.
-        writes: the buffer that it writes; `positions`, that it is an arg-reduction and writes another with positions.
-        sum_block: of a long sum of f32, how many terms are best summed at a time; 0 for any other block.
+        writes: the buffer that it writes; `positions`: it is an arg-reduction, which also writes a buffer of positions.
+        sum_block: for a long sum of f32, the best number of terms to sum in a block; 0 for any other.
     """
 
     name: str
@@ -130,7 +130,7 @@ class BlockInfo:
 
 
 def describe_block(func: Func, name: str) -> BlockInfo:
-    """What is true of a block. Cost: linear in the program. Raises KeyError when it is gone."""
+    """The properties of a block. Cost: linear in the program. Raises KeyError if there is no such block."""
     block = query.find_block(func, name)
     nest = query.loops_above(func, name)
     iters = tuple(

@@ -1,7 +1,7 @@
-"""Declaring annotations: what a schedule may say to the compiler of a loop or a block, and what it requires there.
+"""Declaring annotations, which direct the compiler at a loop or a block, and their preconditions.
 
-One file and one decorator each, in `metasched.schedule.annotations`. The file's docstring says what the annotation
-means; the function under the decorator checks what is particular to it.
+One file and one decorator each, in `metasched.schedule.annotations`. The file's docstring documents the annotation; the
+decorated function checks its specific preconditions.
 
     @annotation(on=AnnotationPlace.BLOCK, values=AnnotationValues.SWITCH)
     def fastmath(ctx: Context, op: str, target: Block | For, value: Expr) -> None: ...
@@ -56,11 +56,11 @@ class AnnotationKey:
         values: the values that it takes.
         counts: what a count is of.
         check: raises ScheduleError where it would do harm, or has no meaning.
-        not_on: kinds of loops that it has no meaning on, and why.
+        not_on: kinds of loops that it does not apply to, and why.
         set_by: the primitive that puts it there; '' where `annotate` does.
-        is_permission: whether it allows results that nobody gets without asking.
-        of_sums: whether it stays with the rest of a reduction that is cut in two.
-        of_copies: whether a copy of its loop around something else has it, too.
+        is_permission: whether it allows results that are allowed only on request.
+        of_sums: whether it stays with both parts of a reduction that is split in two.
+        of_copies: whether a copy of its loop around another statement keeps it.
 
     """
 
@@ -82,11 +82,11 @@ class AnnotationKey:
         return self.doc.partition("\n\n")[0].replace("\n", " ")
 
     def value(self, annotations: Iterable[Annotation]) -> Expr | str | None:
-        """Its value among those of a loop or a block; None where it is not there."""
+        """Its value among the annotations of a loop or a block; None if absent."""
         return next((a.value for a in annotations if a.key == self.name), None)
 
     def expression(self, annotations: Iterable[Annotation]) -> Expr | None:
-        """Its value, of one that takes numbers."""
+        """Its value, for an annotation with numeric values."""
         value = self.value(annotations)
         assert not isinstance(value, str)
         return value
@@ -143,7 +143,7 @@ def annotation(
     of_sums: bool = False,
     of_copies: bool = True,
 ) -> Callable[[Check], AnnotationKey]:
-    """Declare an annotation by the function that checks what is particular to it; its name is the key.
+    """Declare an annotation by the function that checks its specific preconditions; the function's name is the key.
 
     Raises TypeError for a file that does not begin with documentation.
     """
@@ -177,8 +177,7 @@ def known_annotations() -> Mapping[str, AnnotationKey]:
 
 
 def problems(func: Func) -> Iterator[str]:
-    """What is wrong with the annotations of a program, a sentence each: unknown keys, and annotations that are
-    misplaced."""
+    """The problems with a program's annotations, a sentence each: unknown keys and misplaced annotations."""
     known = known_annotations()
     targets: tuple[For | Block, ...] = (*query.loops(func), *query.blocks(func))
     for target in targets:

@@ -40,7 +40,7 @@ def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, A
 
 
 def _shown(value: Any) -> str:
-    """An argument as whoever wrote it knows it: a handle by its label."""
+    """An argument as shown in messages: a handle by its label."""
     name = value.name if isinstance(value, Ref) else getattr(value, "label", None)
     return repr(value) if name is None else f"`{name}`"
 

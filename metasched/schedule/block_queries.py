@@ -1,6 +1,6 @@
-"""What a module in text may ask of the program and of the target: the vocabulary of its conditions.
+"""The queries about the program and the target that a module's text may use in conditions.
 
-Each is declared by its signature, as a primitive is, and only looks: it leaves no line in the trace. A query about
+Each is declared by its signature, as a primitive is, and is not recorded in the trace. A query about
 sizes is None where it depends on tile sizes, which differ between candidates.
 """
 
@@ -28,7 +28,7 @@ from metasched.target import Target
 
 @dataclass
 class QueryContext(Context):
-    """What a query looks at: the program as it is now, and what it is scheduled for."""
+    """The state that a query reads: the current program and its target."""
 
     find_target: Callable[[], Target] = field(kw_only=True)
 
@@ -68,7 +68,7 @@ def reduces(ctx: Context, block: BlockName) -> Flag:
 
 @block_query
 def initialises(ctx: Context, block: BlockName) -> Flag:
-    """Whether a block is a reduction whose initial value is not a block of its own."""
+    """Whether a block is a reduction whose initial value is not written by a separate block."""
     return _info(ctx, "initialises", block).initialises
 
 
@@ -92,13 +92,13 @@ def divides(ctx: Context, block: BlockName) -> Flag:
 
 @block_query
 def elementwise(ctx: Context, block: BlockName) -> Flag:
-    """Whether a block reduces nothing, and every read uses each of its indices at most once, bare."""
+    """Whether a block is no reduction, and every read uses each of its indices at most once, bare."""
     return _info(ctx, "elementwise", block).elementwise
 
 
 @block_query
 def trivial(ctx: Context, block: BlockName) -> Flag:
-    """Whether a block's loops are as they were written: one for each of its indices."""
+    """Whether a block's loops are untransformed: one for each of its indices."""
     return _info(ctx, "trivial", block).trivial
 
 
@@ -180,13 +180,13 @@ def extent(ctx: Context, loop: LoopName) -> Size:
 
 @block_query
 def serial(ctx: Context, loop: LoopName) -> Flag:
-    """Whether nothing is decided yet about how a loop runs: it is not parallel, vectorised or unrolled."""
+    """Whether a loop is serial: not parallel, vectorised or unrolled."""
     return ctx.loop("serial", loop).kind is LoopKind.SERIAL
 
 
 @block_query
 def spatial(ctx: Context, loop: LoopName) -> Flag:
-    """Whether a loop drives only results that do not depend on one another, of every block in it."""
+    """Whether a loop drives only spatial variables, in every block inside it."""
     return not _drives(ctx, ctx.loop("spatial", loop).var, IterKind.REDUCE)
 
 

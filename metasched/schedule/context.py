@@ -1,4 +1,4 @@
-"""What a primitive works on: the program as it is now, and the way to state what it needs."""
+"""The state that a primitive works on: the current program, and how to state preconditions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Context:
     def require(self, cond: Expr | bool, error: ScheduleError) -> None:
         """Raise `error` unless `cond` holds; over free tile variables, keep it as a constraint.
 
-        `cond` must not depend on loop variables: use `require_everywhere` for that.
+        `cond` must not depend on loop variables; `require_everywhere` is for those.
         """
         if isinstance(cond, bool):
             if not cond:
@@ -69,7 +69,7 @@ class Context:
         self.require(Binary(cond.op, worst, Const(0)), error)
 
     def fresh(self, name: str) -> str:
-        """An unused name, `name` itself if it never was used; it counts as used from now on."""
+        """An unused name, `name` itself if it was never used. The result is marked as used."""
         new = query.fresh(self.taken, name)
         self.taken.add(new)
         return new
@@ -97,7 +97,7 @@ class Context:
             ) from None
 
     def scratch(self) -> Context:
-        """A copy to try a step on: what happens to it leaves this one alone."""
+        """A copy to try a step on; changes to it do not affect this one."""
         return Context(self.func, set(self.taken), set(self.free), list(self.constraints))
 
 
@@ -108,7 +108,7 @@ Attempt = Callable[[Context], object]
 
 
 def is_legal(ctx: Context, attempt: Attempt) -> bool:
-    """Whether a step would be accepted here."""
+    """Whether a step would be legal here."""
     try:
         attempt(ctx.scratch())
     except ScheduleError:

@@ -1,7 +1,7 @@
-"""Who decides: the handlers of random variables.
+"""Handlers, which decide random variables.
 
-Running a module or a trace meets *sites*: a random variable with an address and a distribution. A handler says
-what each takes. They nest by holding one another; there is no stack and no global.
+Running a module or a trace meets *sites*: random variables with an address and a distribution. A handler decides the
+value of each. Handlers nest by holding one another; there is no stack and no global.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Repair:
-    """A decision that replay changed. `before` is None when there was none, `after` when nothing asked for it.
+    """A decision that replay changed. `before` is None when it was missing, `after` when no site used it.
 
-    `reason` says why, for a person; it takes no part in equality.
+    `reason` explains the change in words; it is ignored by equality.
     """
 
     address: str
@@ -71,7 +71,7 @@ class Repair:
 
 
 class Repairs(tuple[Repair, ...]):
-    """What a replay changed; as text a line each, for a person."""
+    """The decisions that a replay changed; as text, a line each."""
 
     def __str__(self) -> str:
         if not self:
@@ -95,7 +95,7 @@ def out_of_support(site: Site, decision: Decision, hint: str) -> ScheduleError:
 
 
 def decision_of(dist: Distribution, value: object) -> Decision:
-    """A decision as Python says it: None inside a list is `_`, and a location is the name of a loop."""
+    """Convert a decision from its Python form: None inside a list is `_`, and a location is the name of a loop."""
     return from_python(value, places=dist.structural and any(isinstance(o, Ref) for o in dist.options()))
 
 
@@ -151,16 +151,16 @@ class Replay:
         return after
 
     def leftover(self) -> list[str]:
-        """Addresses that were given and never met."""
+        """Given addresses that no site used."""
         return [address for address in self.decisions if address not in self.used]
 
 
 @dataclass
 class FixedDecisions:
-    """Some decisions are given, by address and as Python says them; `inner` is never asked for these.
+    """Takes given decisions, by address and in Python form, and delegates all others to `inner`.
 
-    `used` are those that were met. Whether a given decision is in the support is for the schedule to say, as that may
-    be a constraint on rows. Raises ScheduleError where `inner` is given another decision for the same address.
+    `used` has the addresses met so far. The schedule checks that a given decision is in the support, as that may be a
+    constraint on rows. Raises ScheduleError where `inner` is given another decision for the same address.
     """
 
     given: Mapping[str, object]
@@ -191,9 +191,9 @@ class FixedDecisions:
 
 @dataclass
 class Tentative:
-    """Decides for steps that may be undone: what these drew is not in the trace, so a replay draws it again.
+    """Decides for steps that may be undone: their draws are then not in the trace, so a replay draws them again.
 
-    `missing` is what `inner` raised the first time, to be raised if the steps are kept after all.
+    `missing` is the first error that `inner` raised, to be raised if the steps are kept.
     """
 
     inner: Handler
@@ -211,7 +211,7 @@ class Tentative:
 
 @dataclass
 class Forced:
-    """Enumerate: take structural decisions from a prefix, and beyond it the first option; `met` keeps the order.
+    """Enumerate: take structural decisions from a prefix, then the first option; `met` records their order.
 
     Raises NondeterministicModule when a decision of the prefix is no option any more.
     """
@@ -247,9 +247,9 @@ class Symbolic:
 
 @dataclass(frozen=True)
 class Unasked:
-    """Decides nothing, for steps that are only tried: numbers stay open, and a structure has to be given with the step.
+    """Leaves numeric variables open, for steps that are only tried; a structural decision must be given with the step.
 
-    Raises MetaschedError for a structural variable, as each of its options is another question.
+    Raises MetaschedError for an undecided structural variable, as legality may depend on the option.
     """
 
     def decide(self, site: Site) -> Decision | Free:

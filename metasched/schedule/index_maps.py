@@ -1,4 +1,4 @@
-"""Index maps that a person writes as a function, and those that primitives are given as text."""
+"""Index maps given as Python functions or as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _expr(op: str, value: object) -> Expr:
 
 
 def read_index_map(op: str, text: str, rank: int, what: str) -> IndexMap:
-    """The map of that text over the `rank` indices of `what`. Raises ScheduleError when it is none."""
+    """Parse a map over the `rank` indices of `what`. Raises ScheduleError if the text is not one."""
     try:
         index_map = parse_index_map(text)
     except LanguageError as error:

@@ -1,7 +1,7 @@
-"""A program being transformed by instructions, each of which is recorded.
+"""Executes and records the instructions that transform a program.
 
 Recording and replaying are one interpreter: a method call makes an `Instruction`, and executing an instruction is
-the same whether it was just made or read from a file. Who decides the random variables is the handler's business.
+the same whether it was just made or read from a file. The handler decides the random variables.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Interpreter(PrimitiveMethods):
     """Runs instructions and records them; `handler` decides random variables. `Schedule` adds the trace.
 
-    Methods raise ScheduleError when a step would not be legal; it is then as it was before.
+    Methods raise ScheduleError when a step would not be legal, and then leave the state unchanged.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class Interpreter(PrimitiveMethods):
 
     @property
     def target(self) -> Target:
-        """What it is scheduled for: by default this machine, which is looked at when something first asks.
+        """The target: by default this machine, detected at the first use.
 
-        Modules may ask; no instruction does, so a trace means the same for any target.
+        Modules may use it, but no instruction does, so a trace means the same for any target.
         """
         if self._target is None:
             self._target = Target.detect()
@@ -78,12 +78,12 @@ class Interpreter(PrimitiveMethods):
 
     @property
     def func(self) -> Func:
-        """The program as it is now."""
+        """The current program."""
         return self._ctx.func
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
-        """What was done, in order."""
+        """The recorded instructions, in order."""
         return tuple(self._instructions)
 
     @property
@@ -114,21 +114,21 @@ class Interpreter(PrimitiveMethods):
         return tuple(b.name for b in query.blocks(self.func))
 
     def describe(self, block: BlockRV) -> BlockInfo:
-        """What is true of a block now; looking leaves no line in the trace."""
+        """The current properties of a block; not recorded in the trace."""
         return describe_block(self.func, self.name_of(block))
 
-    # --- what rules tell each other
+    # --- facts exchanged between rules
 
     def add_fact(self, block: BlockRV, fact: object) -> None:
-        """Leave a typed fact about a block for the rules that come later. It never enters the trace."""
+        """Attach a typed fact to a block for later rules. It is not recorded in the trace."""
         self._facts.setdefault(self.name_of(block), {})[type(fact)] = fact
 
     def facts(self, block: BlockRV, kind: type[T]) -> T | None:
-        """The fact of this type about a block, if a rule has left one."""
+        """The fact of this type attached to a block, or None."""
         return self._facts.get(self.name_of(block), {}).get(kind)
 
     def name_of(self, handle: BlockRV | LoopRV) -> str:
-        """The name in the program that a handle stands for now."""
+        """The current name in the program of a handle's block or loop."""
         table = self._env.blocks if isinstance(handle, BlockRV) else self._env.loops
         if handle.label not in table:
             raise ScheduleError("handle", f"`{handle.label}` is not a handle of this schedule")
@@ -138,7 +138,7 @@ class Interpreter(PrimitiveMethods):
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Steps that a ScheduleError among them undoes, all of them; the error goes on to the caller.
+        """A context in which a ScheduleError undoes all steps; the error propagates to the caller.
 
         The lines of choices to branch on stay in the trace, as which steps were tried depends on them.
         """
@@ -169,7 +169,7 @@ class Interpreter(PrimitiveMethods):
             self._ctx.taken.update(instruction.outputs)
 
     def fork(self, handler: Handler) -> Self:
-        """A copy as it is now, whose random variables `handler` decides: what happens to it leaves this one alone."""
+        """A copy whose random variables `handler` decides; changes to it do not affect this one."""
         other: Self = type(self)(self.program, self._target, handler=handler)
         other._ctx = self._ctx.scratch()
         other._env = Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
@@ -185,9 +185,9 @@ class Interpreter(PrimitiveMethods):
     def refusal(self, steps: Callable[[Self], object]) -> str | None:
         """Why `steps` would not be legal now; None when they would be, for some tile sizes at least.
 
-        They run on a copy, and this schedule stays as it is: `sch.refusal(lambda s: s.compute_inline(block))` asks what
-        the primitive itself checks. A random number in them is left open. Raises MetaschedError for a choice of
-        structure in them.
+        They run on a copy, and this schedule is unchanged: `sch.refusal(lambda s: s.compute_inline(block))` runs the
+        primitive's own checks. A random number in them is left open. Raises MetaschedError for a choice of structure in
+        them.
         """
         try:
             steps(self.trial())
@@ -219,7 +219,7 @@ class Interpreter(PrimitiveMethods):
     # --- recording
 
     def __dir__(self) -> list[str]:
-        """Primitives are offered where names are completed."""
+        """Include the primitives, for completion."""
         return sorted({*super().__dir__(), *registry()})
 
     if not TYPE_CHECKING:
@@ -245,8 +245,8 @@ class Interpreter(PrimitiveMethods):
     def choose(self, name: str, options: list[T] | tuple[T, ...], **settings: Any) -> T:
         """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.
 
-        `name` makes its address, unless `address` gives it whole. Python may branch on the result: each option is
-        another sketch. With `decision` it is that option, whoever decides the others.
+        `name` gives its address, unless `address` gives the whole of it. Python may branch on the result: each option
+        makes another sketch. `decision` fixes the option, whatever the handler.
         """
         chosen: T = self._record_named(registry()[CHOOSE], (name, options), settings)
         return chosen
@@ -323,12 +323,12 @@ class Interpreter(PrimitiveMethods):
     # --- executing
 
     def execute(self, instruction: Instruction) -> None:
-        """Run one instruction of a trace, under the labels that it gives its outputs."""
+        """Run one instruction of a trace; its outputs get the labels that it names."""
         declaration, current = current_form(instruction)
         self._execute(declaration, current, SiteOptions())
 
     def _execute(self, declaration: Declaration, instruction: Instruction, options: SiteOptions) -> Any:
-        """Run one instruction. When it cannot be, the schedule is as it was before."""
+        """Run one instruction. On an error, the schedule is unchanged."""
         values = resolved_arguments(declaration, instruction, self._env)
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
         try:
@@ -373,7 +373,7 @@ class Interpreter(PrimitiveMethods):
         return handles if declaration.many_results else handles[0]
 
     def _labels(self, names: list[str], table: Mapping[str, str]) -> list[str]:
-        """Handles' labels: the names they stand for, as identifiers that stand for nothing else."""
+        """Labels for handles: the names in the program, made into unused identifiers."""
         known, labels = dict(table), []
         for name in names:
             label = name.replace(".", "_")
@@ -408,7 +408,7 @@ class Interpreter(PrimitiveMethods):
         return self._take_numeric(recorded, site, decision)
 
     def _default_name(self, declaration: Declaration, instruction: Instruction) -> str:
-        """The handle sampled, by the name of what it stands for."""
+        """The default name of a random variable: the name of the block or loop that it samples."""
         for arg in instruction.args:
             if isinstance(arg, Ref):
                 return self._env.loops.get(arg.name) or self._env.blocks.get(arg.name) or arg.name
@@ -465,7 +465,7 @@ def _require_count(op: str, given: str, count: int, labels: Sequence[str]) -> No
 
 
 def _derived(dist: Any) -> int:
-    """How many outputs follow from the columns: a tile's outer factor."""
+    """How many outputs are computed from the columns, such as a tile's outer factor."""
     return len(dist.free_outputs([const(1)] * dist.width)) - int(dist.width)
 
 

@@ -1,4 +1,4 @@
-"""What a primitive's parameters and results are: the vocabulary of its declaration.
+"""The kinds of a primitive's parameters and results, from which its declaration is read.
 
 A primitive is declared by its own signature, in these names. `LoopName` is a string to the type checker and a
 loop handle to whoever calls the `Schedule` method.
@@ -30,7 +30,7 @@ class ArgumentKind(Enum):
 
 
 class Named(Enum):
-    """What of a program a text names."""
+    """The kind of name that a text is."""
 
     BLOCK = "a block"
     BUFFER = "a buffer"
@@ -44,7 +44,7 @@ IntExpr = Annotated[Expr, ArgumentKind.INT]
 Factor = Annotated[Expr | None, ArgumentKind.FACTOR]
 Literal = Annotated[str | int | float | bool, ArgumentKind.LITERAL]
 Text = Annotated[str, ArgumentKind.STR]
-# Texts that are names of the program: a trace in the names of another program says those.
+# Texts that are names in the program: translating a trace to another program renames them.
 BlockText = Annotated[str, ArgumentKind.STR, Named.BLOCK]
 BufferText = Annotated[str, ArgumentKind.STR, Named.BUFFER]
 Feature = Annotated[str, ArgumentKind.FEATURE]

@@ -1,7 +1,7 @@
 """The methods of a `Schedule` that are primitives and samplers, for type checkers and editors.
 
-They are made from the declarations when they are called (`Schedule.__getattr__`), so there is nothing here. Their types
-are in `methods.pyi`, which `make docs` writes from the same declarations.
+They are made from the declarations when they are called (`Schedule.__getattr__`), so the class here is empty. Their
+types are in `methods.pyi`, which `make docs` writes from the same declarations.
 """
 
 from __future__ import annotations

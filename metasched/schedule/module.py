@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 def module(fn: Callable[P, R]) -> Callable[P, R]:
     """Make a function over a `Schedule` a module: it opens a scope, so its random variables get addresses under
-    `name(block)`. Modules call one another: that is all that composition is.
+    `name(block)`. Modules are composed by calling one another.
     """
 
     @functools.wraps(fn)
@@ -54,10 +54,10 @@ def rerun(
 ) -> Schedule:
     """Run a module on a program and for a target (by default this machine), taking decisions by address from a trace.
 
-    Unlike `Trace.apply_to`, the module's own code runs. A decision that is missing, left over or out of support
-    raises ScheduleError under STRICT; under REPAIR it is drawn with `seed`, dropped or mended, and reported in
-    `Schedule.repairs`. What the module decides itself stays so: another decision of the trace is treated as one that
-    is out of support.
+    Unlike `Trace.apply_to`, the module's own code runs. A decision that is missing, left over or out of support raises
+    ScheduleError under STRICT; under REPAIR it is drawn with `seed`, dropped or repaired, and reported in
+    `Schedule.repairs`. Where the module fixes a decision itself, a different decision in the trace counts as out of
+    support.
     """
     replay = Replay(decisions.decisions, policy, Prior(seed))
     schedule = Schedule(program, target, handler=replay)

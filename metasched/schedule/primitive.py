@@ -30,8 +30,8 @@ MARK = "__metasched_declaration__"
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: `many` takes a list; `variadic` takes the rest of the positional arguments; `names` is what of the
-    program a text names."""
+    """A parameter: `many` takes a list; `variadic` takes the rest of the positional arguments; `names` is the kind of
+    name that a text is."""
 
     name: str
     kind: ArgumentKind
@@ -46,7 +46,7 @@ class Param:
         return self.default is inspect.Parameter.empty and not self.variadic
 
 
-# An instruction of one version as one of the next.
+# Converts an instruction of one version to the next.
 Upgrade = Callable[[Instruction], Instruction]
 # The support in words where a decision is outside of it whatever the program, and None where that does not show. Given
 # are the arguments whose values a text shows, by parameter.
@@ -229,7 +229,7 @@ def _kind(owner: str, name: str, hint: Any) -> tuple[ArgumentKind, bool]:
 def registry() -> Mapping[str, Declaration]:
     """Every primitive and sampler by name, found by importing `metasched.schedule.primitives`.
 
-    Raises TypeError for a file that does not declare exactly one primitive of its own name.
+    Raises TypeError for a file that does not declare exactly one primitive, named as the file.
     """
     found: dict[str, Declaration] = {}
     for name, module in imports.of_package("metasched.schedule.primitives"):

@@ -1,4 +1,4 @@
-"""What the arguments of an instruction stand for: names in the program, expressions, literals."""
+"""Resolving an instruction's arguments to names in the program, expressions and literals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metasched.schedule.primitive import Declaration, Param
 
 @dataclass
 class Env:
-    """What the trace's labels stand for."""
+    """The values of the trace's labels."""
 
     blocks: dict[str, str] = field(default_factory=dict)
     loops: dict[str, str] = field(default_factory=dict)
@@ -31,7 +31,8 @@ def resolved_arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments to run a primitive with.
 
-    Raises ScheduleError for what is missing, too many, of another kind, or no handle of an earlier line.
+    Raises ScheduleError for an argument that is missing, surplus, of the wrong kind, or not a handle of an earlier
+    line.
     """
     bound = bind(declaration, instruction.args, dict(instruction.kwargs))
     positional: list[Any] = []

@@ -25,7 +25,7 @@ OPEN: Final = Open.OPEN
 
 @dataclass(frozen=True)
 class SiteRecord:
-    """A random variable met while running: which line of the trace, what it could be, and what it took."""
+    """A random variable met while running: its line in the trace, its distribution and its decision."""
 
     line: int
     site: Site
@@ -44,7 +44,7 @@ class SiteOptions:
 
     @classmethod
     def of(cls, declaration: Declaration, kwargs: dict[str, Any]) -> SiteOptions:
-        """Taken out of a call's keywords. Raises ScheduleError for one of the wrong kind."""
+        """Remove the options from a call's keywords. Raises ScheduleError for one of the wrong kind."""
         labels = kwargs.pop("labels", ())
         if isinstance(labels, str) or not all(isinstance(label, str) and label.isidentifier() for label in labels):
             raise ScheduleError(

@@ -1,7 +1,7 @@
-"""Which sums are so long that they are taken in blocks.
+"""Which sums are long enough to be summed in blocks.
 
-Rounding errors of a sum grow with the number of additions one after another. Blocks of `BLOCK_LENGTH` terms cost an
-addition more in so many; see `metasched.compiler.lower.partial_sums` for what they are.
+Rounding errors of a sum grow with the number of sequential additions. Blocks of `BLOCK_LENGTH` terms cost one more
+addition per block; `metasched.compiler.lower.partial_sums` implements them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from metasched.ir.nodes import Block, Func, IterKind, Reducer
 from metasched.schedule.annotations.blocked_sum import blocked_sum
 from metasched.schedule.tensor import tensorized
 
-# With blocks of this length, sums of 10^4 to 10^7 random f32 terms err by some units in the last place.
+# With blocks of this length, sums of 10^4 to 10^7 random f32 terms have an error of a few units in the last place.
 BLOCK_LENGTH = 512
 # Shorter sums are left as they are.
 LONGEST_UNBLOCKED = 4096
 
 
 def block_length(func: Func, block: Block) -> int:
-    """How many terms at a time a block's sum is best taken: 0 where that makes no difference.
+    """The best block length for a block's sum; 0 if blocking brings nothing.
 
-    That is for sums of more than `LONGEST_UNBLOCKED` terms of f32, whose operands are no narrower, as the rounding of
-    those is larger. Wider ones have digits to spare.
+    Only sums of more than `LONGEST_UNBLOCKED` f32 terms are blocked. For narrower operands their own rounding
+    dominates, and wider types have digits to spare.
     """
     terms = [as_int(it.extent) for it in block.iters if it.kind is IterKind.REDUCE]
     if block.reducer is not Reducer.SUM or block.store.value.dtype is not DType.F32 or None in terms:
@@ -36,9 +36,9 @@ def block_length(func: Func, block: Block) -> int:
 
 
 def blocks_to_cut(func: Func) -> dict[str, int]:
-    """The blocks of a scheduled program whose sums are best taken in blocks and are not, with how long these may be.
+    """The blocks whose sums should be blocked and are not yet, with the block length.
 
-    Not those that tensor intrinsics compute.
+    Blocks that tensor intrinsics compute are excluded.
     """
     by_intrinsics = {b.name for loop in tensorized(func).values() for b in query.blocks_under(loop)}
     found = {b.name: block_length(func, b) for b in query.blocks(func) if not _is_noted(b)}

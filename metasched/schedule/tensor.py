@@ -1,7 +1,7 @@
-"""Tensor intrinsics, and the loop nests that they compute.
+"""Tensor intrinsics, and matching loop nests against them.
 
-A tensorized nest keeps its loops, so that everything that reads a program reads it as before; its outermost loop
-has the annotation `tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.
+A tensorized nest keeps its loops, so that passes need not treat it specially; its outermost loop has the annotation
+`tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """What a tensor intrinsic computes: the only block of `func`, which holds for an update of its output.
+    """A tensor intrinsic; the only block of `func` defines its update of the output.
 
-    `features` are LLVM's names of the instruction sets that it takes, and `vector_bits` is the size of the registers
-    that it computes in (0 with `tiles`). `dense` says how many of an operand's last axes lie in memory without gaps,
-    where that is more than one; `layout` is how to get there, for messages. With
-    `flushes_denormals` it takes numbers below the smallest normal one for zero. With `tiles` its output stays in
-    registers of the instruction's own.
+    `features` are LLVM's names of the instruction sets that it requires, and `vector_bits` is the size of the registers
+    that it uses (0 with `tiles`). `dense` is the number of an operand's last axes that must be contiguous in memory, if
+    more than one; `layout` tells the user, in messages, how to arrange that. With `flushes_denormals` it treats
+    denormals as zero. With `tiles` its output stays in dedicated tile registers.
     """
 
     name: str
@@ -79,8 +78,8 @@ class Intrinsic:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Iteration variables, from the outermost loop of the nest that lowering makes: reductions, then the others,
-        the lanes last."""
+        """Iteration variables, outermost first in the nest that lowering makes: reductions, then the others, the lanes
+        last."""
         spatial = [_name(e) for e in self.block.store.indices]
         return (*(it.name for it in self.block.iters if it.name not in spatial), *spatial)
 
@@ -94,7 +93,7 @@ class Intrinsic:
         return self.extent(_name(operand.indices[-1]))
 
     def dense_axes(self, operand: Load) -> int:
-        """How many of an operand's last axes lie in memory without gaps."""
+        """How many of an operand's last axes must be contiguous in memory."""
         return self.dense.get(operand.buffer, 1)
 
     def extent(self, axis: str) -> int:
@@ -108,8 +107,8 @@ def _name(e: Expr) -> str:
     return e.name
 
 
-# What a file of `metasched.schedule.intrinsics` says.
-_SAID = MappingProxyType(
+# The constants in a file of `metasched.schedule.intrinsics`, with their defaults.
+_CONSTANTS = MappingProxyType(
     {
         "FEATURES": Constant(tuple),
         "PROGRAM": Constant(str),
@@ -123,38 +122,38 @@ _SAID = MappingProxyType(
 
 
 def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
-    """The intrinsic that a module describes. Raises TypeError for what it leaves out, misspells or contradicts."""
-    said = constants("intrinsic", name, module, _SAID)
+    """The intrinsic that a module declares. Raises TypeError for missing, misspelled or contradictory constants."""
+    declared = constants("intrinsic", name, module, _CONSTANTS)
     doc = documentation(module)
     if doc is None:
         raise TypeError(f"intrinsic {name}: its file begins with documentation")
-    func = parse_program(said["PROGRAM"]).func
+    func = parse_program(declared["PROGRAM"]).func
     blocks = query.blocks(func)
     if func.name != name or len(blocks) != 1:
         raise TypeError(f"intrinsic {name}: `PROGRAM` is one stage, and has the name of the file")
     if not func.outputs[0].shape or blocks[0].reducer is None:
         raise TypeError(f"intrinsic {name}: it reduces into an output of at least one dimension")
-    dense = said["DENSE"]
+    dense = declared["DENSE"]
     ranks = {b.name: len(b.shape) for b in (*func.inputs, *func.outputs)}
     if any(not 1 <= count <= ranks.get(operand, 0) for operand, count in dense.items()):
         raise TypeError(f"intrinsic {name}: `DENSE` counts the last axes of its operands, and it says {dense}")
     found = Intrinsic(
         name,
         doc,
-        frozenset(said["FEATURES"]),
+        frozenset(declared["FEATURES"]),
         func,
-        said["VECTOR_BITS"],
+        declared["VECTOR_BITS"],
         MappingProxyType(dict(dense)),
-        said["LAYOUT"],
-        said["FLUSHES_DENORMALS"],
-        said["TILES"],
+        declared["LAYOUT"],
+        declared["FLUSHES_DENORMALS"],
+        declared["TILES"],
     )
     _require_vectors(found)
     return found
 
 
 def _require_vectors(found: Intrinsic) -> None:
-    """The output of an intrinsic is whole vectors, or a tile. Raises TypeError."""
+    """Raise TypeError unless the intrinsic's output is whole vectors, or a tile."""
     if found.tiles and found.vector_bits:
         raise TypeError(f"intrinsic {found.name}: it has `TILES`, whose size is not to be said, and `VECTOR_BITS`")
     written = found.lanes * found.operands[0].type.bits
@@ -170,7 +169,7 @@ FILES = DeclaredFiles("metasched.schedule.intrinsics", "intrinsic", intrinsic_of
 
 @cache
 def intrinsics() -> Mapping[str, Intrinsic]:
-    """Every tensor intrinsic by name, a file each. Raises TypeError for a file that does not say what it has to."""
+    """Every tensor intrinsic by name, a file each. Raises TypeError for an incomplete file."""
     return FILES.load()
 
 
@@ -178,15 +177,15 @@ def intrinsics() -> Mapping[str, Intrinsic]:
 
 
 class Mismatch(Exception):
-    """A nest is not what an intrinsic computes; the text says what differs."""
+    """A nest does not match an intrinsic; the message names the difference."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """How a nest is an intrinsic: `axes` are the loops by the intrinsic's iteration variables.
+    """How a nest matches an intrinsic: `axes` are the loops by the intrinsic's iteration variables.
 
-    It holds if all `conditions` do, which are over free tile variables, and every one of `guards` for all values of
-    the loops around the block.
+    The match is valid if all `conditions` hold, which are over free tile variables, and every one of `guards` holds for
+    all values of the loops around the block.
     """
 
     intrinsic: Intrinsic
@@ -197,7 +196,7 @@ class Match:
 
 
 def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
-    """How the nest from `loop` inward is `intrinsic`. Raises Mismatch."""
+    """Match the nest from `loop` inward against `intrinsic`. Raises Mismatch."""
     nest, block = _nest(loop, intrinsic)
     _require_same_block(block, intrinsic)
     values = {it.name: b for it, b in zip(block.iters, block.bindings, strict=True)}
@@ -221,7 +220,7 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
 
 
 def _different_values(value: Expr, intrinsic: Intrinsic) -> str:
-    """That a block computes something else, or that its operands are of other types."""
+    """The message that a block computes another value, or has operands of other types."""
     mine, theirs = _element_types(value), _element_types(intrinsic.block.store.value)
     if mine == theirs or len(mine) != len(theirs):
         return f"it computes {print_expr(value)}, the intrinsic {print_expr(intrinsic.block.store.value)}"
@@ -264,7 +263,7 @@ def _require_same_block(block: Block, intrinsic: Intrinsic) -> None:
 
 
 def unified(intrinsic: Intrinsic, written: Load, value: Expr) -> Iterator[tuple[Load, ...]]:
-    """What stands for each of the intrinsic's operands in an update of `written` by `value`; every way it can be."""
+    """Every assignment of accesses to the intrinsic's operands in an update of `written` by `value`."""
     pattern = intrinsic.block
     target = intrinsic.operands[0]
     if target.type is not written.type:
@@ -291,7 +290,7 @@ def _unify(pattern: Expr, value: Expr, known: dict[str, Load]) -> Iterator[dict[
 
 
 def _in_memory(buffer: Buffer, access: Load, values: Mapping[str, Expr], ranges: Mapping[str, Expr]) -> Load:
-    """An access over loops, its indices those of the dimensions in memory."""
+    """An access in terms of loops, with one index for each dimension in memory."""
     indices = tuple(substitute(e, values) for e in access.indices)
     if buffer.layout is not None:
         indices = image(buffer.layout, indices)
@@ -303,7 +302,7 @@ def _shape_in_memory(buffer: Buffer) -> tuple[Expr, ...]:
 
 
 def _orders(intrinsic: Intrinsic, block: Block, nest: list[For]) -> list[dict[str, For]]:
-    """Every way to take the loops for the intrinsic's axes that takes reductions for reductions. Raises Mismatch."""
+    """Every assignment of loops to the intrinsic's axes that maps reductions to reductions. Raises Mismatch."""
     reducing = frozenset[str]().union(
         *(free_vars(b) for it, b in zip(block.iters, block.bindings, strict=True) if it.kind is IterKind.REDUCE)
     )
@@ -347,7 +346,7 @@ def _require_accesses(
 
 
 def _follows(axis: tuple[int, Expr], inner: tuple[int, Expr], size: int, shape: tuple[Expr, ...]) -> bool:
-    """Whether neighbours along an axis are `size` elements apart, which is what the axes inside it take."""
+    """Whether the stride of an axis is `size` elements, the size of the axes inside it."""
     if axis[0] == inner[0]:
         return axis[1] == Const(size)
     return axis == (inner[0] - 1, ONE) and inner[1] == ONE and shape[inner[0]] == Const(size)
@@ -394,7 +393,7 @@ def tensorized(func: Func) -> dict[str, For]:
 
 
 def vector_form(func: Func, loop: For) -> For:
-    """A tensorized nest as ordinary loops that run much alike: lanes in a vector, the others unrolled around them.
+    """A tensorized nest as ordinary loops of similar cost: lanes vectorized, the others unrolled around them.
 
     Raises Mismatch.
     """

@@ -1,4 +1,4 @@
-"""A schedule and its trace: a straight line of instructions and the decisions that its random variables took."""
+"""A schedule and its trace: a straight-line sequence of instructions with the decisions of its random variables."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Schedule(Interpreter):
     """A program under transformation.
 
     Every primitive and sampler of `metasched.schedule.primitives` is a method. Samplers ask `handler`, by default
-    a draw from the prior with `seed`. Modules may ask what it is scheduled for, `target`, by default this machine.
+    a draw from the prior with `seed`. Modules may read the `target`, by default this machine.
 
         sch = Schedule(program, seed=0)
         i, j, k = sch.get_loops(sch.get_block("dense"))
         i0, i1 = sch.split(i, sch.sample_tile(i, parts=2))
 
-    Methods raise ScheduleError when a step would not be legal; the schedule is then as it was before.
+    Methods raise ScheduleError when a step would not be legal, and then leave the schedule unchanged.
     """
 
     @property
@@ -56,8 +56,8 @@ class Schedule(Interpreter):
 class Trace:
     """Instructions and decisions. Prints as text, parses back to an equal trace, and replays exactly.
 
-    `program` is what a schedule's own trace was made for; a parsed one has none. It takes no part in equality.
-    A random variable that is written without an address has that of what it samples, or of a choice, its own name.
+    `program` is the program that a schedule's trace was made for; a parsed trace has none. Equality ignores it. The
+    default address of a random variable comes from what it samples; that of a choice is its name.
     """
 
     data: TraceData
@@ -92,12 +92,11 @@ class Trace:
         return trace_to_json(self.data, indent=indent)
 
     def as_python(self, program: Program | None = None) -> str:
-        """As Python: a module with `def schedule(sch)`, which on `ms.Schedule(program)` gives this very trace.
+        """As Python: a module with `def schedule(sch)`, which on `ms.Schedule(program)` gives this exact trace.
 
-        With the program (which a schedule's own trace knows), labels and addresses are written only where they would
-        not come of themselves. An argument that says no more than its default is left out, so a trace that was written
-        by hand may come back in the form that `canonical` gives it. Raises ScheduleError for an instruction that does
-        not apply.
+        If the program is known (a schedule's own trace knows it), labels and addresses are written only where they
+        differ from the defaults. Arguments equal to their defaults are omitted, so a handwritten trace may come back in
+        the form that `canonical` gives it. Raises ScheduleError for an instruction that does not apply.
         """
         return trace_as_python(self.data, program if program is not None else self.program)
 
@@ -129,7 +128,7 @@ class Trace:
 
     @property
     def decisions(self) -> dict[str, Decision]:
-        """What each random variable took, by address; open ones are left out."""
+        """The decision of each random variable by address, without open ones."""
         return {i.address: i.decision for i in self.instructions if i.address is not None and i.decision is not None}
 
     @property
@@ -168,11 +167,11 @@ class Trace:
         """Run the instructions on a program.
 
         Under STRICT the program must be the one the trace was made for, and every decision given and in its support.
-        Under REPAIR decisions are mended, missing ones are drawn with `seed`, and `Schedule.repairs` says where.
+        Under REPAIR decisions are repaired, missing ones are drawn with `seed`, and `Schedule.repairs` lists both.
         `handler` replaces both for the random variables. Raises ScheduleError, naming the line.
 
-        `target` is what the schedule says that it is for, by default this machine: no instruction asks, so the result
-        is the same for any, though another CPU may lack an instruction set that it uses, which is for `compile` to say.
+        `target` is the schedule's target, by default this machine. No instruction uses it, so the result is the same
+        for any; `compile` checks that the target has the instruction sets that the schedule uses.
         """
         if policy is Policy.STRICT:
             self.require_program(program)
@@ -183,7 +182,8 @@ class Trace:
         return schedule
 
     def run_on(self, schedule: Interpreter) -> None:
-        """Run the instructions on a schedule, whose handler decides. Raises ScheduleError, naming the line."""
+        """Run the instructions on a schedule, whose handler takes the decisions. Raises ScheduleError, naming the
+        line."""
         for number, instruction in enumerate(self.instructions, start=2):
             try:
                 schedule.execute(instruction)
@@ -192,7 +192,7 @@ class Trace:
                 raise
 
     def require_program(self, program: Program) -> None:
-        """Raise ScheduleError unless the trace was made for this very program."""
+        """Raise ScheduleError unless the trace was made for exactly this program."""
         if self.data.program != program.name or self.data.params != program.params:
             params = ", ".join(f"{k}={v}" for k, v in self.data.params)
             raise ScheduleError(
@@ -205,10 +205,10 @@ class Trace:
             raise ScheduleError("trace", message, hint=_CARRY)
 
     def problems(self, program: Program | None = None) -> tuple[TraceProblem, ...]:
-        """What is wrong with it: each names the line, its text and the reason; none when nothing is.
+        """The mistakes in the trace, each with its line, text and reason; empty if there are none.
 
-        Without a program, what can be said of the text alone; with one, also which decisions are out of support and the
-        first step that is not legal. A decision that is left open is no mistake.
+        Without a program only the text is checked; with one, also which decisions are out of support and which steps
+        are not legal. An open decision is no mistake.
         """
         return problems_of(self.data, program)
 
@@ -219,13 +219,13 @@ class Trace:
             raise InvalidTrace(self.data, found)
 
     def diff(self, other: Trace) -> TraceDiff:
-        """What differs in another trace: lines, arguments and decisions; what handles are called does not count."""
+        """The differences from another trace: lines, arguments and decisions, but not the names of handles."""
         return diff_traces(self.data, other.data)
 
     def mutate(
         self, rng: np.random.Generator, program: Program | None = None, *, among: Container[str] | None = None
     ) -> Trace:
-        """Another trace, one numeric variable moved to a neighbour and later ones mended where they must be.
+        """A trace with one numeric variable moved to a neighbouring decision, and later ones repaired as needed.
 
         `program` is needed for a parsed trace; `among` are the addresses that may move first, by default all.
         Structural variables stay: they belong to `Space.mutate`. Raises ScheduleError when nothing can move.
@@ -264,9 +264,9 @@ class Trace:
 
     def canonical(self) -> Trace:
         """With handles renamed in order of appearance, instructions in the newest version of their primitives, and
-        arguments as a schedule writes them: traces that say the same become equal.
+        arguments as a schedule writes them: equivalent traces become equal.
 
-        Decisions stay: a location is the name of a loop in the program, and no handle.
+        Decisions are unchanged: a location is the name of a loop in the program, not a handle.
         """
         names: dict[str, str] = {}
         out = []
@@ -281,7 +281,7 @@ class Trace:
 
 
 def _addressed(data: TraceData) -> TraceData:
-    """With an address for every random variable: decisions are matched by it, so that none may be without."""
+    """With an address for every random variable, as decisions are matched by address."""
     taken = {i.address for i in data.instructions if i.address is not None}
     out = []
     for instruction in data.instructions:
@@ -306,7 +306,7 @@ def _own_name(instruction: Instruction) -> str:
 
 
 def _decided(instruction: Instruction, value: Any) -> Decision | None:
-    """A decision of a line as Python says it, as the trace does; None leaves it open."""
+    """Convert a line's decision from its Python form to the trace's; None leaves it open."""
     if value is None:
         return None
     declaration = registry().get(instruction.op)
@@ -328,7 +328,7 @@ def _labels(value: Value) -> set[str]:
 
 
 def with_labels(value: Value, names: Mapping[str, str]) -> Value:
-    """An argument of an instruction, its handles called by other labels; those that have none keep theirs."""
+    """An argument of an instruction with its handles relabelled; handles not in `names` keep their labels."""
     if isinstance(value, Ref):
         return Ref(names.get(value.name, value.name))
     if isinstance(value, Var):

@@ -1,4 +1,4 @@
-"""Validation of a trace: what is wrong with which line, everything that can be said at once."""
+"""Validation of a trace: finds all mistakes in one pass, each with its line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from metasched.schedule.versions import current_form
 
 @dataclass(frozen=True)
 class TraceProblem:
-    """What is wrong with a line of a trace: its number in the text (the first line is 1), its text, the reason."""
+    """A mistake in a line of a trace: the line's number in the text (the first is 1), its text, the reason."""
 
     line: int
     text: str
@@ -47,8 +47,8 @@ def problems_of(trace: TraceData, program: Program | None) -> tuple[TraceProblem
     """Every mistake of a trace, in the order of its lines.
 
     Without a program: primitives, versions, arguments, handles and addresses. With one, the trace is run too: every
-    decision out of support is named, and every step that is not legal. Steps that need what a wrong line would have
-    made are left out; the others are tried on the program as it is without it, and say so.
+    decision out of support and every illegal step is reported. Steps that use results of a wrong line are skipped; the
+    others are tried on the program without that line, and their messages note this.
     """
     found = _Static(trace).problems()
     if program is not None:
@@ -128,7 +128,7 @@ class _Static:
 
 @dataclass
 class _Mending:
-    """Takes the decisions of a line at a time; one that is out of support is mended, and reported."""
+    """A handler that takes the decisions of one line at a time; one out of support is repaired, and reported."""
 
     decision: Decision | None = None
     errors: list[ScheduleError] = field(default_factory=list)
@@ -149,7 +149,7 @@ class _Mending:
 
 @dataclass
 class _Dynamic:
-    """`wrong` are lines with mistakes of their own, which are not run; `missing` are labels that nothing has made."""
+    """`wrong` are lines with mistakes, which are not run; `missing` are labels that no line has defined."""
 
     trace: TraceData
     program: Program

@@ -1,6 +1,6 @@
-"""What differs between two traces, whatever their handles are called.
+"""The differences between two traces, up to the names of handles.
 
-Lines are aligned by what they do and to which blocks and loops, where a loop is known by the steps that it came from.
+Lines are aligned by operation and by the blocks and loops operated on; a loop is identified by the steps that made it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class DecisionChange:
 
 @dataclass(frozen=True)
 class TraceDiff:
-    """What differs: nothing when it is false.
+    """The differences between two traces; false if there are none.
 
-    `programs` are the two programs with their parameters where these differ. `removed` and `added` are lines that one
-    has and the other has not, `changed` those that are in both with other arguments, `decisions` where one address has
-    two. A renamed handle is no difference.
+    `programs` are the two programs with their parameters, if they differ. `removed` and `added` are lines in only one
+    of the traces, `changed` lines in both with different arguments, `decisions` addresses with different decisions. A
+    renamed handle is no difference.
     """
 
     programs: tuple[str, str] | None
@@ -58,7 +58,7 @@ class TraceDiff:
         return bool(self.programs or self.removed or self.added or self.changed or self.decisions)
 
     def __str__(self) -> str:
-        """For a person: the programs, the decisions, then lines with `-` and `+`, by their numbers."""
+        """As text: the programs, the decisions, then lines with `-` and `+`, by their numbers."""
         out: list[str] = []
         if self.programs:
             out.append(f"program: {self.programs[0]} -> {self.programs[1]}")
@@ -73,7 +73,7 @@ class TraceDiff:
 
 
 def diff_traces(before: TraceData, after: TraceData) -> TraceDiff:
-    """What differs between two traces. Cost: about the product of their lengths."""
+    """The differences between two traces. Cost: about the product of their lengths."""
     a, b = _Numbered(before), _Numbered(after)
     same = _aligned(a.keys, b.keys)
     labels: dict[str, str] = {}
@@ -110,7 +110,7 @@ def _decision_text(decision: Decision | None) -> str:
 
 
 def _aligned(a: Sequence[object], b: Sequence[object]) -> list[tuple[int, int]]:
-    """Positions in both of what is the same line; between these, lines of one operation are paired in order."""
+    """Pairs of positions of matching lines; between these, lines of the same operation are paired in order."""
     out: list[tuple[int, int]] = []
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     for tag, a0, a1, b0, b1 in matcher.get_opcodes():
@@ -132,14 +132,14 @@ def _abouts(side: Sequence[tuple[int, object]]) -> list[tuple[object, ...]]:
 
 @dataclass(frozen=True)
 class _Key:
-    """What makes a line the same line: `about` is the operation and the handle that it is about, or the address."""
+    """The key that lines are matched by: `about` is the operation and its target handle, or the address."""
 
     about: tuple[object, ...]
     rest: tuple[object, ...]
 
 
 class _Numbered:
-    """The lines of a trace, each with what makes it the same as another's."""
+    """The lines of a trace, each with the key that it is matched by."""
 
     def __init__(self, trace: TraceData) -> None:
         self.lines = [Line(n, normal_form(i)) for n, i in enumerate(trace.instructions, start=2)]
@@ -155,7 +155,7 @@ class _Numbered:
         return _Key(about, rest)
 
     def _of(self, value: Value) -> object:
-        """A value without names of handles: these stand for the steps that they came from."""
+        """A value with each handle replaced by the step that made it."""
         if isinstance(value, Ref):
             return self._ids.get(value.name, value.name)
         if isinstance(value, Expr):
@@ -166,7 +166,7 @@ class _Numbered:
 
 
 def _equal(a: Instruction, b: Instruction, labels: Mapping[str, str]) -> bool:
-    """Whether two lines say the same but for their decisions, handles called by `labels`."""
+    """Whether two lines are equal up to their decisions, with handles renamed by `labels`."""
     if (a.op, a.version, a.random, a.address, len(a.outputs)) != (b.op, b.version, b.random, b.address, len(b.outputs)):
         return False
     if len(a.args) != len(b.args) or [k for k, _ in a.kwargs] != [k for k, _ in b.kwargs]:

@@ -16,7 +16,7 @@ from metasched.schedule.trace_python_reader import trace_from_python
 
 @dataclass(frozen=True)
 class TraceForm:
-    """A way to write a trace down: reading takes the text and what to call it in a message."""
+    """A file format for traces; the reader takes the text and a file name for messages."""
 
     read: Callable[[str, str], TraceData]
     write: Callable[[Trace, Program], str]

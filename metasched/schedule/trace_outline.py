@@ -1,7 +1,7 @@
-"""A trace as two parts that can be compared without parsing it: a hash of its steps, and what was decided in them.
+"""Compares traces without parsing them: by a hash of the steps, and the decisions.
 
-Two candidates are the same where both parts are. Traces that differ in what their handles are called, in the addresses
-of their random variables, or in how an argument is written, are of one structure.
+Two candidates are equal if both parts are. Traces that differ only in handles' names, in the addresses of random
+variables, or in how an argument is written have the same structure.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SEPARATORS = (",", ":")
 
 
 class Outline(NamedTuple):  # and no dataclass: a hundred thousand are made and hashed where a search goes on
-    """A trace in two parts: a hash of its steps without what was decided, and a JSON list of that in their order.
+    """A trace in two parts: a hash of its steps without decisions, and a JSON list of the decisions in order.
 
-    In `decisions`, `null` is `_` (and a decision that is left open), `{"ref": "i_0"}` the name of a loop; all else is
-    itself. A text that is no trace has no structure, and is its own `decisions`.
+    In `decisions`, `null` is `_` or an open decision, `{"ref": "i_0"}` the name of a loop; other values stand for
+    themselves. A text that is not a trace has no structure, and its `decisions` is the text itself.
     """
 
     structure: str
@@ -75,7 +75,7 @@ class _Steps:
 
 @lru_cache(maxsize=1024)
 def _steps(text: str) -> _Steps:
-    """Of a trace that is cut free of its decisions, if it is. Raises LanguageError."""
+    """The steps of a trace's text without decisions. Raises LanguageError if the text is not a trace."""
     trace = Trace.parse(text)
     random = [i for i in trace.instructions if i.random]
     whole = all(i.decision is None for i in random)

@@ -1,4 +1,4 @@
-"""A trace as Python: a function over a schedule that takes the very same steps."""
+"""A trace as Python: a function over a schedule that takes the same steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESERVED = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
 
 @dataclass(frozen=True)
 class _LeaveOpen:
-    """Numbers stay free, and of structures the first is taken."""
+    """Leaves numeric variables open, and takes the first option of structural ones."""
 
     def decide(self, site: Site) -> Decision | Free:
         return site.dist.options()[0] if site.dist.structural else FREE
@@ -38,10 +38,10 @@ class _LeaveOpen:
 def trace_as_python(trace: TraceData, program: Program | None) -> str:
     """A module with `def schedule(sch)`, which on `ms.Schedule(program)` gives an equal trace, decisions included.
 
-    Every line says the labels of its results and the address of a random variable. With the program, those are left
-    out that the code gives anyway. A variable that is open is drawn when the code runs.
+    Every line has the labels of its results and the address of a random variable. If the program is given, those equal
+    to the defaults are omitted. An open variable is drawn when the code runs.
 
-    Raises ScheduleError for an instruction that does not apply to the program, or that Python cannot say.
+    Raises ScheduleError for an instruction that does not apply to the program, or has no Python form.
     """
     writer = _Writer(Interpreter(program, handler=_LeaveOpen()) if program is not None else None)
     lines: list[str] = []
@@ -59,7 +59,7 @@ def trace_as_python(trace: TraceData, program: Program | None) -> str:
 
 @dataclass
 class _Writer:
-    """`schedule` is where the lines written so far led; None when the program is not known."""
+    """`schedule` is the state after the lines written so far; None if the program is not known."""
 
     schedule: Interpreter | None
     variables: dict[str, str] = field(default_factory=dict)
@@ -78,12 +78,12 @@ class _Writer:
         return written
 
     def _reads_as(self, line: str, current: Instruction) -> bool:
-        """Whether the code read as data, and not run, gives the labels and the address."""
+        """Whether `LineReader`, which does not run the code, derives the same labels and address."""
         read = self.reader.copy().read_text(line)
         return (read.outputs, read.address) == (current.outputs, current.address)
 
     def _shortest_first(self, declaration: Declaration, current: Instruction) -> list[str]:
-        """Forms of the call, without keywords that it gives anyway first, the whole last."""
+        """Forms of the call, shortest first: without the keywords that are defaults, up to all keywords."""
         keywords = self._keywords(declaration, current)
         calls = []
         if self.schedule is not None:
@@ -94,7 +94,7 @@ class _Writer:
         return [*calls, self._call(declaration, current, keywords)]
 
     def _gives(self, declaration: Declaration, current: Instruction, keywords: Collection[str]) -> bool:
-        """Whether a call with only these of its keywords makes the same line."""
+        """Whether a call with only these keywords makes the same line."""
         assert self.schedule is not None
         trial = self.schedule.fork(_handler(current))
         shortened = replace(
@@ -129,7 +129,7 @@ class _Writer:
         return f"sch.{declaration.name}({', '.join(args)})"
 
     def _variable(self, label: str) -> str:
-        """A label as a variable of Python that is no other label's."""
+        """A Python variable for a label, unique among labels."""
         name = label
         while name in _RESERVED or name in (v for known, v in self.variables.items() if known != label):
             name += "_"

@@ -32,10 +32,10 @@ _FORM = "`metasched show --python` writes such files: `def schedule(sch)`, and l
 
 
 def trace_from_python(text: str, filename: str = "<python>") -> TraceData:
-    """The trace that a module with `def schedule(sch)` stands for, whose lines are calls of the schedule's methods.
+    """Read the trace from a module with `def schedule(sch)`, whose lines are calls of the schedule's methods.
 
-    Results are called as their variables, where `labels` does not say otherwise. Raises LanguageError for anything that
-    is no such line, with its place: a loop, a condition, another call.
+    Results are labelled by their variables, unless `labels` is given. Raises LanguageError, with the place, for any
+    other line: a loop, a condition, another call.
     """
     try:
         module = ast.parse(text)
@@ -79,8 +79,8 @@ def _read_module(module: ast.Module) -> TraceData:
     if len(taken.args) != 1 or any(others) or function.decorator_list:
         _wrong(function, "the function of a trace takes the schedule and nothing else, and has no decorator")
     head, *lines = function.body
-    said = _text_of(head)
-    match = None if said is None else _HEAD.fullmatch(said)
+    heading = _text_of(head)
+    match = None if heading is None else _HEAD.fullmatch(heading)
     if match is None:
         _wrong(head, 'its first line says the program and its parameters, as in """dense[N=64]"""')
     params = tuple(_setting(head, part) for part in match[2].split(",") if part.strip())
@@ -89,7 +89,7 @@ def _read_module(module: ast.Module) -> TraceData:
 
 
 class LineReader:
-    """Reads lines in their order. `labels` are what variables so far are called in the trace, `addresses` are taken."""
+    """Reads lines in order. `labels` maps the variables so far to labels in the trace; `addresses` are those in use."""
 
     def __init__(self, schedule: str) -> None:
         self.schedule = schedule
@@ -237,7 +237,7 @@ def _is_line_option(declaration: Declaration, name: str) -> bool:
 
 
 def _own_name(instruction: Instruction) -> str:
-    """What a random variable is called after: the first handle that it samples."""
+    """The default name of a random variable: the first handle that it samples."""
     handles = (arg.name for arg in instruction.args if isinstance(arg, Ref))
     return next(handles, instruction.op.removeprefix("sample_"))
 

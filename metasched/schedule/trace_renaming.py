@@ -1,7 +1,7 @@
-"""A trace in the names of another program of the same structure: of its blocks, buffers and loops, and addresses.
+"""Translates a trace to another program of the same structure: the names of blocks, buffers and loops, and addresses.
 
-The trace is run on both programs side by side. What one calls the first block, loop or buffer at a step, the trace of
-the other calls by the other's name for its first, and so on.
+The trace is run on both programs in lockstep. At each step, the n-th block, loop or buffer of one program corresponds
+to the n-th of the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from metasched.schedule.trace import Schedule, Trace, with_labels
 
 
 def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
-    """The trace of one program in the names of another, which is the same but for names.
+    """Translate a trace to another program that differs only in names.
 
     Raises ScheduleError where the two programs differ, or the trace does not apply to its own.
     """
@@ -32,7 +32,7 @@ def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
 
 @dataclass
 class _Taking:
-    """The handler that takes what the other schedule took."""
+    """A handler that takes the decisions of the other schedule."""
 
     decision: Decision | None = None
 
@@ -43,7 +43,7 @@ class _Taking:
 
 @dataclass
 class _Names:
-    """What the second program calls what the first has, or had at an earlier step."""
+    """Maps current and earlier names of the first program to those of the second."""
 
     blocks: dict[str, str] = field(default_factory=dict)
     loops: dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,8 @@ class _Names:
         self.buffers.update(zip((b.name for b in one.buffers()), (b.name for b in other.buffers()), strict=True))
 
     def address(self, written: str, op: str) -> str:
-        """`tile(dense)/i#2` with the names of its blocks, and of what is sampled; a choice's own name stays."""
+        """Translate an address such as `tile(dense)/i#2`: its blocks and the sampled name; the name of a choice
+        stays."""
         *scopes, last = written.split("/")
         name, number, count = last.partition("#")
         if not registry()[op].named:
@@ -63,18 +64,19 @@ class _Names:
         return "/".join([*map(self._scope, scopes), name + number + count])
 
     def option(self, written: str) -> str:
-        """An option of a choice: rules call some after a buffer or a block."""
+        """Translate an option of a choice: rules name some after a buffer or a block."""
         return self.buffers.get(written) or self.blocks.get(written) or written
 
     def decision(self, made: Instruction) -> Decision | None:
-        """What an instruction took: a place is the name of a loop."""
+        """Translate an instruction's decision: a location is the name of a loop."""
         taken = made.decision
         if isinstance(taken, Ref):
             return Ref(self.loops.get(taken.name, taken.name))
         return self.option(taken) if isinstance(taken, str) else taken
 
     def _scope(self, written: str) -> str:
-        """`tile(dense)#2`: a module, the blocks that it was given, and a number where it is not the first."""
+        """Translate a scope such as `tile(dense)#2`: a module, its block arguments, and a number unless it is the
+        first."""
         module, opening, inside = written.partition("(")
         given, closing, number = inside.rpartition(")")
         if not (opening and closing):
@@ -139,7 +141,7 @@ class _SideBySide:
 
 
 def _nests(func: Func) -> list[object]:
-    """The loops and blocks in order, without names; nor indices, whose terms are sorted by them."""
+    """The loops and blocks in order, without names, and without indices, whose terms are sorted by name."""
     places = {buffer.name: n for n, buffer in enumerate(func.buffers())}
     out: list[object] = []
     for stmt in query.walk_stmts(func.body):

@@ -1,4 +1,4 @@
-"""What a person holds while writing a schedule: handles, and integer random variables."""
+"""The values that schedule methods return: handles, and integer random variables."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class LoopRV:
 
 @dataclass(frozen=True)
 class LocationRV(LoopRV):
-    """A handle to the location that `sample_compute_location` took: a loop, or where there is none.
+    """A handle to the location that `sample_compute_location` took: a loop, `root` or `inline`.
 
-    Which it is belongs to one candidate, so comparing, hashing and `bool` raise TypeError, as those of an `Int` do.
+    Which one depends on the candidate, so comparing, hashing and `bool` raise TypeError, as those of an `Int` do.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -82,9 +82,9 @@ class LocationRV(LoopRV):
 class Int:
     """An integer random variable, or arithmetic over some.
 
-    Its value belongs to one candidate, not to the module: a branch on it would make the module another one for
-    every candidate, so comparing, hashing, `bool`, `int`, `range`, indexing and f-strings raise TypeError and point
-    at `choose`. `str` and `repr` give the expression.
+    Its value belongs to one candidate, not to the module: a branch on it would give every candidate another structure,
+    so comparing, hashing, `bool`, `int`, `range`, indexing and f-strings raise TypeError and point at `choose`. `str`
+    and `repr` give the expression.
     """
 
     __slots__ = ("expr",)
@@ -94,7 +94,7 @@ class Int:
 
     @classmethod
     def of(cls, value: int) -> Int:
-        """A number as an expression, for arithmetic that is to stay in the trace as it is written."""
+        """A number as an expression, for arithmetic that is to be kept as written in the trace."""
         return cls(const(value))
 
     def __repr__(self) -> str:

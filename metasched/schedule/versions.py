@@ -1,4 +1,4 @@
-"""What an instruction of a trace means here: its primitive, and itself in the version that this metasched has."""
+"""The primitive of a trace's instruction, and the instruction upgraded to the current version."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ def current_form(instruction: Instruction) -> tuple[Declaration, Instruction]:
 
 
 def normal_form(instruction: Instruction) -> Instruction:
-    """An instruction as a schedule writes it: upgraded, arguments with a default by name and only where they differ.
+    """An instruction as a schedule writes it: upgraded, optional arguments by name and only if they differ from the
+    default.
 
-    One that is not known, or whose arguments are not its primitive's, stays as it is.
+    An unknown instruction, or one with wrong arguments, is returned unchanged.
     """
     try:
         declaration, current = current_form(instruction)

@@ -17,15 +17,15 @@ OP = "add_unit_loop"
 
 @primitive
 def add_unit_loop(ctx: Context, target: TargetName) -> LoopName:
-    """Put a loop of one iteration around a loop or a block: a place for other blocks to be computed at.
+    """Put a loop of one iteration around a loop or a block, so that other blocks can be computed at it.
 
-    A block that writes a single number of no dimensions has no loops of its own. Machine code has no trace of it.
+    A block that writes a scalar has no loops otherwise. The loop leaves no trace in the machine code.
 
     Args:
         target: a loop, with all that is inside it, or a block.
 
     Requires:
-        The target is still there, and shares no parallel region. No block is in more than 64 loops afterwards.
+        The target still exists, and is not in a shared parallel region. No block is in more than 64 loops afterwards.
 
     Rewrite:
         root: N = sqrt(S)                     ->     for unit in 1:

@@ -1,4 +1,4 @@
-"""annotate: what the compiler is to do with a loop or a block."""
+"""annotate: an annotation for the compiler on a loop or a block."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ OP = "annotate"
 
 @primitive(in_batches=unchanged)
 def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> None:
-    """Tell the compiler what to do with a loop or a block; an annotation of the same key is replaced.
+    """Annotate a loop or a block for the compiler; an annotation with the same key is replaced.
 
     Args:
         target: a loop or a block.
-        key: which one; `metasched/schedule/annotations/` has a file for each, which says what it means.
-        value: an integer or an integer random variable, 0 for none; True and False for what is on or off.
+        key: the annotation's key; each is documented in its file in `metasched/schedule/annotations/`.
+        value: an integer or an integer random variable, 0 for none; True or False for a switch.
 
     Requires:
-        The key is known, it is about what `target` is, and takes the value; some require more, as their files say.
+        The key is known, applies to this kind of target, and accepts the value; some keys require more, see their
+        files.
     """
     known = known_annotations().get(key)
     if known is None:

@@ -1,4 +1,4 @@
-"""cache_read: a copy of a buffer for one of its readers."""
+"""cache_read: copy a buffer for one of its readers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
 
 @primitive(in_batches=_in_batches)
 def cache_read(ctx: Context, block: BlockName, buffer: BufferText, scope: Text = "global") -> BlockName:
-    """Copy a buffer that a block reads into a new buffer, and let the block read that one.
+    """Copy a buffer that a block reads into a new buffer, which the block then reads instead.
 
     The copy is a block `BLOCK.BUFFER.read` over the whole buffer, placed before the block's outermost loop; compute_at
     moves it to where it is needed. The new buffer is `BUFFER_SCOPE`.

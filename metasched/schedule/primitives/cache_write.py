@@ -1,4 +1,4 @@
-"""cache_write: a buffer for a block to work in, copied out when it is done."""
+"""cache_write: let a block write a temporary buffer, copied out when it is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OP = "cache_write"
 
 @primitive
 def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> BlockName:
-    """Let a block write a new buffer, and copy that one to where the block wrote before.
+    """Let a block write a new buffer, and copy that to the buffer that the block wrote before.
 
     The copy is a block `BLOCK.BUFFER.write` over the whole buffer, placed after the block's outermost loop;
     reverse_compute_at moves it to where its elements are complete. The new buffer is `BUFFER_SCOPE`.
@@ -29,8 +29,8 @@ def cache_write(ctx: Context, block: BlockName, scope: Text = "global") -> Block
         scope: where the cache lives: "global", "local" or "register".
 
     Requires:
-        No loop of the block holds a reader of what it writes, and the block completes it: it is not the `init` block of
-        a decomposed reduction, and no arg-reduction.
+        No reader of the block's result is inside one of its loops, and the block completes that result: it is neither
+        the `init` block of a decomposed reduction nor an arg-reduction.
 
     Rewrite:
         for i, k in grid(8, 8):                      for i, k in grid(8, 8):

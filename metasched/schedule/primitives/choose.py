@@ -1,4 +1,4 @@
-"""choose: a structural decision."""
+"""choose: choose between structures."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def choose(ctx: Context, *options: Literal) -> Choice:
     """One of several structures: `sch.choose("fusion", ["none", "outer"])` gives a plain value to branch on.
 
     Args:
-        options: strings, numbers or booleans. The name that `Schedule.choose` takes first makes the address.
+        options: strings, numbers or booleans. The first argument of `Schedule.choose`, a name, gives the address.
 
     Requires:
-        Options that differ are not equal in Python, as 1 and True are.
+        No two options are equal in Python, as 1 and True are.
     """
     distinct: dict[Literal, Literal] = {}
     for option in options:

@@ -1,4 +1,4 @@
-"""compute_at: a producer under a loop of its readers."""
+"""compute_at: move a producer into a loop around its readers."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ OP = "compute_at"
 
 @primitive(in_batches=unchanged)
 def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
-    """Move a producer under a loop of its readers, where each iteration computes just what they read in it.
+    """Move a producer into a loop around its readers; each iteration computes just the region that they read in it.
 
-    The block gets new serial loops, one for each of its iteration variables: over the region needed for those that
-    index its buffer, over the whole domain for reductions. What several iterations need is computed by each.
+    The block gets new serial loops, one per iteration variable: over the required region for those that index its
+    buffer, over the whole domain for reductions. Elements that several iterations need are recomputed in each.
 
     Args:
         block: the producer; it may be a reduction.
-        loop: a loop around all its readers; or `root`, to leave it, or `inline`, for compute_inline.
+        loop: a loop around all its readers; `root` leaves the block where it is, `inline` applies compute_inline.
 
     Requires:
         The buffer is intermediate and has no other writer. All readers are under the loop, and what the block reads is
-        complete before the first of them there. The loop is not around the block already, and not in a vector loop.
+        complete before the first of them. The loop is not around the block already, nor inside a vectorized loop.
 
     Rewrite:
         for i in 66:                                 for i_0 in 8:
@@ -73,7 +73,7 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
 
 
 def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
-    """The readers, once the loop is known to be a place for their producer."""
+    """The producer's readers. Raises ScheduleError unless it can be computed at the loop."""
     if loop.var in loops_of(ctx.func, producer.name):
         raise ScheduleError(
             OP,
@@ -106,6 +106,6 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
 
 
 def _position(consumers: list[Block], loop: For) -> int:
-    """Before the first reader in the loop's body: what the producer reads comes before them, in the loop or outside."""
+    """The position of the first reader in the loop's body: what the producer reads is computed before it."""
     found = [child_with(loop.body, c.name) for c in consumers]
     return min(at for at in found if at is not None)

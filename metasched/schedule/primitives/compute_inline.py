@@ -1,4 +1,4 @@
-"""compute_inline: a stage into those that read it."""
+"""compute_inline: substitute a stage into the blocks that read it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ OP = "compute_inline"
 
 @primitive(in_batches=unchanged)
 def compute_inline(ctx: Context, block: BlockName) -> None:
-    """Put a block's expression in the place of every read of its buffer, and drop the block and the buffer.
+    """Replace every read of a block's buffer by the block's expression, and remove the block and the buffer.
 
-    A read under a condition stays under it.
+    A conditional read stays conditional.
 
     Args:
         block: the block to inline.
 
     Requires:
         The block is not a reduction, and its buffer is intermediate: not an output, written by no other block.
-        What the block reads is not computed inside the block's own loops. The expression that a reader has afterwards
-        is small: at most 200 levels, and where it reads the buffer more than once, at most 1000 operations, reads and
-        numbers. Where it is index arithmetic, it fits in 64 bits; and a reader that writes over a fill, or a part of a
-        buffer, still reads something.
+        What the block reads is not computed inside the block's own loops. Each reader's resulting expression is small:
+        at most 200 levels deep, and if it reads the buffer more than once, at most 1000 operations, reads and numbers.
+        Index arithmetic in it fits in 64 bits. A reader that overwrites a fill, or writes part of a buffer, still reads
+        something.
 
     Rewrite:
         double: B[i] = A[i] * 2                      add: C[i] = A[i + 1] * 2 + 1
@@ -58,7 +58,7 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     used_by = readers(ctx.func, buffer)
     shared = [{x.var for x in query.common_loops(mine, query.loops_above(ctx.func, c.name))} for c in used_by]
     require_producers_stay(ctx, OP, producer, frozenset(set.intersection(*shared)) if shared else frozenset())
-    # Guards do not matter: in a valid program whatever is read was computed, and computed as this expression.
+    # Guards can be ignored: in a valid program every element read has been computed, by this expression.
     func = query.replace_stmt(ctx.func, producer, None)
     after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, producer)))
     for reader in used_by:
@@ -78,7 +78,7 @@ def _inlined(consumer: Block, producer: Block) -> Block:
 
 
 def _value_at(producer: Block, indices: tuple[Expr, ...]) -> Expr:
-    # An iteration variable that no dimension shows has a single value.
+    # An iteration variable that indexes no dimension has a single value.
     values: dict[str, Expr] = {it.name: ZERO for it in producer.iters}
     for shown, index in zip(producer.store.indices, indices, strict=True):
         if isinstance(shown, Var):

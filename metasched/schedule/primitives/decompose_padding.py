@@ -1,4 +1,4 @@
-"""decompose_padding: padding as a fill, and a copy of what is inside."""
+"""decompose_padding: split a padding stage into a fill and a copy of the interior."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OP = "decompose_padding"
 
 @primitive(in_batches=unchanged)
 def decompose_padding(ctx: Context, block: BlockName, loop: LoopName) -> BlockName:
-    """Split a padding stage into a block `BLOCK.fill` that writes the padding everywhere, before a loop, and a copy of
-    what is inside without a condition.
+    """Split a padding stage into a block `BLOCK.fill` that writes the padding everywhere, before a loop, and an
+    unconditional copy of the interior.
 
-    The fill gets copies of the loops from that one inward, of the same kind. The block keeps its loops: one that is a
-    bounded variable runs over what is inside, and other bounds become guards.
+    The fill gets copies of the loops from that one inward, of the same kinds. The block keeps its loops: a loop bound
+    directly to a bounded variable runs over the interior only, and other bounds become guards.
 
     Args:
         block: a stage `VALUE if CONDITION else PADDING`.
         loop: the loop before which the fill goes.
 
     Requires:
-        The padding reads no buffer, and the condition is bounds on sums of iteration variables. From the loop inward
-        there is nothing but the block, and no other block writes its buffer.
+        The padding reads no buffer, and the condition consists of bounds on sums of iteration variables. The loop
+        contains nothing but the block, and no other block writes its buffer.
 
     Rewrite:
         for i in 10:                                 for i_fill in 10:
@@ -105,7 +105,7 @@ def _own_loops(ctx: Context, block: Block, loop: For) -> tuple[For, ...]:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A condition; of a single variable, it may be `name >= lower` or `name < upper`."""
+    """A condition; over a single variable it may have the form `name >= lower` or `name < upper`."""
 
     cond: Expr
     name: str | None = None
@@ -167,7 +167,7 @@ def _fill(ctx: Context, block: Block, loops: Sequence[For], value: Expr) -> tupl
 
 
 def _copy(block: Block, loops: Sequence[For], value: Expr, bounds: Sequence[_Bound]) -> Stmt:
-    """The block without the condition, its loops narrowed to where that holds."""
+    """The block without the condition, its loops narrowed to the range where the condition holds."""
     starts: dict[str, Expr] = {}
     extents: dict[str, Expr] = {}
     left = list(bounds)

@@ -1,4 +1,4 @@
-"""decompose_reduction: the initialisation as a block of its own."""
+"""decompose_reduction: split a reduction's initialisation into a separate block."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def decompose_reduction(ctx: Context, block: BlockName, loop: LoopName) -> Block
         loop: the loop before which the initialisation goes.
 
     Requires:
-        The loop is around the block, which alone writes its buffer; no loop of the reduction is outside it, and none of
-        the loops that the initialisation needs is used by the reduction, too. Nothing is computed again in another
-        iteration of the loop or of one inside, as after compute_at.
+        The loop is around the block, which is the only writer of its buffer. No loop of the reduction is outside it,
+        and the reduction uses none of the loops that the initialisation needs. No element is recomputed in different
+        iterations of the loop or of a loop inside it, as can happen after compute_at.
 
     Rewrite:
         for i, k in grid(8, 64):                     for i in 8:
@@ -92,7 +92,7 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
 def _require_computed_once(ctx: Context, update: Block, loop: For) -> None:
     """Raise unless the iterations of the loop, and of those inside, complete different elements.
 
-    What is computed again is computed where it is read: only loops around a reader can do it.
+    Only loops around a reader can recompute elements, so only these are checked.
     """
     shared = shared_with_readers(ctx, update)
     if all(x.var != loop.var for x in shared):
@@ -124,7 +124,7 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     start = next(n for n, x in enumerate(above) if x.var == loop.var)
     used = _spatial_loops(update)
     copied = [x for x in above[start:] if x.var in used]
-    # A guard about loops outside holds here as it does there.
+    # A guard over outer loops only applies here unchanged.
     left_out = frozenset(x.var for x in above[start:]) - used
     renamed: dict[str, Expr] = {x.var: Var(ctx.fresh(f"{x.var}_init")) for x in copied}
     name = ctx.fresh(f"{update.name}.init")
@@ -140,7 +140,7 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     for x in reversed(copied):
         var = renamed[x.var]
         assert isinstance(var, Var)
-        # It stands beside the loop, in its region if it shares one; further in there are none of a region around.
+        # A copy of `loop` itself stays in its shared parallel region; loops further in belong to none.
         region = x.region if x.var == loop.var else ""
         stmt = replace(x, var=var.name, body=stmt, annotations=other_annotations(x), region=region)
     return name, stmt

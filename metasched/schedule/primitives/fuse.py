@@ -1,4 +1,4 @@
-"""fuse: several nested loops as one."""
+"""fuse: fuse nested loops into one."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def fuse(ctx: Context, *loops: LoopName) -> LoopName:
     """Fuse loops, each directly inside the one before, into one over all their iterations.
 
     Args:
-        loops: serial loops, outermost first; of one loop, the loop itself.
+        loops: serial loops, outermost first; a single loop is returned unchanged.
 
     Requires:
-        Each is the only thing inside the one before. Where a guard leaves out terms of a reduction, as of imperfect
-        partial results, some loop in it stays the reduction's alone.
+        Each is the only statement in the body of the one before. Where a guard skips terms of a reduction, as for
+        imperfect partial results, at least one loop in the guard remains a pure reduction loop.
 
     Rewrite:
         for i, j in grid(16, 8):             for i_j in 128:
@@ -68,7 +68,8 @@ def fuse(ctx: Context, *loops: LoopName) -> LoopName:
 
 
 def _require_started(ctx: Context, block: Block, loops: frozenset[str]) -> None:
-    """Raise where a guard that leaves out terms of a reduction would leave out elements: they would not be started."""
+    """Raise where a guard that skips terms of a reduction would skip elements altogether: they would stay
+    uninitialised."""
     if block.init is None:
         return
     over_elements = frozenset[str]().union(*(free_vars(b) for _, b in spatial(block)))

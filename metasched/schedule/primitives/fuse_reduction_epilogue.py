@@ -1,4 +1,4 @@
-"""fuse_reduction_epilogue: what is added to a sum, as what the sum starts from."""
+"""fuse_reduction_epilogue: turn what is added to a sum into the sum's initial value."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ OP = "fuse_reduction_epilogue"
 
 @primitive(in_batches=unchanged)
 def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName) -> None:
-    """Let a reduction start from what its epilogue would combine with the result, and write where the epilogue did.
+    """Make the operand that an epilogue combines with a reduction the reduction's initial value, and remove the
+    epilogue.
 
-    A bias that is added to every element of a sum is where the sum starts. (TVM's FuseReductionEpilogue.) What is no
-    operand of the same operation, such as ReLU, goes under the reduction's loops with reverse_compute_at.
+    For example, a sum starts from the bias that was added to it; the reduction writes the epilogue's buffer. (TVM's
+    FuseReductionEpilogue.) An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
+    with reverse_compute_at.
 
     Args:
         block: a reduction.
         epilogue: the block that reads its result.
 
     Requires:
-        The epilogue combines each element of the result, once, with something by the reduction's own operation (adds it
-        to a sum; a difference from a sum, too), has an element for each, and is all that reads the result. The
-        reduction has its `init`, and neither block is under a loop of the other. What the epilogue reads besides is
-        there before the reduction.
+        The epilogue combines each element of the result, once, with another operand by the reduction's own operation
+        (for a sum, addition or subtraction of the operand), writes one element for each, and is the only reader of the
+        result. The reduction still has its `init`, and the blocks share no loop. Everything else that the epilogue
+        reads is computed before the reduction.
 
     Rewrite:
         dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init b[j]
@@ -106,7 +108,7 @@ def _require_epilogue(ctx: Context, block: Block, last: Block) -> None:
 
 
 def _rest(block: Block, last: Block) -> Expr:
-    """What the epilogue combines an element of the result with."""
+    """The operand that the epilogue combines with an element of the result."""
     assert block.reducer is not None
     operation = block.reducer.operation
     operands = _operands(last.store.value, operation)
@@ -135,7 +137,7 @@ def _names(e: Expr) -> set[str]:
 
 
 def _operands(e: Expr, operation: BinOp) -> list[Expr]:
-    """The operands of a chain of one operation; a difference is the sum with the negative."""
+    """The operands of a chain of one operation; a difference counts as a sum with the negated operand."""
     if isinstance(e, Binary) and e.op is operation:
         return _operands(e.a, operation) + _operands(e.b, operation)
     if isinstance(e, Binary) and e.op is BinOp.SUB and operation is BinOp.ADD:
@@ -178,7 +180,7 @@ def _reads_a_part(block: Block, last: Block) -> ScheduleError:
 
 
 def _require_there(ctx: Context, block: Block, last: Block, init: Expr) -> None:
-    """Raise where something that the sums would start from is written after them."""
+    """Raise where a buffer that the initial value reads is written after the reduction."""
     order = [b.name for b in query.blocks(ctx.func)]
     for writer in query.producers(ctx.func, last.name):
         if query.writes(writer) in _names(init) and order.index(writer.name) > order.index(block.name):

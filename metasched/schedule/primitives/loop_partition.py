@@ -1,4 +1,4 @@
-"""loop_partition: a loop as several, one after another."""
+"""loop_partition: split a loop's range into consecutive loops."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ OP = "loop_partition"
 def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = ()) -> tuple[LoopName, ...]:
     """Split the range of a loop into parts that run one after another, each with a copy of the body.
 
-    So the part in the middle is free of the conditions of a border, and full tiles of the guard of the last one. What a
-    part's range decides is left out of the code that is generated; the program keeps it as written.
+    The middle part then needs no border conditions, and full tiles need no guard. The compiler drops conditions that a
+    part's range decides; the program keeps them as written.
 
     The main part, the first of two and the second of more, keeps the names of its blocks and loops; the copies are
     `BLOCK.head`, `BLOCK.middle` and `BLOCK.tail`, and buffers that only the body uses are copied as well.
 
     Args:
         loop: a serial loop.
-        points: where the parts after the first begin, ascending; left out, where conditions on the loop inside it begin
-            or cease to hold for all that is inside.
+        points: where the parts after the first begin, ascending; by default the iterations at which a condition over
+            the loop begins or ceases to hold for everything inside it.
 
     Requires:
-        The points are inside the loop's range, each more than the one before. Left out, there is a condition that
-        changes along the loop, and extents are known. The loop is not over both the elements and the reduction of a
-        block, and computes no part of a window that rolls.
+        The points are inside the loop's range and strictly increasing. Without points, some condition changes along the
+        loop, and extents are known. The loop does not drive both spatial and reduction variables of a block, and
+        computes no part of a rolling window (store_at).
 
     Rewrite:
         for i_0, i_1 in grid(16, 8):                 for i_0_0, i_1 in grid(15, 8):
@@ -93,7 +93,7 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
 
 
 def _label(n: int, cuts: int) -> str:
-    """What the names of a part end in; nothing for the main one."""
+    """The suffix of a part's names; empty for the main part."""
     main = 0 if cuts == 1 else 1
     if n == main:
         return ""
@@ -110,7 +110,7 @@ def _replaced(func: Func, target: For, stmts: list[Stmt]) -> Func:
 
 
 def _kinds(block: Block) -> tuple[frozenset[str], frozenset[str]]:
-    """The loops that reductions use, and those that elements use."""
+    """The loops that the block's reduction variables use, and those that its spatial variables use."""
     pairs = list(zip(block.iters, block.bindings, strict=True))
     used = [
         frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is kind))
@@ -120,7 +120,7 @@ def _kinds(block: Block) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _require_no_window(ctx: Context, block: Block, loop: For, private: frozenset[str]) -> None:
-    """Raise for a block of which a window keeps what earlier iterations computed: its order counts."""
+    """Raise for a block whose rolling window keeps results of earlier iterations: its iteration order matters."""
     for name in query.written(block):
         if name not in private and ctx.func.buffer(name).roll is not None:
             raise ScheduleError(
@@ -161,8 +161,8 @@ def _private(func: Func, loop: For) -> frozenset[str]:
 
 @dataclass
 class _Part:
-    """A copy of the loop from `low` on. `starts`: it holds the start of the loop's reductions. `temps` are the buffers
-    before any part was made."""
+    """A copy of the loop from `low` on. `starts`: it contains the first iteration of the loop's reductions. `temps` are
+    the buffers before partitioning."""
 
     ctx: Context
     target: For
@@ -181,7 +181,7 @@ class _Part:
         return self.ctx.fresh(f"{name}{separator}{self.label}") if self.label else name
 
     def loop(self, var: str, extent: Expr) -> Stmt:
-        """The part as a loop of its own."""
+        """The part as a separate loop."""
         value = Var(var) if self.low == ZERO else Var(var) + self.low
         self.loops[self.target.var] = var
         body = self._stmt(self.target.body, {self.target.var: value})
@@ -211,7 +211,7 @@ class _Part:
         return stmt.map(lambda child: self._stmt(child, values))
 
     def _region(self, name: str) -> str:
-        """A parallel region that loops inside share, in this part."""
+        """The name, in this part, of a parallel region that loops inside share."""
         if name and name not in self.regions:
             self.regions[name] = self._copied(name, "_")
         return self.regions.get(name, "")
@@ -233,7 +233,7 @@ class _Part:
 
 
 def _changes(ctx: Context, loop: For) -> list[Expr]:
-    """The iterations at which a condition inside begins or ceases to hold for all that is inside, ascending."""
+    """The iterations at which a condition begins or ceases to hold for the whole loop body, ascending."""
     extent = as_int(loop.extent)
     if extent is None:
         raise ScheduleError(
@@ -261,7 +261,7 @@ def _changes(ctx: Context, loop: For) -> list[Expr]:
 
 
 def _conditions(block: Block) -> Iterator[Binary]:
-    """The comparisons that guard the block or choose in its value, over loops."""
+    """The comparisons in the block's guards and in its value's conditions, in terms of loops."""
     values = {it.name: b for it, b in zip(block.iters, block.bindings, strict=True)}
     chosen = [substitute(n.cond, values) for s in block.stores for n in s.value.walk() if isinstance(n, Select)]
     for condition in (*block.guards, *chosen):
@@ -270,7 +270,7 @@ def _conditions(block: Block) -> Iterator[Binary]:
                 yield node
 
 
-# Comparison -> whether its sides are to be swapped, and whether they may be equal.
+# Comparison -> whether to swap its sides, and whether they may be equal.
 _UPPER = {
     BinOp.LT: (False, False),
     BinOp.LE: (False, True),
@@ -280,7 +280,7 @@ _UPPER = {
 
 
 def _change(condition: Binary, var: str, inner: dict[str, Expr]) -> int | None:
-    """The first iteration at which the condition holds for all values of the loops inside, or no more does."""
+    """The first iteration at which the condition holds for all values of the inner loops, or no longer does."""
     swapped, equal = _UPPER[condition.op]
     a, b = (condition.b, condition.a) if swapped else (condition.a, condition.b)
     try:

@@ -1,4 +1,4 @@
-"""merge_parallel: parallel loops that share a region."""
+"""merge_parallel: run consecutive parallel loops in one parallel region."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
 
 @primitive(in_batches=_in_batches, threads=True)
 def merge_parallel(ctx: Context, *loops: LoopName) -> None:
-    """Run parallel loops that follow one another in one parallel region, with a barrier between one and the next.
+    """Run consecutive parallel loops in one parallel region, with a barrier between each two.
 
-    Threads are started once for all of them, and wait for one another after each loop, which takes less time than
-    starting them again. What stands between the loops is run by one thread while the others wait.
+    Threads are started once for all of the loops and wait at a barrier after each, which is faster than starting them
+    again. Statements between the loops are run by one thread while the others wait.
 
     Args:
-        loops: two parallel loops or more, in the program's order. Those that share a region already bring the others
-            of it.
+        loops: two or more parallel loops, in program order. A loop already in a shared region brings in all loops of
+            that region.
 
     Requires:
-        The loops stand beside one another: outside of all loops, or directly inside the same one. All parallel loops
-        between them are given, and whatever else stands between has no parallel loop inside.
+        The loops are siblings: outside of all loops, or directly inside the same one. All parallel loops between them
+        are given, and no other statement between them contains a parallel loop.
 
     Rewrite:
         parallel i in 64:                     parallel(region) i in 64:
@@ -71,7 +71,7 @@ def _require_parallel(loop: For) -> None:
 
 
 def _parent(ctx: Context, loops: list[For]) -> Seq:
-    """The sequence that all of the loops are directly in."""
+    """The sequence that directly contains all of the loops."""
     first, *others = loops
     parents = [query.path_to(ctx.func, loop)[-2:-1] for loop in loops]
     for loop, above in zip(others, parents[1:], strict=True):
@@ -105,7 +105,7 @@ def _require_order(parent: Seq, loops: list[For]) -> None:
 
 
 def _require_phase(stmt: Stmt, given: list[For], joined: set[str]) -> None:
-    """Raise for what stands between the loops of a region and can be no phase of it."""
+    """Raise for a statement between the loops of a region that cannot be a phase of it."""
     ends = (given[0].var, given[-1].var)
     if is_parallel(stmt) and not _is_one_of(stmt, given) and region_of(stmt) not in joined:
         assert isinstance(stmt, For)

@@ -1,4 +1,4 @@
-"""pad_einsum: a sum of products over a domain that tiles fit."""
+"""pad_einsum: pad the domain of a sum of products so that tiles divide it."""
 
 from __future__ import annotations
 
@@ -54,23 +54,22 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
 
 @primitive(in_batches=_in_batches)
 def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> tuple[BlockName, ...]:
-    """Extend the domain of a matmul-like reduction to multiples, so that tiles and intrinsics fit it.
+    """Pad the domain of a matmul-like reduction to multiples, so that tiles and intrinsics divide it evenly.
 
-    What the block reads comes from padded copies `BLOCK.BUFFER.pad`, which hold what the reduction leaves unchanged
-    where there is no data; where elements are padded it writes a larger buffer, and `BLOCK.BUFFER.unpad` copies what is
-    wanted. Returns these blocks, copies first. A variable whose number is 1 stays; with any other, copies are made even
-    where its extent is a multiple already.
+    The block reads padded copies `BLOCK.BUFFER.pad`, which hold the reduction's neutral element in the padding. Where
+    spatial variables are padded it writes a larger buffer, and `BLOCK.BUFFER.unpad` copies the original part out.
+    Returns these blocks, the padded copies first. A padding of 1 leaves its variable alone; with any other, copies are
+    made even where the extent already is a multiple.
 
     Args:
         block: the reduction.
-        padding: for each of its iteration variables in order, what its extent becomes a multiple of; a random variable
-            is at least 2.
+        padding: for each of its iteration variables in order, the number that its extent is padded to a multiple of; a
+            random variable is at least 2.
 
     Requires:
-        The block's loops are as they were at the beginning. It reduces a product of reads, or for a maximum or minimum
-        one read, at bare variables where these are padded; what it writes is indexed by those of them that are not of
-        the reduction. With a padded variable of the reduction, every factor is
-        read at it: nothing is multiplied by padding but padding.
+        The block's loops are untransformed. It reduces a product of reads, or for a maximum or minimum a single read.
+        Padded variables index the reads bare, and the spatial ones among them index the result. A padded reduction
+        variable indexes every factor, so that padding is only ever multiplied by padding.
 
     Rewrite:
         for i, k in grid(7, 9):                      for i_.., k_.. in grid(8, 12):
@@ -96,7 +95,7 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
     for n in padding:
         ctx.require(n >= 1, ScheduleError(OP, "a padding is less than 1", (block,), "1 leaves a variable as it is"))
         if as_int(n) != 1:
-            # Of 1 there are no copies: a program of another structure.
+            # With a padding of 1 there are no copies, so the program would have another structure.
             ctx.require(n >= 2, ScheduleError(OP, "a random padding is 1", (block,), "choose among larger ones"))
     padded = _Padded(ctx, target, padding)
     padded.require_einsum()
@@ -117,7 +116,7 @@ def _require_reduction(block: Block) -> None:
 
 @dataclass(frozen=True)
 class _Padded:
-    """A reduction and what its extents become multiples of."""
+    """A reduction and the multiples that its extents are padded to."""
 
     ctx: Context
     block: Block
@@ -176,7 +175,7 @@ class _Padded:
                 )
 
     def _require_written(self) -> None:
-        """Raise where several elements of a padded variable would be written in one place."""
+        """Raise where several values of a padded variable would write the same element."""
         shown = frozenset[str]().union(*(free_vars(i) for i in self.block.store.indices))
         for it in self.block.iters:
             if it.kind is IterKind.SPATIAL and it.name in self.extents and it.name not in shown:
@@ -204,7 +203,7 @@ class _Padded:
     # --- rewriting
 
     def rewrite(self, loops: tuple[For, ...]) -> tuple[str, ...]:
-        """Put the copies around the block, and the block over the new domain; names of the copies."""
+        """Insert the copies and extend the block to the padded domain. Returns the names of the copies."""
         ctx, old = self.ctx, self.block
         copies = {load: self._copy(load) for load in self.loads if _used(load) & self.extents.keys()}
         places = {load: Load(target.name, load.indices, load.type) for load, (_, target) in copies.items()}
@@ -240,7 +239,7 @@ class _Padded:
         at = tuple(Var(name) for name in names)
         iters = tuple(IterVar(n, extent, IterKind.SPATIAL) for n, extent in zip(names, shape, strict=True))
         value: Expr = Load(load.buffer, at, load.type)
-        # A condition that always holds stays written, as it may not for another multiple.
+        # A condition that always holds is kept, as it may not hold for another multiple.
         cond: Expr = inside[0]
         for other in inside[1:]:
             cond = Binary(BinOp.AND, cond, other)
@@ -259,7 +258,7 @@ class _Padded:
         return Buffer(self.ctx.fresh(f"{old.name}_pad"), shape, old.dtype)
 
     def _cut(self, result: Buffer) -> str:
-        """The block that copies what is wanted of the result, put in place."""
+        """Insert the block that copies the unpadded part of the result; its name."""
         ctx, old = self.ctx, self.ctx.func.buffer(self.block.store.buffer)
         name = ctx.fresh(f"{self.block.name}.{old.name}.unpad")
         source = Load(result.name, (), old.dtype)
@@ -274,7 +273,7 @@ def _used(load: Load) -> frozenset[str]:
 
 
 def _factors(e: Expr, reducer: Reducer | None) -> list[Load] | None:
-    """The reads that are multiplied; None where there is anything else than reads and numbers."""
+    """The reads that are multiplied; None where the expression has anything other than reads and numbers."""
     if isinstance(e, Load):
         return None if any(depends_on_data(i) for i in e.indices) else [e]
     if reducer in (Reducer.MAX, Reducer.MIN):

@@ -1,4 +1,4 @@
-"""parallel: a loop over threads."""
+"""parallel: run a loop's iterations on several threads."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def parallel(ctx: Context, loop: LoopName) -> None:
         loop: a serial loop.
 
     Requires:
-        No reduction runs along the loop, its iterations write different elements, and no loop around or inside
-        it is parallel already or vectorized around it. One that stands between loops that share a region joins it; none
-        is inside what one thread runs of a region.
+        No reduction runs along the loop, its iterations write different elements, no loop around or inside it is
+        parallel, and none around it is vectorized. A loop between loops of a shared parallel region joins that region;
+        a loop nested in a part of a region that one thread runs cannot be parallel.
 
     Rewrite:
         for i in 64:                    parallel i in 64:
@@ -68,14 +68,14 @@ def parallel(ctx: Context, loop: LoopName) -> None:
     vector = next((s for s in around if s.kind is LoopKind.VECTORIZED), None)
     if vector is not None:
         raise ScheduleError(OP, f"loop `{vector.var}` around it is vectorized", (loop, vector.var))
-    # Between loops that share a region, it is one more of them.
+    # Between loops of a shared region, it joins that region.
     changed = query.replace_stmt(ctx.func, target, replace(target, kind=LoopKind.PARALLEL, region=_region(ctx, target)))
     require_regions(OP, changed, target)
     ctx.func = changed
 
 
 def _region(ctx: Context, loop: For) -> str:
-    """The shared region that a loop stands in, '' for none."""
+    """The shared region that a loop lies in, '' for none."""
     path = query.path_to(ctx.func, loop)
     parent = path[-2] if len(path) > 1 else None
     if not isinstance(parent, Seq):

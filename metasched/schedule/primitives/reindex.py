@@ -1,4 +1,4 @@
-"""reindex: a copy of a buffer whose indices are a block's iteration variables."""
+"""reindex: copy a buffer so that a block's iteration variables index it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ OP = "reindex"
 
 @primitive
 def reindex(ctx: Context, block: BlockName, buffer: BufferText) -> BlockName:
-    """Let a block read or write a copy of a buffer at its own iteration variables, in their order.
+    """Let a block access a copy of a buffer that is indexed by the block's iteration variables, in their order.
 
-    Of a buffer that is read, the copy `BLOCK.BUFFER.reindex` comes before the block's outermost loop, and unfolds what
-    overlaps: of a convolution's input it makes a matrix. Of the buffer that is written, it comes after, and puts every
-    element where it belongs. The new buffer is `BUFFER_reindex`.
+    For a buffer that is read, the copy `BLOCK.BUFFER.reindex` comes before the block's outermost loop and duplicates
+    overlapping elements: a convolution's input becomes a matrix (im2col). For the buffer that is written, it comes
+    after the block and copies every element to its original position. The new buffer is `BUFFER_reindex`.
 
     Args:
         block: the block.
         buffer: the name of a buffer that it reads or writes.
 
     Requires:
-        The block reads the buffer at one place, inside the buffer whatever the iteration is; and no loop of the block
-        computes the buffer, or reads what the block writes. No other block writes what it writes.
+        The block has one read of the buffer, in bounds in every iteration. No loop of the block computes the buffer or
+        reads the block's result, and no other block writes that result.
 
     Rewrite:
         for i, r in grid(8, 3):                      for i_.., r_.. in grid(8, 3):

@@ -1,4 +1,4 @@
-"""reorder: nested loops in another order."""
+"""reorder: change the order of nested loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
 
     Requires:
         From the outermost to the innermost of them, each loop is the only child of the one around it. No parallel loop
-        comes to be inside a vectorized one, or leaves the loops that it shares a region with.
+        ends up inside a vectorized one, or apart from the loops of its shared parallel region.
 
     Rewrite:
         for i, j, k in grid(8, 8, 8):            for k, i, j in grid(8, 8, 8):
@@ -53,7 +53,7 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
 
 
 def _require_parallel_outside(order: list[For]) -> None:
-    """Threads run vectors, and not the other way around."""
+    """Raise where a parallel loop would be inside a vectorized one."""
     vector = None
     for loop in order:
         if loop.kind is LoopKind.VECTORIZED:

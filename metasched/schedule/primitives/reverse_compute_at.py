@@ -1,4 +1,4 @@
-"""reverse_compute_at: a consumer under a loop of what it reads."""
+"""reverse_compute_at: move a consumer into a loop around its producers."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ OP = "reverse_compute_at"
 
 @primitive(in_batches=unchanged)
 def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
-    """Move a consumer under a loop of what it reads, where each iteration works on just what was completed in it.
+    """Move a consumer into a loop around its producers; each iteration processes just the elements completed in it.
 
     The block gets new serial loops, one for each of its iteration variables: over the completed region for those that
     index it, over the whole domain for the others.
 
     Args:
         block: the consumer; it may be a reduction, if all it reduces over is complete there.
-        loop: a loop around blocks whose results it reads; or `root`, to leave it, or `inline`, for
+        loop: a loop around blocks whose results it reads; `root` leaves the block where it is, `inline` applies
             reverse_compute_inline.
 
     Requires:
-        Reductions of what the block reads are complete in one iteration of the loop, for a box of consecutive elements
-        that no other iteration completes. Where the box is less than a whole dimension, the block reads that dimension
-        at one bare spatial iteration variable. All else it reads is complete before. No other block writes its buffer.
+        In each iteration of the loop, the reductions that the block reads are completed for a box of consecutive
+        elements that no other iteration completes. Where the box is less than a whole dimension, the block reads that
+        dimension at one bare spatial iteration variable. Everything else that it reads is complete before. No other
+        block writes its buffer.
 
     Rewrite:
         for i_0, k, i_1 in grid(8, 64, 8):           for i_0 in 8:
@@ -126,7 +127,8 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
 def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Span]:
     """The values of the consumer's iteration variables in one iteration of the loops of `path`.
 
-    They are those that one source completes there, so that each is taken once; the others must have completed them.
+    These are the values that one source completes there, so that each is processed once; the other sources must have
+    completed them too.
     """
     found: list[tuple[bool, dict[str, Span]]] = []
     for source in _sources(ctx, consumer):
@@ -147,7 +149,7 @@ def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Sp
 
 
 def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
-    """The completed region, by the iteration variable that reads each dimension that is not whole."""
+    """The completed spans of partially completed dimensions, by the iteration variable that reads each."""
     by_name = {it.name: it for it in consumer.iters}
     reads = [x.indices for x in query.reads_of(consumer) if x.buffer in query.written(source)]
     out: dict[str, Span] = {}
@@ -178,7 +180,8 @@ def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop:
 
 
 def _require_no_more(it: IterVar, consumer: Block, source: Block, dimension: int) -> None:
-    """Raise where the consumer runs over more than the source writes, as padding does: that is in no iteration."""
+    """Raise where the consumer's range exceeds what the source writes, as with padding: no iteration would cover the
+    rest."""
     index = source.store.indices[dimension]
     extent = next((x.extent for x in source.iters if Var(x.name) == index), it.extent)
     if prove(Binary(BinOp.LE, it.extent, extent), {}) is not True:

@@ -1,4 +1,4 @@
-"""reverse_compute_inline: an elementwise stage into the one it reads."""
+"""reverse_compute_inline: substitute an elementwise stage into its producer."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ OP = "reverse_compute_inline"
 
 @primitive(in_batches=unchanged)
 def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
-    """Put an elementwise block into the block whose result it reads, and drop the buffer between them.
+    """Apply an elementwise block inside the block whose result it reads, and remove the buffer between them.
 
     Args:
         block: the consumer, which reads one intermediate buffer, only at its own bare iteration variables.
 
     Requires:
         The buffer has one writer, which is not a reduction, and no other reader; both run over the same domain.
-        Whatever else the consumer reads is complete before the writer's loops. The writer computes nothing again in
-        loops that it shares with the consumer, as it may after compute_at. The expression that comes of it is small, as
-        in compute_inline, and index arithmetic in it fits in 64 bits.
+        Whatever else the consumer reads is complete before the writer's loops. The writer recomputes no element in the
+        loops that it shares with the consumer, as can happen after compute_at. The resulting expression is small, as in
+        compute_inline, and index arithmetic in it fits in 64 bits.
 
     Rewrite:
         add:  C[i, j] = A[i, j] + 1                  add: D[i, j] = max(A[i, j] + 1, 0)
@@ -97,7 +97,7 @@ def _producer(ctx: Context, consumer: Block) -> Block:
             (consumer.name, other),
             f"inline `{other}` first",
         )
-    # The last one in program order: the others are ready by then.
+    # The last in program order: the others are complete by then.
     producer = sole[-1]
     require_only_writer(ctx, OP, producer)
     require_one_result(OP, producer)
@@ -106,7 +106,7 @@ def _producer(ctx: Context, consumer: Block) -> Block:
 
 
 def _require_computed_once(ctx: Context, consumer: Block, producer: Block) -> None:
-    """Raise where the consumer's result would be computed again with what it reads."""
+    """Raise where the consumer's result would be recomputed along with its producer's."""
     shared = query.common_loops(query.loops_above(ctx.func, producer.name), query.loops_above(ctx.func, consumer.name))
     if not shared:
         return
@@ -127,7 +127,7 @@ def _reads_of(block: Block, buffer: str) -> list[Load]:
 
 
 def _bare(ctx: Context, load: Load) -> bool:
-    """Whether a read is at distinct iteration variables, and at 0 where there is nothing else."""
+    """Whether each index of a read is a distinct bare iteration variable, or 0 in a dimension of extent 1."""
     names = [e.name for e in load.indices if is_index_variable(e)]
     shape = ctx.func.buffer(load.buffer).shape
     places = zip(load.indices, shape, strict=True)

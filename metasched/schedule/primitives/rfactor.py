@@ -1,4 +1,4 @@
-"""rfactor: part of a reduction as a dimension of partial results."""
+"""rfactor: factor a reduction loop out into a dimension of partial results."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ OP = "rfactor"
 def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
     """Turn a reduction loop into a dimension of a buffer of partial results, and reduce over that afterwards.
 
-    The loops stay around the new block `BLOCK.rf`, which writes the partial results `BUFFER_rf`; they are independent
-    in the loop, which can then be parallel or vectorized. The block itself reduces over them in loops of its own.
+    The loops stay around the new block `BLOCK.rf`, which writes the partial results `BUFFER_rf`. These are independent
+    along the loop, which can then be parallel or vectorized. The original block reduces them in separate loops.
 
     Args:
         loop: the loop: a whole reduction, or a part of a split one.
         axis: where the new dimension goes in the buffer of partial results.
 
     Requires:
-        A reduction runs over the loop, with nothing but its reduction, and it has its `init`. No guard leaves out
-        iterations of the loop alone, as after fusing the parts of an imperfect tile, nor of another of its loops more
-        than the end.
+        The loop drives only reduction variables of a single block, which still has its `init`. No guard skips
+        iterations of the loop itself, as after fusing the parts of an imperfect tile; for the block's other loops, a
+        guard may only skip iterations at the end.
 
     Rewrite:
         for k_0, k_1 in grid(4, 16):                 for k_0, k_1 in grid(4, 16):
@@ -76,7 +76,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
 
 
 def _reduction_over(ctx: Context, loop: For) -> Block:
-    """The block whose reduction runs over the loop: no other one does, as blocks that move get loops of their own."""
+    """The block whose reduction runs over the loop; there is only one, as blocks that move get new loops."""
     block = next((b for b in query.blocks_under(loop) if loop.var in _used(reduction(b))), None)
     if block is None:
         raise ScheduleError(OP, f"no reduction runs over loop `{loop.var}`", (loop.var,), "choose a reduction loop")
@@ -97,9 +97,9 @@ def _reduction_over(ctx: Context, loop: For) -> Block:
 
 
 def _require_whole(ctx: Context, block: Block, loop: For) -> None:
-    """Raise where a partial result would be left out altogether: whoever reads all of them would not know.
+    """Raise where a partial result would never be written, although the final reduction reads all of them.
 
-    Of another loop, the end may be left out: partial results have no terms there.
+    A guard may cut off the end of another loop: the partial results have no terms there.
     """
     above = query.loops_above(ctx.func, block.name)
     reducing = frozenset(_reduction_loops(block))
@@ -118,7 +118,7 @@ def _require_whole(ctx: Context, block: Block, loop: For) -> None:
 
 
 def _end(guard: Expr, loop: str, above: Iterable[For]) -> Expr | None:
-    """Where the iterations of a loop end that a guard over it alone lets run; None where it is more than that."""
+    """The end of the iterations that a guard over one loop lets run; None for any other guard."""
     if not isinstance(guard, Binary) or guard.op is not BinOp.LT or guard.a != Var(loop):
         return None
     return guard.b if free_vars(guard.b).isdisjoint(x.var for x in above) else None
@@ -133,7 +133,7 @@ def _reduction_loops(block: Block) -> list[str]:
 
 
 def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
-    """The loops in one group with `loop`, or with one of these, and so on."""
+    """The loops connected to `loop` through groups that share members."""
     found = frozenset((loop,))
     while True:
         more = found.union(*(g for g in groups if not found.isdisjoint(g)))
@@ -143,15 +143,15 @@ def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
 
 
 class _Factored:
-    """The two blocks that a reduction becomes."""
+    """The two blocks that a reduction is split into."""
 
     def __init__(
         self, ctx: Context, block: Block, loop: For, above: tuple[For, ...], partials: tuple[Buffer, ...], axis: int
     ) -> None:
         self.ctx, self.block, self.loop, self.above, self.partials, self.axis = ctx, block, loop, above, partials, axis
         taken = {it.name for it in block.iters}
-        # Reductions that do not run over the loop stay as they are; the others fall apart into their loops, and so do
-        # those that share one of these, as after fusing: side by side they would not be independent.
+        # Reduction variables that the loop does not drive stay as they are. The others are replaced by their loops, and
+        # so are those that share one of these loops, as after fusing: they would not be independent variables.
         shared = _connected(loop.var, [free_vars(b) for _, b in self._pairs(IterKind.REDUCE)])
         self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if shared.isdisjoint(free_vars(b))]
         self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if not shared.isdisjoint(free_vars(b))]
@@ -199,7 +199,8 @@ class _Factored:
         )
 
     def _reached(self, loop: For) -> Expr:
-        """How many iterations of a loop run: guards over it alone leave out the end, as of an imperfect tile's tile."""
+        """How many iterations of a loop run: guards over it alone cut off the end, as for the tile of an imperfect
+        tile."""
         reached = loop.extent
         for guard in self.block.guards:
             end = _end(guard, loop.var, self.above)

@@ -1,4 +1,4 @@
-"""sample_categorical: a number out of a list."""
+"""sample_categorical: sample a number from a list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _outside_support(given: Mapping[str, Any], decision: Decision) -> str | None
 def sample_categorical(
     ctx: Context, values: tuple[Number, ...], probabilities: tuple[Literal, ...] = ()
 ) -> Categorical:
-    """One integer out of a list: a vector width, an unroll limit.
+    """Sample an integer from a list, such as a vector width or an unroll limit.
 
     For structural alternatives use `choose`, whose result is a plain value to branch on.
 

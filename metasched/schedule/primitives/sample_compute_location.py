@@ -1,4 +1,4 @@
-"""sample_compute_location: where a producer is computed."""
+"""sample_compute_location: sample where a producer is computed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OP = "sample_compute_location"
 
 @sampler(places=True)
 def sample_compute_location(ctx: Context, block: BlockName) -> Choice:
-    """Where to compute a block, for compute_at: a loop of its readers, `root` (as it is), or `inline`.
+    """Sample a location for compute_at: a loop around the block's readers, `root` (unchanged), or `inline`.
 
     A structural variable. Its options are `root`; `inline` where compute_inline is legal; and, outermost first, the
-    loops of the first reader under which compute_at is legal, down to the innermost tile: below the reader's
-    outermost reduction loops a block would be computed again for each of the tile's rows, so spatial loops inside
-    a reduction loop are no options (as in MetaSchedule's `sample_compute_location`, Shao et al. 2022).
+    loops of the first reader under which compute_at is legal, down to the innermost tile: spatial loops inside a
+    reduction loop are excluded, since the block would be recomputed for each row of the tile there (as in
+    MetaSchedule's `sample_compute_location`, Shao et al. 2022).
 
     Args:
         block: the producer.

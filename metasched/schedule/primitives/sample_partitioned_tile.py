@@ -1,4 +1,4 @@
-"""sample_partitioned_tile: sizes of a loop's tiles, the inner ones a multiple of something."""
+"""sample_partitioned_tile: sample tile sizes whose inner product is a multiple of a number."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OP = "sample_partitioned_tile"
 def sample_partitioned_tile(
     ctx: Context, loop: LoopName, parts: Number, partition: Number, innerpart_factor: Number
 ) -> PartitionedTile:
-    """Tile sizes of a loop in two partitions, the inner one's product a multiple of a number.
+    """Sample tile sizes in two partitions, the product of the inner one a multiple of a number.
 
-    As sample_tile, `parts` integers, outermost first, to split the loop by; the outermost follows from the extent. For
-    what works on a fixed number of elements at once: vectors of 16, an intrinsic's 4 terms.
+    As in sample_tile, the result is `parts` integers, outermost first, to split the loop by; the outermost follows from
+    the extent. Use it where elements are processed in fixed groups: vectors of 16, an intrinsic's 4 terms.
 
     Args:
         loop: the loop to tile.

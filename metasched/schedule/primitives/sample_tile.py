@@ -1,4 +1,4 @@
-"""sample_tile: sizes of a loop's tiles."""
+"""sample_tile: sample a loop's tile sizes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _is_factor(value: Decision) -> bool:
 
 @sampler(in_batches=unchanged, outside_support=_outside_support)
 def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Number = 64, perfect: Flag = False) -> Tile:
-    """Tile sizes of a loop: `parts` integers, outermost first, to split it by.
+    """Sample a loop's tile sizes: `parts` integers, outermost first, to split it by.
 
-    The decision is the inner ones, written `[_, 8]`; the outer one is the extent divided by them, rounded up. The
-    prior draws each, from the innermost outwards, with probability 0.8 among the divisors of what is left and else
+    The decision is the inner sizes, written `[_, 8]`; the outer one is the extent divided by their product, rounded up.
+    The prior draws each, from the innermost outwards, with probability 0.8 among the divisors of what is left and else
     log-uniformly among all sizes, so that 127 and 1009 have tiles too.
 
     Args:

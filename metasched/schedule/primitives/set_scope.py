@@ -16,7 +16,7 @@ OP = "set_scope"
 
 @primitive(in_batches=unchanged)
 def set_scope(ctx: Context, block: BlockName, scope: Text) -> None:
-    """Say where the buffer that a block writes lives.
+    """Set where the buffer that a block writes lives.
 
     Args:
         block: the block that writes the buffer.

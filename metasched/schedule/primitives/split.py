@@ -1,4 +1,4 @@
-"""split: one loop as several."""
+"""split: split a loop into a nest of several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _varying_loops(given: Mapping[str, Any]) -> list[bool]:
 def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[LoopName, ...]:
     """Split a loop into a nest of several, outermost first.
 
-    Where the factors' product is more than the extent, a guard leaves the rest out.
+    Where the factors' product exceeds the extent, a guard skips the iterations past the end.
 
     Args:
         loop: a serial loop.
@@ -62,7 +62,7 @@ def split(ctx: Context, loop: LoopName, factors: tuple[Factor, ...]) -> tuple[Lo
 
 
 def simplify_guard(index: Expr, extent: Expr) -> Expr:
-    """`index < extent`, its sides in normal form; kept even where it always holds, as it may not for other tiles."""
+    """`index < extent`, both sides in normal form; kept even if it always holds, as it may not for other tile sizes."""
     return Binary(BinOp.LT, simplify(index), simplify(extent))
 
 
@@ -87,14 +87,14 @@ def _extents(ctx: Context, loop: For, factors: tuple[Expr | None, ...]) -> list[
 
 
 def _require_positive(ctx: Context, loop: For, factor: Expr) -> None:
-    """A quotient rounded up is positive by construction: its parts were checked where they came from."""
+    """Require a positive factor. A rounded-up quotient is one by construction: its operands were checked before."""
     if not (isinstance(factor, Binary) and factor.op is BinOp.CEILDIV):
         error = ScheduleError(OP, "a factor is less than 1", (loop.var,), "every factor is at least 1")
         ctx.require(factor >= 1, error)
 
 
 def _is_covering(extents: list[Expr], whole: Expr) -> bool:
-    """Whether the outer extent is by construction the whole over the rest, rounded up."""
+    """Whether the outermost extent is, by construction, the loop's extent divided by the others, rounded up."""
     rest: Expr = ONE
     for extent in extents[1:]:
         rest = rest * extent

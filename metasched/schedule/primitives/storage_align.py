@@ -1,4 +1,4 @@
-"""storage_align: how far apart the rows of an intermediate buffer are in memory."""
+"""storage_align: set the stride of a dimension of an intermediate buffer."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
 
 @primitive(in_batches=_in_batches)
 def storage_align(ctx: Context, block: BlockName, axis: Number, factor: IntExpr, offset: IntExpr) -> None:
-    """Put neighbours along a dimension a multiple of `factor` elements, and `offset` more, apart in memory.
+    """Make the stride of a dimension a multiple of `factor` elements, plus `offset`.
 
-    Rows whose distance is a power of two share few sets of a cache; with an offset of a line or a vector they share
-    none. The gaps are neither written nor read. It is about the array as it is in the end, shrunk to the region used
-    under its loops; an array in vector registers has no rows.
+    Rows whose stride is a power of two compete for a few cache sets; an offset of a cache line or a vector avoids these
+    conflicts. The gaps are neither written nor read. The alignment applies to the final array, shrunk to the region
+    used inside its loops; an array in vector registers has no strides.
 
     Args:
         block: the block that writes the buffer.
-        axis: the dimension, 0 the outermost; of the dimensions in memory where the buffer has a layout.
+        axis: the dimension, 0 the outermost; counted in memory order where the buffer has a layout.
         factor: an integer or an integer random variable, in elements.
         offset: an integer or an integer random variable, in elements.
 
     Requires:
-        The buffer is intermediate. The dimension is not the last one, whose neighbours stay next to each other.
+        The buffer is intermediate. The dimension is not the last one, which stays contiguous.
 
     Rewrite:
         temp C: f32[64, 64]                   ->     temp C: f32[64, 64]  aligned(0, 64, 16)

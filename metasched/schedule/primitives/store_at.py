@@ -1,4 +1,4 @@
-"""store_at: storage that outlives the iterations that compute it."""
+"""store_at: keep a producer's results across iterations in a sliding window."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 @primitive(in_batches=unchanged)
 def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
-    """Keep what a block computes in one iteration of a loop for the iterations after it, which compute only the rest.
+    """Keep what a block computes across iterations of a loop, so that each iteration computes only new elements.
 
-    After compute_at, neighbouring iterations often need overlapping regions, and each computes all of its own. With the
-    buffer's storage at a loop further out, the first iteration computes all of it, and each later one what is new. Of
-    the dimension that moves, the storage holds just the window that one iteration needs (Halide's `store_at`, with its
-    sliding window and folded storage: Ragan-Kelley et al. 2013, section 4).
+    After compute_at, neighbouring iterations often need overlapping regions, and each computes its region in full. With
+    the buffer's storage at an outer loop, the first iteration computes the whole region, and each later one only the
+    new elements. Along the dimension that moves, the storage holds just the window that one iteration needs (Halide's
+    `store_at`, with its sliding window and folded storage: Ragan-Kelley et al. 2013, section 4).
 
     Args:
         block: a producer that compute_at has put under a loop of its readers.
-        loop: a loop around that one; or `root`, outside all loops.
+        loop: a loop around that one, or `root` for outside all loops.
 
     Requires:
-        The loops between run serially, and each moves the region that is computed, along one dimension, by the same
-        step every time, less than the region's extent. They are not changed any more.
+        The loops between are serial, and each iteration moves the computed region along one dimension by a constant
+        step, less than the region's extent. These loops cannot be changed afterwards.
 
     Rewrite:
         temp B: f32[66, 64]                          temp B: f32[66, 64]  at root, 3 of axis 0
@@ -104,7 +104,8 @@ def _between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
 
 
 def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int, Expr, Expr]:
-    """Which spatial iteration variable moves with the loops between, and its region in one iteration."""
+    """The spatial iteration variable that moves with the loops between, and its region (start, extent) in one
+    iteration."""
     above = query.loops_above(ctx.func, writer.name)
     own = query.ranges(above[above.index(between[-1]) + 1 :])
     names = frozenset(x.var for x in between)
@@ -130,7 +131,7 @@ def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int,
 
 
 def _progress(ctx: Context, writer: Block, lo: Expr, extent: Expr, between: tuple[For, ...]) -> tuple[Expr, Expr]:
-    """How far the region is from where it starts, and its step from one iteration to the next."""
+    """The region's distance from its first position, and its step from one iteration to the next."""
     _, terms = linear(lo, frozenset(x.var for x in between))
     if not all(isinstance(digit, Var) for digit in terms):
         raise _not_linear(writer, between)

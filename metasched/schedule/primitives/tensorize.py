@@ -1,4 +1,4 @@
-"""tensorize: a nest of loops by one tensor intrinsic."""
+"""tensorize: compute a loop nest with a tensor intrinsic."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ OP = "tensorize"
 def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
     """Compute a nest of loops with a tensor intrinsic: an instruction that does all of it at once.
 
-    The loops stay as they are, and are not to be changed any more. A target that lacks the instruction is refused when
-    the program is compiled.
+    The loops stay in the program and cannot be changed afterwards. Compiling for a target that lacks the instruction is
+    an error.
 
     Args:
         loop: the outermost loop of the nest.
         intrinsic: its name, such as "dot_u8i8_vnni"; `metasched/schedule/intrinsics/` has a file for each.
 
     Requires:
-        From the loop inward the program is what the intrinsic computes, up to names and the order of products: the
-        same loops with the same extents, in any order, and the same element types. The last axis of each of the
-        intrinsic's operands is contiguous in memory; the others may have any stride, except where the intrinsic says
-        otherwise. No guard leaves out any of it, and no loop around is vectorized. Where the intrinsic takes denormals
-        for zero, the block has the annotation "flush_denormals".
+        The nest computes what the intrinsic does, up to names and the order of products: the same loops with the same
+        extents, in any order, and the same element types. The last axis of each of the intrinsic's operands is
+        contiguous in memory; the others may have any stride, unless the intrinsic requires otherwise. No guard skips
+        any of its iterations, and no loop around it is vectorized. Where the intrinsic flushes denormals to zero, the
+        block has the annotation "flush_denormals".
 
     Rewrite:
         for k_0 in 16:                               for k_0 in 16:

@@ -1,4 +1,4 @@
-"""transform_block_layout: a block over other iteration variables."""
+"""transform_block_layout: map a block's iteration variables to new ones."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ OP = "transform_block_layout"
 
 @primitive
 def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> tuple[LoopName, ...]:
-    """Let a block run over other iteration variables: those that a map makes of its own. Returns their loops.
+    """Replace a block's iteration variables by the outputs of an index map. Returns the new loops.
 
-    The block gets a nest of new serial loops, one for each, spatial ones outside. A buffer that is written at variables
-    that change gets their dimensions, and its readers read it there. Where tiles of a reduction do not fit, there is a
-    guard.
+    The block gets a nest of new serial loops, one for each new variable, spatial ones outermost. If variables that
+    index the block's buffer change, its dimensions and its readers' indices change accordingly. A reduction that tiles
+    do not divide evenly gets a guard.
 
     Args:
         block: the block.
@@ -45,9 +45,9 @@ def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapTe
             function of as many indices.
 
     Requires:
-        The block's loops are as they were at the beginning, one for each variable and around nothing else. The map
-        keeps instances apart, leaves no gaps, and does not mix spatial variables with those of a reduction. Where the
-        variables of the buffer change, it is intermediate, without a layout, no other block writes it, and tiles fit.
+        The block's loops are untransformed, one for each variable and around nothing else. The map is a bijection, and
+        does not mix spatial and reduction variables. If variables that index the buffer change, the buffer is
+        intermediate, has no layout and no other writer, and tiles divide its dimensions evenly.
 
     Rewrite:
         for i, j in grid(8, 16):                     for i_j in 128:
@@ -93,12 +93,12 @@ class _Mapped:
 
     @property
     def _own(self) -> Mapping[str, Expr]:
-        """The block's variables by what the map calls them."""
+        """The block's variables by the map's parameter names."""
         return {name: Var(it.name) for name, it in zip(self.index_map.names, self.old.iters, strict=True)}
 
     @cached_property
     def outputs(self) -> tuple[Expr, ...]:
-        """The new variables' values over the block's own."""
+        """The new variables in terms of the block's own."""
         return tuple(simplify(substitute(e, self._own)) for e in self.index_map.outputs)
 
     @cached_property
@@ -128,7 +128,7 @@ class _Mapped:
 
     @cached_property
     def values(self) -> Mapping[str, Expr]:
-        """The old variables over the new ones."""
+        """The old variables in terms of the new ones."""
         names = [it.name for it in self.iters]
         shape = tuple(it.extent for it in self.old.iters)
         own = IndexMap(tuple(it.name for it in self.old.iters), self.outputs)
@@ -153,7 +153,7 @@ class _Mapped:
         return replace(self.old, iters=self.iters, bindings=bindings, guards=(), store=store, init=init)
 
     def guards(self) -> list[Expr]:
-        """That the old variables are in their domains, where the new ones' do not say so."""
+        """Conditions that keep the old variables in their domains, where the new variables' domains do not imply it."""
         over_loops: dict[str, Expr] = {it.name: iter_value(it.name) for it in self.iters}
         out = []
         for it in self.old.iters:
@@ -175,7 +175,7 @@ class _Mapped:
 
     @cached_property
     def _renamed(self) -> bool:
-        """Whether the buffer keeps its dimensions: its variables have new names at most."""
+        """Whether the buffer keeps its dimensions: its variables are renamed at most."""
         values = [self.values[_name(i)] for i in self.old.store.indices if i != ZERO]
         return all(isinstance(e, Var) or e == ZERO for e in values)
 
@@ -190,7 +190,7 @@ class _Mapped:
         return tuple(Var(it.name) for it in self._spatial)
 
     def move_buffer(self) -> None:
-        """Give the buffer the dimensions of the new variables, and let its readers read it there."""
+        """Give the buffer the dimensions of the new variables, and adapt its readers' indices."""
         if self._renamed:
             return
         ctx, name = self.ctx, self._target
@@ -213,7 +213,7 @@ class _Mapped:
         ctx.func = replace_temp(replace(ctx.func, body=body), replace(buffer, shape=shape))
 
     def _require_whole(self, buffer: str) -> None:
-        """Raise where elements of the new buffer would stay unwritten: whoever copies it reads them."""
+        """Raise where elements of the new buffer would stay unwritten, as a copy of the buffer would read them."""
         error = self._refuse(
             f"leaves elements of `{buffer}` unwritten", "choose tiles that divide extents; pad_einsum makes them do so"
         )
@@ -244,7 +244,8 @@ def _name(index: Expr) -> str:
 
 
 def _names(ctx: Context, outputs: list[Expr]) -> list[str]:
-    """Names for the new variables: their own where they stay, those they are made of where not."""
+    """Names for the new variables: the old name if unchanged, else the names of the variables that it is computed
+    from."""
     wanted = ["_".join(_used(e)) or "unit" for e in outputs]
     names: list[str] = []
     for e, name in zip(outputs, wanted, strict=True):
@@ -259,7 +260,7 @@ def _used(e: Expr) -> list[str]:
 
 
 def _resolved(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
-    """An expression with the index arithmetic in it resolved."""
+    """An expression with its index arithmetic simplified."""
     if e.dtype is INDEX:
         return _index(e, ranges)
     return e.map(lambda child: _resolved(child, ranges))

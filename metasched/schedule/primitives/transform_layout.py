@@ -1,4 +1,4 @@
-"""transform_layout: where the elements of an intermediate buffer are in memory."""
+"""transform_layout: set the memory layout of an intermediate buffer."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
 
 @primitive(in_batches=_in_batches)
 def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> None:
-    """Say how the buffer that a block writes lies in memory: element `indices` is where the map puts them.
+    """Set the memory layout of the buffer that a block writes: the map takes indices to positions in memory.
 
-    The program goes on to index the buffer as before; reading and writing go to the new places. What a tile leaves open
-    at the end of a dimension is neither written nor read. A second layout replaces the first.
+    The program still indexes the buffer as before; only the addresses change. Padding where a tile does not divide a
+    dimension is neither written nor read. A second layout replaces the first.
 
     Args:
         block: the block that writes the buffer.
@@ -41,8 +41,8 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
 
     Requires:
         The buffer is intermediate, as the layout of inputs and outputs is the caller's, and not stored at a loop. The
-        map keeps elements apart: its outputs are sums of indices and their quotients and remainders by constants, from
-        which the indices follow.
+        map is one to one: its outputs are sums of indices and their quotients and remainders by constants, and
+        determine the indices.
 
     Rewrite:
         temp C: f32[8, 64]                    ->     temp C: f32[8, 64]  layout i, j -> j // 16, i, j % 16
@@ -64,7 +64,7 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
 
 
 def _require_apart(buffer: Buffer, layout: IndexMap, text: str) -> None:
-    """Raise unless every index follows from those in memory."""
+    """Raise unless the indices in memory determine every index."""
     outputs = [f"<{n}>" for n in range(len(layout.outputs))]
     lost = [name for name in layout.names if name not in inverse(layout, buffer.shape, outputs)]
     if lost:

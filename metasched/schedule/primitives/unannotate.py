@@ -1,4 +1,4 @@
-"""unannotate: an annotation, taken back."""
+"""unannotate: remove an annotation."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ OP = "unannotate"
 
 @primitive(in_batches=unchanged)
 def unannotate(ctx: Context, target: TargetName, key: Text) -> None:
-    """Take back an annotation of a loop or a block.
+    """Remove an annotation from a loop or a block.
 
     Args:
         target: a loop or a block.
-        key: which one, as `annotate` names them.
+        key: the annotation's key, as for `annotate`.
 
     Requires:
-        The annotation is there.
+        The target has the annotation.
 
     Rewrite:
         for i in 64:  @unroll_limit(16)       ->     for i in 64:

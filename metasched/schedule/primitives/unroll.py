@@ -1,4 +1,4 @@
-"""unroll: a loop's body, repeated."""
+"""unroll: repeat a loop's body."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_UNROLL = 512
 
 @primitive(in_batches=unchanged)
 def unroll(ctx: Context, loop: LoopName) -> None:
-    """Repeat a loop's body for each of its iterations.
+    """Unroll a loop fully: its body is repeated for each iteration.
 
-    To unroll as far as the code stays small, `annotate` a block or loop with "unroll_limit" instead.
+    To limit the size of the code instead, `annotate` a block or loop with "unroll_limit".
 
     Args:
         loop: a serial loop.

@@ -1,4 +1,4 @@
-"""vectorize: a loop in vector lanes."""
+"""vectorize: run a loop's iterations in vector lanes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ MAX_LANES = 64
 
 @primitive(in_batches=unchanged)
 def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
-    """Run a loop in strips of `lanes` iterations at once; the last strip is masked where the extent is no multiple.
+    """Run a loop's iterations in vectors of `lanes`; the last vector is masked if the extent is not a multiple.
 
-    The innermost loop of a reduction may be one that the reduction runs along. Each lane then has a sum of its own,
-    over all the loops of the reduction, and the lanes are folded at its end, half onto half. As many lanes as several
-    registers have are several accumulators, which do not wait for one another. Of `argmax` and `argmin` each lane has a
-    value and its position.
+    The innermost loop of a reduction may be a reduction loop. Each lane then accumulates a partial result over all
+    loops of the reduction, and the lanes are combined at the end, half with half. More lanes than a register holds give
+    several independent accumulators. For `argmax` and `argmin`, each lane has a value and its position.
 
     Args:
         loop: a serial loop of any extent.
         lanes: elements in a vector, 1 to 64.
 
     Requires:
-        A reduction runs along the loop only where the loop is right around its block;
-        otherwise every block inside writes other elements in each iteration. No loop around or inside it is vectorized
-        or tensorized, and it has no annotation to prefetch.
+        A reduction may run along the loop only if the loop is directly around its block; otherwise every block inside
+        writes different elements in each iteration. No loop around or inside it is vectorized or tensorized, and it has
+        no annotation "prefetch".
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):
@@ -80,7 +79,8 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
 
 
 def _lane_dependent(block: Block, loop: For) -> tuple[Expr, ...]:
-    """What lanes have to differ in: the place that they write, or, where they are folded, what they compute."""
+    """The expressions that must differ between lanes: the indices written, or, for a reduction over lanes, the
+    value."""
     if query.reduces_in_lanes(loop):
         return block.bindings
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
