@@ -1,1 +1,1 @@
-"""What a schedule may say to the compiler of a loop or a block, a file for each key: its name is the key."""
+"""The annotations that direct the compiler at a loop or a block, a file each, named by its key."""

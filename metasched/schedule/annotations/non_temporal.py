@@ -17,7 +17,7 @@ from metasched.schedule.rewrite.parts import is_output, readers
 
 @annotation(on=AnnotationPlace.BLOCK, values=AnnotationValues.SWITCH)
 def non_temporal(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """What is read again would come from memory."""
+    """Raise where the output is read again, as it would come from memory."""
     assert isinstance(target, Block)
     buffer, name = target.store.buffer, target.name
     if not is_output(ctx.func, buffer):

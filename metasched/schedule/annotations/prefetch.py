@@ -17,4 +17,4 @@ from metasched.schedule.context import Context
     not_on={LoopKind.VECTORIZED: "its iterations are lanes"},
 )
 def prefetch(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """Any loop may have it that is not vectorized."""
+    """Any loop that is not vectorized may have it."""

@@ -9,4 +9,4 @@ from metasched.schedule.context import Context
 
 @annotation(on=AnnotationPlace.LOOP, values=AnnotationValues.NAME, set_by="tensorize", of_copies=False)
 def tensorize(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """The primitive `tensorize` matches the nest before it leaves this."""
+    """Any loop: the primitive `tensorize` matches the nest before it sets this."""

@@ -1,4 +1,4 @@
-"""The one interface of random variables. Mutation and crossover know nothing else of a sampler."""
+"""The interface of random variables, the only one that mutation and crossover use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Distribution(Protocol):
         ...
 
     def options(self) -> Sequence[Decision]:
-        """Every decision, of a structural variable."""
+        """Every possible decision, for a structural variable."""
         ...
 
     def support(self) -> str:

@@ -1,4 +1,4 @@
-"""A number out of a list."""
+"""An integer from a list of values."""
 
 from __future__ import annotations
 

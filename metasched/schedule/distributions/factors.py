@@ -1,4 +1,4 @@
-"""Inner factors of an extent, from which the outer one follows: what kinds of tile share."""
+"""Inner factors of an extent, from which the outer one follows: the base of the tile distributions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metasched.schedule.distributions.base import Rows
 
 # Rows are int64.
 _LARGEST = 2**63 - 1
-# No nest is as deep.
+# Nests are less deep.
 MOST_PARTS = 64
 
 
@@ -24,7 +24,7 @@ MOST_PARTS = 64
 class Factors(ABC):
     """Inner factors `f1 .. f(parts-1)` of an extent; the outer one is `ceildiv(extent, f1 * .. * f(parts-1))`.
 
-    A decision is `(HOLE, f1, ..)`, a row the inner factors. A kind of tile says which are in its support.
+    A decision is `(HOLE, f1, ..)`, a row the inner factors. Subclasses define the support.
     """
 
     structural: ClassVar[bool] = False

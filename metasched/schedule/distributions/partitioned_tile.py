@@ -25,7 +25,7 @@ class PartitionedTile(Factors):
     outermost factor has number 0) is a multiple of `multiple`.
 
     Support: divided by their shares of `multiple`, the factors are a tile of `ceildiv(extent, multiple)`. A factor's
-    share is what it has in common with what the factors inside it have left of `multiple`.
+    share is its greatest common divisor with the part of `multiple` not in the shares of the factors inside it.
 
     Prior: that tile from the prior of `Tile`, and each prime factor of `multiple` in one of the inner partition's
     factors, uniformly. (TVM's `SamplePartitionedTile`, where all factors divide the extent.)
@@ -36,7 +36,7 @@ class PartitionedTile(Factors):
 
     @property
     def _rest(self) -> Tile:
-        """The tile that is left of the factors without their shares."""
+        """The distribution of the tile of factors without their shares."""
         return Tile(simplify(Binary(BinOp.CEILDIV, self.extent, const(self.multiple))), self.parts, _ANY)
 
     @property
@@ -53,7 +53,7 @@ class PartitionedTile(Factors):
         return (False,) if rest is None else self._rest.conditions(rest)
 
     def _without_shares(self, decision: Decision) -> Decision | None:
-        """The factors less their shares of `multiple`; None for what is no such tile."""
+        """The factors without their shares of `multiple`; None for an invalid decision."""
         if not self.well_formed(decision):
             return None
         row = np.array([self.encode(decision)], dtype=np.int64)
@@ -61,7 +61,7 @@ class PartitionedTile(Factors):
         return None if missing[0] != 1 else self.decode((row // shares)[0])
 
     def _shares(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Which factor of `multiple` each factor holds, and what of it none does."""
+        """Each factor's share of `multiple`, and the part of `multiple` in no share."""
         shares = np.ones_like(rows)
         left = np.full(len(rows), self.multiple, dtype=np.int64)
         for column in self._inner:
@@ -70,7 +70,7 @@ class PartitionedTile(Factors):
         return shares, left
 
     def _mended(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The factors less their shares, and shares that make up all of `multiple`."""
+        """The factors without their shares, and shares repaired so that their product is `multiple`."""
         rows = np.maximum(rows, 1)
         shares, left = self._shares(rows)
         rest = rows // shares
@@ -101,7 +101,8 @@ class PartitionedTile(Factors):
         return self.repair_rows(rest * self._draw_shares(rng, len(extents)), extents)
 
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
-        """Shares are told from the products, so that factors that were made smaller may hold others: once more then."""
+        """Shares are computed from the products, so clamped factors may have other shares: these are repaired once
+        more."""
         left = self._extents(extents)
         while True:
             rest, shares = self._mended(rows)
@@ -111,7 +112,8 @@ class PartitionedTile(Factors):
             rows = repaired
 
     def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows:
-        """Half of the rows change the tile that is left as `Tile` does, the others take new shares of `multiple`."""
+        """Half of the rows mutate the tile without the shares as `Tile` does, the others redraw the shares of
+        `multiple`."""
         rest, shares = self._mended(rows)
         moved = rng.random(len(rows)) < 0.5
         changed = self._rest.mutate_rows(rng, rest, self._extents(extents))

@@ -1,7 +1,7 @@
 """AVX512-BF16's vdpbf16ps: in each of 16 lanes, 2 products of bf16, added to a sum of float32.
 
 Products of two bf16 are exact in float32, and each of the two additions rounds to nearest: that is the sum with its
-terms in another order. Denormals, of the inputs and of the sums, are taken for zero.
+terms in another order. Denormals, of the inputs and of the sums, are treated as zero.
 """
 
 FEATURES = ("avx512bf16",)

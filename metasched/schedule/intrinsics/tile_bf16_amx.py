@@ -1,7 +1,7 @@
 """AMX's tdpbf16ps: a tile of 16 x 16 sums of float32, each of 32 products of bf16.
 
 Products of two bf16 are exact in float32, and additions round to nearest, pair after pair. Denormals, of the inputs and
-of the sums, are taken for zero.
+of the sums, are treated as zero.
 """
 
 FEATURES = ("amx-tile", "amx-bf16")

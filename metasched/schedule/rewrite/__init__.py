@@ -3,17 +3,15 @@
 Its files, in reading order:
 
 - `nest`: New loop nests around blocks
-- `parts`: Looking at a program and taking pieces out of it or putting them in
-- `buffer_copies`: Copies of buffers, around the nest of a block that works on them: where they may go, and putting them
-  there
-- `guards`: Guards in terms of iteration variables: what survives when a block gets new loops
-- `inlined`: What has to hold of a block that was given another one's expression in the place of what it read
-- `iterations`: How often loops may run: no more than 64 bits count, so that what is computed of loop variables fits as
-  well
+- `parts`: Finding, removing and inserting parts of a program
+- `buffer_copies`: Inserting copies of buffers before or after the nest of a block, and their preconditions
+- `guards`: Guards in terms of iteration variables: those that remain when a block gets new loops
+- `inlined`: Checks of a block after another block's expression was inlined into it
+- `iterations`: A limit on iteration counts, so that they and index arithmetic fit in 64 bits
 - `loops`: What the loop primitives share: kinds, chains, and which loops carry a dependence
 - `read_regions`: The region of a buffer that its readers need below a loop
-- `regions`: What primitives keep true of the parallel regions that loops share
-- `tensorize_safe`: What later steps may not change: nests that an intrinsic does, and loops between storage and
-  computation
+- `regions`: The invariants of shared parallel regions
+- `tensorize_safe`: What later steps may not change: tensorized nests, vectorized reductions, and loops of rolling
+  windows
 - `written_regions`: The region of a buffer that its writer has completed when one iteration of a loop ends
 """

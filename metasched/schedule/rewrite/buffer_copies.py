@@ -1,4 +1,4 @@
-"""Copies of buffers, around the nest of a block that works on them: where they may go, and putting them there."""
+"""Inserting copies of buffers before or after the nest of a block, and their preconditions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metasched.schedule.rewrite.parts import child_with, insert, readers, replac
 
 
 def require_complete_before(ctx: Context, op: str, block: str, buffer: str) -> None:
-    """Raise where a loop of the block computes what it reads of the buffer."""
+    """Raise where a loop around the block also contains a writer of the buffer that it reads."""
     for writer in writers(ctx.func, buffer):
         shared = query.common_loops(query.loops_above(ctx.func, writer.name), query.loops_above(ctx.func, block))
         if shared:
@@ -27,7 +27,8 @@ def require_complete_before(ctx: Context, op: str, block: str, buffer: str) -> N
 
 
 def require_read_after(ctx: Context, op: str, block: str, buffer: str, instead: str = "") -> None:
-    """Raise where a loop of the block holds a reader of what it writes; `instead` says what else may be done."""
+    """Raise where a loop around the block also contains a reader of its result; `instead` is an alternative for the
+    hint."""
     mine = query.loops_above(ctx.func, block)
     for reader in readers(ctx.func, buffer):
         shared = query.common_loops(mine, query.loops_above(ctx.func, reader.name))
@@ -66,12 +67,12 @@ def _at_least(low: Expr) -> Expr:
 
 
 def copy_before(ctx: Context, block: str, copy: Block, target: Buffer) -> None:
-    """Add a buffer, and the nest that fills it before the program's outermost statement that holds the block."""
+    """Add a buffer and the nest that fills it, before the program's outermost statement that contains the block."""
     _insert(ctx, block, 0, copy, target)
 
 
 def copy_after(ctx: Context, block: str, copy: Block, source: Buffer) -> None:
-    """Add a buffer, and the nest that empties it after the program's outermost statement that holds the block."""
+    """Add a buffer and the nest that copies it out, after the program's outermost statement that contains the block."""
     _insert(ctx, block, 1, copy, source)
 
 

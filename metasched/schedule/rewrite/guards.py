@@ -14,12 +14,12 @@ from metasched.schedule.rewrite.parts import spatial
 
 
 def iteration_guards(op: str, block: Block, own: tuple[For, ...]) -> list[Expr]:
-    """The guards that stay with a block that leaves its loops `own`, over `iter_value`s and the loops outside these.
+    """The guards that a block keeps when it leaves its loops `own`, over `iter_value`s and the loops outside these.
 
-    Most guards are about its loops: they keep an imperfect tile inside the iteration domain, or inside the tile
-    around it, and go with the loops. Those over several iteration variables (rfactor and transform_block_layout make
-    them), and those about loops outside, stay, also where fusing has hidden them. Raises ScheduleError for one that is
-    neither.
+    Most guards only concern its loops: they keep an imperfect tile inside the iteration domain, or inside the enclosing
+    tile, and are dropped with the loops. Guards over several iteration variables (from rfactor and
+    transform_block_layout) and over outer loops are kept, even if fusing has disguised them. Raises ScheduleError for
+    any other guard.
     """
     names = frozenset(loop.var for loop in own)
     kept = []
@@ -39,10 +39,10 @@ def iteration_guards(op: str, block: Block, own: tuple[For, ...]) -> list[Expr]:
 
 
 def region_guards(op: str, block: Block, own: tuple[For, ...], outside: tuple[For, ...]) -> list[Expr]:
-    """Conditions that keep a block which leaves its loops `own` from computing more per iteration of the loops
+    """Conditions that keep a block that leaves its loops `own` from computing more per iteration of the loops
     `outside`.
 
-    What it reads may be computed under the loops outside as well, and only as far as the block needed it before.
+    Its producers may be under the loops outside too, and compute only the region that the block needed before.
     """
     around = frozenset(loop.var for loop in outside)
     out: list[Expr] = []
@@ -66,7 +66,7 @@ Terms = dict[Expr, Expr]  # coefficients by digit
 
 
 def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
-    """A comparison over loops as one over iteration variables; None when there is none."""
+    """Rewrite a comparison over loops to iteration variables; None if that is impossible."""
     if not free_vars(guard) & loops:
         return guard
     if not (isinstance(guard, Binary) and guard.op.is_comparison):
@@ -85,7 +85,7 @@ def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
 
 
 def _over_iters(rest: Expr, terms: Terms, bindings: Mapping[str, tuple[Expr, Terms]]) -> Expr | None:
-    """`rest` and `terms` with iteration variables for the terms that are their bindings; None where some are left."""
+    """`rest` and `terms` with bindings replaced by their iteration variables; None if some terms remain."""
     out = rest
     for name, (base, own) in bindings.items():
         if not own or not own.keys() <= terms.keys():
@@ -113,13 +113,13 @@ def _quotient(e: Expr, divisor: Expr) -> Expr:
 
 
 def _digits(block: Block, guard: Expr, loops: frozenset[str]) -> list[Binary]:
-    """The remainders of loops in the bindings and the guard: fusing makes loops into digits of one."""
+    """The remainders of loops in the bindings and the guard: fused loops appear as digits of one loop."""
     found = [e for whole in (*block.bindings, guard) for e in whole.walk() if isinstance(e, Binary)]
     return [e for e in dict.fromkeys(found) if e.op is BinOp.MOD and free_vars(e) & loops]
 
 
 def _apart(rest: Expr, terms: Terms, digits: list[Binary], loops: frozenset[str]) -> tuple[Expr, Terms]:
-    """The same sum with `n*(e//n) + e%n` in the place of `e`, for the remainders given."""
+    """The same sum with `e` replaced by `n*(e//n) + e%n`, for the given remainders."""
     left = list(digits)
     while True:
         for digit in left:
@@ -141,7 +141,7 @@ def _apart(rest: Expr, terms: Terms, digits: list[Binary], loops: frozenset[str]
 def _is_tile(block: Block, guard: Expr, loops: frozenset[str]) -> bool:
     """Whether a guard is over some of the digits of one iteration variable alone.
 
-    It leaves out what another iteration computes, as every value of the variable is computed.
+    What it skips is computed in another iteration, as every value of the variable is computed.
     """
     if not (isinstance(guard, Binary) and guard.op.is_comparison):
         return False
@@ -158,7 +158,7 @@ def _is_tile(block: Block, guard: Expr, loops: frozenset[str]) -> bool:
 
 
 def _is_domain(block: Block, guard: Expr) -> bool:
-    """Whether a guard over iteration variables only says that one of them is in its domain."""
+    """Whether a guard over iteration variables only keeps one of them in its domain."""
     return any(guard in (_below(it), simplify_sides(Binary(BinOp.GE, iter_value(it.name), ZERO))) for it in block.iters)
 
 
@@ -167,5 +167,5 @@ def _below(it: IterVar) -> Expr:
 
 
 def normal_form(e: Expr) -> Expr:
-    """An index or guard simplified; a comparison keeps its form, so that a guard that always holds stays written."""
+    """An index or guard simplified; a comparison keeps its form, so that even a guard that always holds is kept."""
     return simplify_sides(e) if isinstance(e, Binary) and e.op.is_comparison else simplify(e)

@@ -1,5 +1,4 @@
-"""Preconditions of inlining: what has to hold of a block that gets another block's expression in the place of a
-read."""
+"""Checks of a block after another block's expression was inlined into it."""
 
 from __future__ import annotations
 
@@ -19,9 +18,8 @@ _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 def require_index_arithmetic(op: str, block: Block, before: Block, other: Block, hint: str) -> None:
     """Raise when arithmetic that becomes index arithmetic may leave 64 bits, or divides by what may not be positive.
 
-    `other` is the block that was inlined. What is read from a buffer is data, whose arithmetic wraps, and where
-    division by zero gives 0. Index arithmetic in its place is reasoned about as mathematical integers and positive
-    divisors.
+    `other` is the block that was inlined. Arithmetic on data read from a buffer wraps, and division by zero gives 0.
+    Index arithmetic that replaces it is simplified as over mathematical integers with positive divisors.
     """
     extents = {it.name: size for it in block.iters if (size := as_int(it.extent)) is not None}
     assumed = Assumptions(extents)
@@ -41,7 +39,7 @@ def require_index_arithmetic(op: str, block: Block, before: Block, other: Block,
 
 
 def _problem(e: Expr, assumed: Assumptions) -> str:
-    """What index arithmetic may not do, and this does; empty where there is nothing."""
+    """The reason why an expression is not valid index arithmetic; empty if it is."""
     divides = isinstance(e, Binary) and e.op in _DIVISIONS and any(v in assumed.extents for v in free_vars(e.b))
     if isinstance(e, Binary) and divides and assumed.range(e.b)[0] <= 0:
         return f"may divide by zero or less, `{print_expr(e)}`; over what is read, division by zero gives 0"
@@ -55,9 +53,9 @@ def _is_index_arithmetic(e: Expr) -> bool:
 
 
 def require_same_parts(op: str, before: Func, after: Func, inlined: Block, reader: Block) -> None:
-    """Raise when `reader` writes over another block's values, or a part beside them, and that can no longer be seen.
+    """Raise when inlining hides that `reader` overwrites another block's values, or writes another part of its buffer.
 
-    What fills a buffer reads nothing, and what is written over it reads something.
+    A block that fills a buffer is recognised by reading nothing, one that overwrites it by reading something.
     """
     name = query.writes(reader)
     if _groups(before, name) == _groups(after, name):

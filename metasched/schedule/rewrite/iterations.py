@@ -1,4 +1,4 @@
-"""How often loops may run: no more than 64 bits count, so that what is computed of loop variables fits as well."""
+"""A limit on iteration counts, so that they and index arithmetic fit in 64 bits."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from metasched.schedule.context import Context
 
 
 def require_serial(op: str, loop: For) -> None:
-    """Raise unless nothing has been decided yet about how the loop runs."""
+    """Raise unless the loop is serial."""
     if loop.kind is not LoopKind.SERIAL:
         raise ScheduleError(
             op, f"loop `{loop.var}` is {loop.kind.value}", (loop.var,), f"{op} it before deciding how it runs"
@@ -34,10 +34,10 @@ def require_shallow(ctx: Context, op: str, target: Block | For, more: int) -> No
 
 
 def own_nest(ctx: Context, op: str, block: Block) -> tuple[For, ...]:
-    """The loops of a block that is as it was at the beginning, outermost first; raises ScheduleError where it is not.
+    """The loops of an untransformed block, outermost first; raises ScheduleError for any other block.
 
-    Then each of its iteration variables is a serial loop of its own, directly inside one another and around nothing
-    else, and no guard leaves anything out.
+    Untransformed means that each iteration variable has its own serial loop, the loops are directly nested and contain
+    nothing else, and there are no guards.
     """
     above = query.loops_above(ctx.func, block.name)
     shared = next((x for x in above if len(query.blocks_under(x)) > 1), None)
@@ -67,8 +67,8 @@ def own_nest(ctx: Context, op: str, block: Block) -> tuple[For, ...]:
 def require_data_parallel(ctx: Context, op: str, loop: For) -> None:
     """Raise unless iterations of the loop can run in any order, or at once.
 
-    They can when no reduction runs along it, and each block below writes other elements in each iteration or
-    writes a buffer that only this loop's body uses.
+    They can when no reduction runs along it, and each block inside either writes different elements in each iteration
+    or writes a buffer that only this loop's body uses.
     """
     inside = query.blocks_under(loop)
     names = {b.name for b in inside}
@@ -98,5 +98,5 @@ def _is_private(ctx: Context, buffer: str, inside: set[str]) -> bool:
 
 
 def mark(ctx: Context, loop: For, kind: LoopKind) -> None:
-    """Decide how a loop runs."""
+    """Set the kind of a loop."""
     ctx.func = query.replace_stmt(ctx.func, loop, replace(loop, kind=kind))

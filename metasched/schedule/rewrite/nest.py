@@ -41,7 +41,7 @@ OFFSET = Var("<offset>")
 
 
 def iter_value(name: str) -> Var:
-    """What stands for the value of an iteration variable in a guard, where it could be taken for a loop's."""
+    """The variable for an iteration variable's value in a guard, distinct from any loop's variable."""
     return Var(f"<{name}>")
 
 
@@ -51,17 +51,18 @@ def whole(it: IterVar) -> Span:
 
 
 def loop_name(ctx: Context, iter_name: str, block: str, bare: bool) -> str:
-    """An unused name for a new loop over an iteration variable; its own name only where the loop is it (`bare`)."""
+    """An unused name for a new loop over an iteration variable; the variable's own name only if the loop is bound to it
+    directly (`bare`)."""
     owner = block.replace(".", "_")
     wanted = [iter_name] * bare + [f"{iter_name}_{owner}", f"{iter_name}_of_{owner}"]
     return ctx.fresh(next((name for name in wanted if name not in ctx.taken), wanted[-1]))
 
 
 def nest(ctx: Context, block: Block, spans: Mapping[str, Span], guards: Sequence[Expr] = ()) -> Stmt:
-    """`block` in serial loops of its own, one for each iteration variable, in order, reductions innermost.
+    """`block` in new serial loops, one for each iteration variable, in order, reductions innermost.
 
-    `spans` restricts iteration variables; the others run over their domains. `guards` are conditions that hold in
-    addition, over `iter_value`s and the loops around. The block's old bindings and guards do not count.
+    `spans` restricts iteration variables; the others run over their domains. `guards` are additional guards, over
+    `iter_value`s and the loops around. The block's old bindings and guards are dropped.
     """
     order = sorted(block.iters, key=lambda it: it.kind is IterKind.REDUCE)
     lows = {it.name: simplify(spans.get(it.name, whole(it)).lo) for it in order}
@@ -95,7 +96,7 @@ def _conditions(it: IterVar, span: Span, binding: Expr, var: Var) -> list[Expr]:
 
 
 def simplify_sides(g: Expr) -> Expr:
-    """A condition with its sides in normal form, but not decided."""
+    """A condition with its sides in normal form; it is not folded to a constant."""
     return g.map(simplify_sides if isinstance(g, Binary) and g.op.is_logical else simplify)
 
 
@@ -115,7 +116,7 @@ def index_names(ctx: Context, indices: Sequence[Expr]) -> list[str]:
 
 
 def iter_names(ctx: Context, wanted: Iterable[str], used: Iterable[str] = ()) -> list[str]:
-    """Names for new iteration variables, as wanted where they are distinct, not in `used` and no scalar argument's."""
+    """Names for new iteration variables: those wanted, if they are distinct, not in `used` and no scalar argument's."""
     taken = {*used, *(s.name for s in ctx.func.scalars)}
     names: list[str] = []
     for name in wanted:

@@ -1,4 +1,4 @@
-"""Finding parts of a program, and taking them out or putting them in."""
+"""Finding, removing and inserting parts of a program."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def loops_of(func: Func, block: str) -> tuple[str, ...]:
 
 
 def shared_with_readers(ctx: Context, block: Block) -> tuple[For, ...]:
-    """The loops of a block that readers of its result are under. It is complete there, so none is a reduction's."""
+    """The loops that a block shares with readers of its result. None is a reduction loop: the result is complete
+    there."""
     mine = query.loops_above(ctx.func, block.name)
     paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(block))]
     return max((query.common_loops(mine, path) for path in paths), key=len, default=())
@@ -112,7 +113,7 @@ def shared_with_readers(ctx: Context, block: Block) -> tuple[For, ...]:
 def require_producers_stay(ctx: Context, op: str, block: Block, kept: frozenset[str]) -> None:
     """Raise when a producer sits inside a loop of this block that the block is about to leave.
 
-    `kept` are the loops that the block's readers will still be under.
+    `kept` are the loops that stay around the readers.
     """
     mine = query.loops_above(ctx.func, block.name)
     for producer in query.producers(ctx.func, block.name):
@@ -146,7 +147,7 @@ def identity(reducer: Reducer, dtype: DType) -> Const:
 
 
 def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block, hint: str) -> None:
-    """Raise when `reader` is too large with the expression of `inlined` in the place of every read of `buffer`."""
+    """Raise when `reader` would be too large with every read of `buffer` replaced by the expression of `inlined`."""
     for value in query.values(reader):
         reads = sum(load.buffer == buffer for load in query.loads(value))
         if not reads:
@@ -208,7 +209,7 @@ def variables(e: Expr) -> list[str]:
 
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements in order that `stmt`, a loop's body or the program's, consists of."""
+    """The statements of `stmt`, a loop's or the program's body, in order."""
     return stmt.stmts if isinstance(stmt, Seq) else (stmt,)
 
 
@@ -221,7 +222,7 @@ def insert(func: Func, loop: For | None, position: int, new: Stmt) -> Func:
 
 
 def child_with(body: Stmt, block: str) -> int | None:
-    """Which child of a body holds a block."""
+    """The position of the child of a body that contains a block."""
     for at, child in enumerate(children(body)):
         if any(b.name == block for b in query.blocks_under(child)):
             return at
@@ -229,13 +230,14 @@ def child_with(body: Stmt, block: str) -> int | None:
 
 
 def replace_buffers(func: Func, remove: str | None = None, add: Buffer | None = None) -> Func:
-    """`func` with an intermediate buffer taken off the list, or put on it."""
+    """`func` with an intermediate buffer removed or added."""
     temps = tuple(b for b in func.temps if b.name != remove)
     return replace(func, temps=temps if add is None else (*temps, add))
 
 
 def take_out(ctx: Context, block: Block) -> None:
-    """Remove a block and the loops that held nothing else. Their names stay taken: handles to them are stale."""
+    """Remove a block and the loops that contained nothing else. Their names are not reused: handles to them are
+    stale."""
     ctx.taken |= query.names(ctx.func)
     ctx.func = query.replace_stmt(ctx.func, block, None)
 

@@ -18,8 +18,8 @@ Region = tuple[Expr, Expr]  # lowest index, extent
 def needed_spans(ctx: Context, op: str, producer: Block, consumers: list[Block], loop: For) -> dict[str, Span]:
     """For each iteration variable of `producer` that indexes its buffer: the values that one iteration of `loop` needs.
 
-    The extents are free of loop variables. A region whose place does not follow the loops outside is clipped to
-    the domain here; the others are kept inside it by guards.
+    The extents are free of loop variables. A region whose start does not depend on outer loops is clipped to the domain
+    here; guards keep the others inside it.
     """
     loops = frozenset(x.var for x in query.loops(ctx.func))
     per_load: list[list[Region | None]] = []
@@ -48,7 +48,7 @@ def _ranges_below(ctx: Context, block: Block, loop: For) -> dict[str, Expr]:
 def _region(
     op: str, producer: Block, load: Load, index: Expr, inner: dict[str, Expr], loops: frozenset[str]
 ) -> Region | None:
-    """Where an index goes while the inner loops run; None when data decides, or the loops outside how far."""
+    """The range of an index over the inner loops; None if it depends on data, or its extent on outer loops."""
     if depends_on_data(index):
         return None
     try:
@@ -66,7 +66,7 @@ def _region(
 
 
 def _union(regions: list[Region | None], loops: frozenset[str]) -> Region | None:
-    """The smallest region around all; None when that is not known to be less than everything."""
+    """The smallest region that contains all; None if it is not known to be less than the whole domain."""
     first = regions[0]
     if first is None:
         return None
@@ -91,7 +91,7 @@ def _span(found: Region | None, it: IterVar, loops: frozenset[str]) -> Span:
         return Span(lo, extent, inside=False)
     first = simplify(Binary(BinOp.MAX, lo, ZERO))
     if first != ZERO:
-        # What never runs may ask for what is not there: any value will do, but it is to be one of the domain.
+        # Code that never runs may read out of bounds: any start will do, but it must be in the domain.
         first = simplify(Binary(BinOp.MIN, first, it.extent - 1))
     last = simplify(Binary(BinOp.MIN, lo + extent, it.extent))
     return Span(first, simplify(Binary(BinOp.MAX, last - first, const(1))), inside=True)

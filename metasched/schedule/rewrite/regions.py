@@ -1,4 +1,4 @@
-"""What primitives keep true of the parallel regions that loops share."""
+"""The invariants of shared parallel regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from metasched.ir.regions import region_violations
 
 
 def require_regions(op: str, changed: Func, loop: For) -> None:
-    """Raise where the program that a step would leave breaks up a shared parallel region, by what it does to `loop`."""
+    """Raise where a step on `loop` would break up a shared parallel region."""
     violation = next(region_violations(changed), None)
     if violation is not None:
         raise ScheduleError(

@@ -1,5 +1,4 @@
-"""What later steps may not change: nests that an intrinsic computes, vectorized reductions, and loops between storage
-and computation."""
+"""What later steps may not change: tensorized nests, vectorized reductions, and loops of rolling windows."""
 
 from __future__ import annotations
 
@@ -9,14 +8,14 @@ from metasched.ir.nodes import Func, LoopKind
 from metasched.ir.rolling import rolled
 from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, tensorized_by
 
-# These make the nest an ordinary one again.
+# These primitives make the nest an ordinary one again.
 _FREEING = frozenset({"unannotate"})
 
 
 def require_tensorize_safe(op: str, before: Func, after: Func) -> None:
-    """Raise ScheduleError where a step has changed what an earlier one has decided for good.
+    """Raise ScheduleError where a step has changed loops that an earlier one made unchangeable.
 
-    Cost: a walk over the statements where there is nothing to check.
+    Cost: a walk over the statements if there is nothing to check.
     """
     _require_tensorized(op, before, after)
     _require_lanes(op, before, after)
@@ -48,7 +47,7 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
 
 
 def _require_lanes(op: str, before: Func, after: Func) -> None:
-    """A vectorized loop along a reduction stays right around its block."""
+    """Raise unless every vectorized reduction loop is still directly around its block."""
     were = [x for x in query.loops(before) if query.reduces_in_lanes(x)]
     if not were:
         return

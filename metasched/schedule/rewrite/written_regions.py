@@ -1,8 +1,8 @@
 """The region of a buffer that its writer has completed when one iteration of a loop ends.
 
-It has to be known exactly: every element in exactly one iteration. So a write index must be a mixed-radix number
-`i_0*T + i_1*t + i_2`, whose digits inside the loop are the low ones: each coefficient is the extent of what is
-below it. Where a tile is imperfect a guard says how much of the digits below counts (`i_1*t + i_2 < T`).
+The region must be exact: every element is completed in exactly one iteration. So a write index must be a mixed-radix
+number `i_0*T + i_1*t + i_2`, whose low digits are the loops inside: each coefficient is the combined extent of the
+lower digits. For an imperfect tile, a guard limits the lower digits (`i_1*t + i_2 < T`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Guard:
 
 @dataclass(frozen=True)
 class _Question:
-    """What is completed of `block`'s buffer, per iteration of the loops `outer`, by the loops `inner`?"""
+    """The query: which part of `block`'s buffer do the loops `inner` complete per iteration of the loops `outer`?"""
 
     ctx: Context
     op: str
@@ -72,7 +72,7 @@ def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...])
     q = _Question(ctx, op, block, outer, above[len(outer) :])
     _require_reduced(q)
     _require_whole(q)
-    # A variable of one value need not index the buffer: then a loop over it computes no other elements.
+    # A variable with a single value need not index the buffer: a loop over it computes no other elements.
     shown = {e.name for e in block.store.indices if isinstance(e, Var)}
     try:
         written = {name: linear(simplify(b), q.names) for name, b in spatial(block) if name in shown}
@@ -104,7 +104,7 @@ def _require_reduced(q: _Question) -> None:
 
 
 def _require_whole(q: _Question) -> None:
-    """Raise where a fill has written elements that this block leaves as they are."""
+    """Raise where this block does not overwrite all elements that a fill has written."""
     if q.block.reducer is not None:
         return
     others = [b.name for b in writers(q.ctx.func, q.block.store.buffer) if b.name != q.block.name]
@@ -121,7 +121,7 @@ def _is_partial(q: _Question, terms: Terms) -> bool:
 
 
 def _require_outer_loops_count(q: _Question, terms: Iterable[Terms]) -> None:
-    """Every outer loop makes a difference to what is written."""
+    """Raise unless every outer loop changes which elements are written."""
     seen = {name for t in terms for digit in t for name in free_vars(digit)}
     for loop in q.outer:
         if loop.var not in seen:
@@ -130,7 +130,7 @@ def _require_outer_loops_count(q: _Question, terms: Iterable[Terms]) -> None:
 
 
 def _require_independent(q: _Question, terms: Iterable[Terms]) -> None:
-    """Every loop takes all its values in one digit, or in quotients and remainders that are independent."""
+    """Raise unless every loop appears in a single digit, or in independent quotients and remainders."""
     inner = set(q.inner_names)
     for names, members in _connected(q, [digit for t in terms for digit in t]):
         together = ", ".join(f"`{n}`" for n in sorted(names))
@@ -167,7 +167,7 @@ def _product(factors: Iterable[Expr]) -> Expr:
 
 
 def _extent(q: _Question, digit: Expr) -> Expr:
-    """How many values a digit takes, 0 the lowest."""
+    """How many values a digit takes, from 0 on."""
     if isinstance(digit, Var):
         return q.extents[digit.name]
     if isinstance(digit, Binary) and digit.op in (BinOp.FLOORDIV, BinOp.MOD) and not free_vars(digit.b) & q.names:
@@ -180,7 +180,7 @@ def _extent(q: _Question, digit: Expr) -> Expr:
 
 
 def _range(q: _Question, e: Expr) -> Expr:
-    """How many values, from 0 on, a sum of digits stays within."""
+    """An exclusive upper bound of a sum of digits."""
     base, terms = linear(e, q.names)
     if base != ZERO:
         raise q.refuse("a write index has a shifted quotient")
@@ -194,12 +194,12 @@ def _range(q: _Question, e: Expr) -> Expr:
 
 
 def _guards(q: _Question) -> list[_Guard]:
-    """The upper bounds on sums of digits that the block's guards state."""
+    """The upper bounds on sums of digits in the block's guards."""
     reduced = frozenset[str]().union(*(free_vars(b) for _, b in reduction(q.block)))
     out = []
     for guard in q.block.guards:
         if free_vars(guard) & reduced:
-            continue  # It leaves out terms of a sum; the element is complete all the same.
+            continue  # It skips terms of a sum; the element is complete nevertheless.
         if not (isinstance(guard, Binary) and guard.op in (BinOp.LT, BinOp.GE)):
             raise q.refuse("a guard is not an upper bound")
         try:
@@ -216,7 +216,7 @@ def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Gu
     inner = {d: c for d, c in terms.items() if free_vars(d) & q.inner_names}
     outer = {d: c for d, c in terms.items() if d not in inner}
     if not outer:
-        return None  # The block covers its domain, so in the end all of this dimension.
+        return None  # The block covers its domain, so all of this dimension.
     mine = [g for g in guards if _within(g.terms, terms) and not _is_domain(g, base, terms, domain)]
     extent = _stack(q, ONE, {}, inner, mine)
     _stack(q, extent, inner, outer, mine)
@@ -231,12 +231,13 @@ def _within(part: Terms, whole: Terms) -> bool:
 
 
 def _is_domain(guard: _Guard, base: Expr, terms: Terms, domain: Expr) -> bool:
-    """Whether a guard only keeps an index in its domain: the reader's own domain does that as well."""
+    """Whether a guard only keeps an index in its domain, as the reader's own domain does too."""
     return guard.terms == terms and simplify(guard.rest - base + domain) == ZERO
 
 
 def _stack(q: _Question, extent: Expr, under: Terms, digits: Terms, guards: list[_Guard]) -> Expr:
-    """The extent of `under` and `digits` together; each digit's coefficient must be the extent of what is below it."""
+    """The extent of `under` and `digits` together; each digit's coefficient must be the extent of the digits below
+    it."""
     stacked, left = dict(under), dict(digits)
     while left:
         digit = next((d for d, c in left.items() if simplify(c) == extent), None)
