@@ -4,31 +4,29 @@ Its files, in reading order:
 
 - `report`: Gathering every mistake of a text before raising
 - `sizes`: Parameters, `let`s, and expressions of numbers alone
-- `bounds`: What values an index takes, given the conditions around it
+- `bounds`: Bounds of an index under the conditions around it
 - `extents`: Where iteration variables get their extents from
-- `numpy_names`: What a person who knows NumPy types in a program, and how the language says it
+- `numpy_names`: Hints for names from NumPy, Python and PyTorch: how the language writes them
 - `values`: Expressions with types: source expressions of one stage to IR expressions
 - `stages`: One stage: its axes, its shape, and its block
 - `elaborate`: From a definition and its parameters to IR: names, sizes, shapes, types and bounds
 - `expressions`: Parse tree to source expressions, for programs, modules and traces alike
-- `layout`: From indentation to tokens: what comes between the lexer and the parser
-- `mistakes`: Syntax errors in human words, with hints from the examples of mistakes beside the grammar
+- `layout`: From indentation to tokens: the step between the lexer and the parser
+- `mistakes`: Readable syntax errors, with hints from the examples of mistakes beside the grammar
 - `syntax`: Text to parse tree: the grammar, loaded once, and syntax errors
 - `programs`: Text to the tree of a program
-- `python_values`: What programs built in Python are made of: values, to which Python's operators apply, and tensors to
-  read from
+- `python_values`: The parts of programs built in Python: values with Python's operators, and tensors
 - `assemble`: From tensors built in Python to the tree of a program
 - `build`: Programs built in Python: the same tree as from text
 - `calls`: The math functions in programs built in Python: `exp(x)`, and so on for each of `metasched.functions.library`
-- `instructions`: A trace as plain data: what the text of a trace parses to and prints from
-- `decisions`: Decisions of random variables in their forms: in Python, as text, as JSON, and as a trace holds them
+- `instructions`: A trace as plain data, which its text is parsed to and printed from
+- `decisions`: Decisions of random variables, converted between Python, text, JSON and traces
 - `index_maps`: Index maps: text such as `i, j -> j//16, i, j%16` to data
 - `load`: Programs from text and from files
-- `memory_order`: Programs whose arguments lie in memory with their dimensions in another order
+- `memory_order`: Programs whose arguments have their dimensions in another order in memory
 - `module_tree`: A module as it is written: the tree that its text parses to, and the text that it prints as
 - `modules`: Text to the tree of a module
-- `shorthand_shapes`: What the arrays of a call say of stages without a head: extents, element types, and the program
-  that they make
+- `shorthand_shapes`: Infers extents and element types of stages without a head from the arrays of a call
 - `shorthand`: Programs without a head: stages alone, whose arguments get their shapes and element types from arrays
 - `trace_json`: Traces as JSON, for other tools: the same data as the text, nothing more
 - `traces`: Traces: text to data and back

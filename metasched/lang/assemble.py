@@ -43,9 +43,9 @@ def assemble(
     outputs: tuple[Tensor, ...],
     params: tuple[Parameter, ...] | None,
 ) -> Program:
-    """The program over what `outputs` reach.
+    """The program of `outputs` and everything that they depend on.
 
-    Its definition is printed and read again, so that mistakes have a text to be shown in.
+    Its definition is printed and parsed again, so that mistakes can be shown in a text.
 
     Raises:
         LanguageError: with every mistake in the program.
@@ -59,7 +59,7 @@ def assemble(
 
 
 def infer_dtype(stage: Stage, symbols: tuple[Symbol, ...]) -> DType | None:
-    """The dtype of a stage's value; None when it is made of numbers alone."""
+    """The dtype of a stage's value; None if it consists of numbers alone."""
     report = Report("", FILE)
     scalars = {s.name: s.dtype for s in symbols if isinstance(s, ScalarArgument)}
     buffers = {s.name: BufferInfo(s.name, s.dtype, None, NOWHERE) for s in symbols if isinstance(s, Tensor)}
@@ -107,7 +107,7 @@ def _definition(
 
 
 def _reachable(inputs: tuple[Tensor | ScalarArgument, ...], outputs: tuple[Tensor, ...]) -> tuple[Symbol, ...]:
-    """Every symbol the program needs: what a symbol is made of comes before it, as far as order matters."""
+    """Every symbol that the program needs, after its dependencies where order matters."""
     found: dict[int, Symbol] = {}
     open_: set[int] = set()
 
@@ -119,7 +119,7 @@ def _reachable(inputs: tuple[Tensor | ScalarArgument, ...], outputs: tuple[Tenso
             visit(part)
         found[id(symbol)] = symbol
 
-    # Parameters are listed as the first line names them, so shapes are seen before values.
+    # Parameters are listed in the order of the first line, so shapes are visited before values.
     for tensor in (*outputs, *inputs):
         if isinstance(tensor, Tensor):
             for extent in tensor.shape:
@@ -167,13 +167,13 @@ def _declaration(tensor: Tensor) -> BufferDeclaration:
 
 
 def _shows(tensor: Computed, tensors: dict[str, Tensor]) -> bool:
-    """Whether the stage of `tensor` shows its type and shape, so that it needs no declaration."""
+    """Whether the type and shape of `tensor` follow from its stage, so that it needs no declaration."""
     axes = zip(tensor.stage.axes, tensor.shape, strict=True)
     return tensor.typed and all(_read_shows(axis.name, n.node, tensor.stage, tensors) for axis, n in axes)
 
 
 def _without_ranges(stage: Stage, tensors: dict[str, Tensor]) -> Stage:
-    """The stage without the ranges of reduction axes that its reads show."""
+    """The stage without the ranges of reduction axes that follow from its reads."""
     if not isinstance(stage.value, Reduce):
         return stage
     axes = tuple(
@@ -186,7 +186,7 @@ def _without_ranges(stage: Stage, tensors: dict[str, Tensor]) -> Stage:
 
 
 def _read_shows(axis: str, extent: SourceExpr, stage: Stage, tensors: dict[str, Tensor]) -> bool:
-    """Whether `axis` stands alone in a dimension, and wherever it does, the extent is written the same as `extent`."""
+    """Whether `axis` indexes some dimension alone, and each such dimension's extent is written like `extent`."""
     uses = [use for use in bare_uses(stage.value) if use.axis == axis and use.buffer in tensors]
     shown = [tensors[use.buffer].shape[use.dim].node for use in uses if use.dim < len(tensors[use.buffer].shape)]
     return bool(shown) and all(node == extent for node in shown)

@@ -1,11 +1,11 @@
-"""What values an index takes, given the conditions around it.
+"""Bounds of an index under the conditions around it.
 
-Sizes are numbers by now, so an index is a linear form with integer coefficients over *atoms*: iteration variables,
+Sizes are already numbers, so an index is a linear form with integer coefficients over *atoms*: iteration variables,
 and quotients, remainders, products, minima and maxima taken as opaque. Conditions become linear forms known to be
 non-negative. A bound is the interval bound, improved by single-variable conditions and by adding up to two others.
 
-Sums and products of data wrap at 64 bits. So one of them is taken apart only where what is known says that it does not;
-elsewhere it is an atom, of which a condition about the same expression may say something, and nothing else.
+Sums and products of data wrap at 64 bits. So they are decomposed only if they are known not to wrap; otherwise such an
+expression is an atom, which only conditions on the same expression bound.
 
 Cost: a form is made once for each expression and set of conditions, and takes a step for each of its terms.
 """
@@ -40,8 +40,8 @@ class Range(NamedTuple):
 class Assumptions:
     """Extents of the iteration variables, and linear forms known to be non-negative here.
 
-    `dead` says that the conditions cannot all hold: nothing below them runs. `data` says how many values, from 0 on,
-    a buffer of positions may hold.
+    `dead`: the conditions cannot all hold, so nothing under them runs. `data` has, for a buffer of positions, how many
+    values, from 0 on, its elements may take.
     """
 
     extents: Mapping[str, int]
@@ -52,7 +52,7 @@ class Assumptions:
     _forms: dict[Expr, Linear] = field(default_factory=dict, compare=False, repr=False)
 
     def assume(self, cond: Expr, holds: bool) -> Assumptions:
-        """The assumptions where `cond` is known to hold, or known not to."""
+        """The assumptions given that `cond` holds, or that it does not."""
         match cond:
             case Const(value=value):
                 return self._with(dead=self.dead or bool(value) is not holds)
@@ -78,7 +78,7 @@ class Assumptions:
         return self._range(self._linear(e))
 
     def in_64_bits(self, e: Expr) -> bool:
-        """Whether an integer expression, and the numbers in its normal form, stay in 64 bits, as far as is known."""
+        """Whether an integer expression, and the numbers in its normal form, are known to fit in 64 bits."""
         form = self._linear(e)
         lo, hi = self._range(form)
         numbers = (form.const, *(c for _, c in form.terms))
@@ -136,7 +136,7 @@ class Assumptions:
 
     def _atom(self, atom: Expr) -> Range:
         if atom not in self._structures:
-            # A condition may relate an atom to its own parts (`i >= i // 2`); what is asked meanwhile is unknown.
+            # A condition may relate an atom to its own parts (`i >= i // 2`); recursive queries get no bound.
             self._structures[atom] = Range(-math.inf, math.inf)
             self._structures[atom] = _in_type(atom, self._structure(atom))
         lo, hi = self._structures[atom]
@@ -184,7 +184,7 @@ _UNKNOWN = Range(-math.inf, math.inf)
 
 
 def _in_type(atom: Expr, found: Range) -> Range:
-    """What an atom may be: any value of its type where it may wrap. Of 64 bits, that is to know nothing."""
+    """The range of an atom: if it may wrap, that of its type, and for 64 bits no bound at all."""
     if fits(atom.dtype, *found):
         return found
     if atom.dtype is not INDEX:

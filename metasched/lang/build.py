@@ -6,8 +6,8 @@
     D = compute("D", (N, M), lambda i, j: max(C[i, j], 0))
     prog = program("dense_relu", [A, B], [D])
 
-Iteration variables are named by the functions' arguments. The shape of a buffer in between and the range of a
-reduction are written into the tree only where the text would need them: where no read shows the same extent.
+Iteration variables are named by the functions' arguments. The shape of an intermediate buffer and the range of a
+reduction are written into the tree only where the text would need them: where no read implies the same extent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# --- what programs are made of ---------------------------------------------------------------------------
+# --- the parts of programs -------------------------------------------------------------------------------
 
 
 def param(name: str, default: int) -> Parameter:
@@ -82,8 +82,8 @@ def compute(
 ) -> Tensor:
     """A stage: the tensor whose element at `i, j, ...` is `value(i, j, ...)`.
 
-    The iteration variables are named by the arguments of `value`. `dtype` is needed where the value is made of
-    numbers alone.
+    The iteration variables are named by the arguments of `value`. `dtype` is required if the value consists of numbers
+    alone.
 
     Raises:
         LanguageError: when `value` does not take one argument for each dimension.
@@ -214,7 +214,8 @@ def _extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
 
 
 def _require_small(value: Value, name: str) -> None:
-    """Values are shared in Python: one that is used twice at each of forty steps is there 2^40 times in a program."""
+    """Raise for a value that is too large. Values are shared in Python: forty steps that each use the last one twice
+    make 2^40 copies in a program."""
     message = too_large(value.node)
     if message is not None:
         raise wrong(f"`{name}`: {message}", SPLIT)

@@ -1,6 +1,6 @@
 """The math functions in programs built in Python: `exp(x)`, and so on for each of `metasched.functions.library`.
 
-They are made when they are first asked for. Their types are in `calls.pyi`, which `make docs` writes.
+They are made at their first use. Their types are in `calls.pyi`, which `make docs` writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decisions of random variables in their forms: in Python, as text, as JSON, and as a trace holds them.
+"""Decisions of random variables, converted between Python, text, JSON and traces.
 
 | in a trace | in Python | as text | as JSON | in a record's outline |
 |---|---|---|---|---|
@@ -6,8 +6,8 @@
 | `Ref("j_0")` | `"j_0"` | `j_0` | `{"ref": "j_0"}` | `{"ref": "j_0"}` |
 | `"outer"` | `"outer"` | `"outer"` | `"outer"` | `"outer"` |
 
-An outline (`metasched.schedule.trace_outline`) says what is left open as null. Python writes the name of a loop as a
-text; only its random variable tells whether a text is one.
+In an outline (`metasched.schedule.trace_outline`), null is an open decision. In Python the name of a loop is a text;
+only the random variable determines whether a text is a name of a loop.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from metasched.lang.report import Report
 
 
 def from_python(value: object, *, places: bool) -> Decision:
-    """A decision as Python says it, as a trace holds it; what a trace holds already stays.
+    """Convert a decision from its Python form to the trace's; one already in the trace's form is unchanged.
 
-    `places`: whether the variable takes places of blocks, whose texts are names of loops, `root` or `inline`.
+    `places`: whether the variable takes compute locations, so that texts are names of loops, `root` or `inline`.
     """
     if isinstance(value, list | tuple):
         return tuple(HOLE if item is None else item for item in value)
@@ -35,7 +35,7 @@ def from_python(value: object, *, places: bool) -> Decision:
 
 
 def to_python(decision: object) -> object:
-    """A decision in either form as Python says it; a list is a tuple. Equal decisions give equal values."""
+    """Convert a decision in either form to its Python form, lists as tuples. Equal decisions give equal values."""
     if isinstance(decision, Ref):
         return decision.name
     if isinstance(decision, Hole):
@@ -46,7 +46,7 @@ def to_python(decision: object) -> object:
 
 
 def decision_text(decision: object) -> str:
-    """A decision in either form as a message shows it: the name of a loop is a text."""
+    """A decision in either form, as shown in messages: the name of a loop is a text."""
     plain = to_python(decision)
     if isinstance(plain, tuple):
         return "[" + ", ".join("_" if item is None else str(item) for item in plain) + "]"
@@ -57,7 +57,7 @@ def decision_text(decision: object) -> str:
 
 
 def print_decision(decision: Decision) -> str:
-    """What a random variable took, as text. Raises TypeError for NaN."""
+    """A random variable's decision as text. Raises TypeError for NaN."""
     match decision:
         case Ref(name=name):
             return name
@@ -73,7 +73,7 @@ def print_decision(decision: Decision) -> str:
 
 
 def read_decision(e: SourceExpr, report: Report) -> Decision:
-    """What a random variable takes, as it stands after `:=`."""
+    """Read a random variable's decision from the expression after `:=`."""
     match e:
         case TextLit(value=value) | IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
             return value
@@ -108,7 +108,7 @@ def to_json(decision: Decision) -> Any:
 
 
 def from_json(raw: Any) -> Decision:
-    """The decision that `to_json` wrote. Raises ValueError, whose text says what is wrong."""
+    """The decision that `to_json` wrote. Raises ValueError with the reason for anything else."""
     match raw:
         case list():
             return tuple(from_json(item) for item in raw)
@@ -124,7 +124,7 @@ def from_json(raw: Any) -> Decision:
 
 
 def to_stored(decision: Decision | None) -> Any:
-    """A decision as the outline of a record holds it; None for one that is left open."""
+    """Convert a decision to the form in a record's outline; None for an open one."""
     match decision:
         case None | Hole():
             return None
@@ -134,7 +134,7 @@ def to_stored(decision: Decision | None) -> Any:
 
 
 def from_stored(stored: Any) -> Decision:
-    """The numbers or the literal that `to_stored` made of a decision; a place of a block stays as it was made."""
+    """Convert a number or literal back from `to_stored`'s form; a compute location is returned unchanged."""
     return from_python(stored, places=False)
 
 

@@ -1,7 +1,6 @@
 """From a definition and its parameters to IR: names, sizes, shapes, types and bounds.
 
-Every mistake is gathered. What depends on a definition that was wrong is left alone, so that one mistake is
-reported once.
+All mistakes are collected. Whatever depends on a wrong definition is skipped, so that a mistake is reported once.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from metasched.lang.values import BufferInfo, ProgramScope
 _KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "root", "inline", "_"})
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _BUILTIN = frozenset(_DTYPES) | {"sum", "prod", "max", "min", "argmax", "argmin"}
-_MAX_BYTES = 2**48  # what machines have addresses for
+_MAX_BYTES = 2**48  # the address space of machines
 
 
 def elaborate(definition: ProgramDef, params: Mapping[str, object], report: Report) -> Program:
-    """The program that `definition` stands for with `params` set; defaults hold for the others.
+    """The program of `definition` with `params` set, and defaults for the other parameters.
 
     Raises:
         LanguageError: with every mistake found, those that `report` held before included.
@@ -79,7 +78,7 @@ class _Elaborator:
         return self._func(nests) if self._report.ok else None
 
     def _check_expressions(self) -> None:
-        """What follows works on expressions level by level."""
+        """Report expressions that are too deep or too large: later passes are recursive."""
         written: list[Stage | Let] = [*self._definition.stages, *self._definition.lets]
         wrong = [(item, message) for item in written if (message := too_large(item.value)) is not None]
         for item, message in wrong:
@@ -249,7 +248,7 @@ class _Elaborator:
                 nests.append(nest(block, loops))
         return nests
 
-    # --- what is not used ------------------------------------------------------------------------------
+    # --- unused names ----------------------------------------------------------------------------------
 
     def _check_used(self) -> None:
         definition = self._definition

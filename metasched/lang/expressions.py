@@ -57,21 +57,21 @@ def at_tree(tree: SyntaxTree) -> At:
 
 
 def token(tree: SyntaxTree, position: int) -> Token:
-    """A child that the grammar says is a token."""
+    """A child that is a token by the grammar."""
     child = tree.children[position]
     assert isinstance(child, Token)
     return child
 
 
 def subtree(tree: SyntaxTree, position: int) -> SyntaxTree:
-    """A child that the grammar says is a subtree."""
+    """A child that is a subtree by the grammar."""
     child = tree.children[position]
     assert isinstance(child, Tree)
     return child
 
 
 def optional(tree: SyntaxTree, position: int) -> Token | SyntaxTree | None:
-    """A child that the grammar says may be left out."""
+    """A child that is optional in the grammar."""
     return tree.children[position]
 
 
@@ -96,7 +96,7 @@ class ExpressionReader:
                 return Read(str(name), items, at=at)
             case "binary":
                 a, b = self.read(subtree(tree, 0)), self.read(subtree(tree, 2))
-                # The operator is the place a person looks at when the operands do not fit.
+                # The place of the operator is shown when the operands do not fit.
                 return Operation(_OPERATORS[token(tree, 1)], a, b, at=at_token(token(tree, 1)))
             case "negative":
                 return negate(self.read(subtree(tree, 1)), at=at)
@@ -138,14 +138,14 @@ class ExpressionReader:
         return tuple(axis for item in items if (axis := self._axis(item)) is not None)
 
     def integer(self, number: Token) -> int:
-        # Python refuses to convert very long digit strings, so their length is looked at first.
+        # Python refuses to convert very long digit strings, so their length is checked first.
         if len(number) <= 19 and int(number) <= MAX_INTEGER:
             return int(number)
         self._report.error(at_token(number), "this number does not fit in 64 bits")
         return 1
 
     def _plain(self, tree: SyntaxTree) -> SourceExpr:
-        """What a program has no use for."""
+        """Report an expression that is only allowed in modules and traces."""
         what, hint = _NOT_IN_PROGRAMS[tree.data]
         self._report.error(at_tree(tree), f"{what} in a program", hint)
         return IntLit(0, at=at_tree(tree))
@@ -187,7 +187,7 @@ class ExpressionReader:
 
 
 class ValueReader(ExpressionReader):
-    """Reads what modules and traces have besides: texts, `None`, lists, and arguments with names or stars."""
+    """Also reads the values of modules and traces: texts, `None`, lists, and keyword or starred arguments."""
 
     def _plain(self, tree: SyntaxTree) -> SourceExpr:
         at = at_tree(tree)

@@ -13,7 +13,7 @@ from metasched.ir.source_printer import print_source
 class BareUse:
     """`A[..., i, ...]`: axis `i` stands alone in dimension `dim` of a read.
 
-    `guarded` says that a condition around the read speaks of `axis`, so that it may not run over all of `dim`.
+    `guarded`: a condition around the read uses `axis`, which may therefore not range over all of `dim`.
     """
 
     axis: str
@@ -62,17 +62,17 @@ class Evidence:
 class Evidences:
     """Every reason that reads give for the extent of one axis.
 
-    A bare use under a condition about the axis counts only where nothing else settles the extent.
+    A bare use under a condition on the axis counts only if nothing else determines the extent.
     """
 
     firm: tuple[Evidence, ...] = ()
     guarded: tuple[Evidence, ...] = ()
-    # A reason is there but its buffer is itself wrong, so that asking for more would be noise.
+    # A read has the axis, but its buffer is itself wrong, so that another error would be noise.
     unknown: bool = False
 
 
 def evidence_from_uses(axis: str, uses: tuple[BareUse, ...], shapes: Mapping[str, tuple[int, ...] | None]) -> Evidences:
-    """What the reads of a stage say about the extent of `axis`; `shapes` has the buffers known so far."""
+    """The evidence of a stage's reads for the extent of `axis`; `shapes` has the buffers known so far."""
     firm: list[Evidence] = []
     guarded: list[Evidence] = []
     unknown = False

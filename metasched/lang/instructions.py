@@ -1,6 +1,6 @@
-"""A trace as plain data: what the text of a trace parses to and prints from.
+"""A trace as plain data, which its text is parsed to and printed from.
 
-Running instructions is `metasched.schedule`'s business; here they only have structure.
+Instructions only have structure here; `metasched.schedule` runs them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOLE = Hole()
 
 # An argument: a handle, arithmetic over integer variables (`Var`s named by label), a literal, or a list of these.
 Value = Ref | Expr | str | bool | None | int | float | tuple["Value", ...]
-# What a random variable took: `[_, 8]` -> (HOLE, 8); `"outer"`; `16`; a loop's label -> Ref; root -> Ref("root").
+# The decision of a random variable: `[_, 8]` -> (HOLE, 8); `"outer"`; `16`; a loop's label -> Ref; root -> Ref("root").
 Decision = Ref | Hole | str | bool | int | float | tuple["Decision", ...]
 
 

@@ -1,4 +1,4 @@
-"""From indentation to tokens: what comes between the lexer and the parser.
+"""From indentation to tokens: the step between the lexer and the parser.
 
 Lark's own `Indenter` keeps its state on an object that is part of the (shared) parser; this one keeps it in a
 generator, so that one loaded grammar serves several threads. It also knows which bracket was never closed.
@@ -19,7 +19,7 @@ _CLOSING = frozenset(_OPENING.values())
 
 
 class Start(Enum):
-    """What a whole text may be."""
+    """The kinds of text that can be parsed."""
 
     FILE = "file"
     TRACE = "trace"
@@ -27,7 +27,7 @@ class Start(Enum):
 
 
 class LayoutError(Exception):
-    """Brackets or indentation that do not fit; caught where the text is known."""
+    """Mismatched brackets or indentation; caught where the text is known."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)

@@ -37,13 +37,13 @@ def load_program(path: str | Path, /, **params: Setting) -> Program:
 
 
 def file_and_name(path: str | Path) -> tuple[str, str | None]:
-    """What `FILE.ms`, or `FILE.ms::NAME` where a file holds several programs or modules, is made of."""
+    """Split `FILE.ms`, or `FILE.ms::NAME` for one of several programs or modules, into file and name."""
     filename, separator, name = str(path).rpartition(SEPARATOR)
     return (filename, name or None) if separator else (str(path), None)
 
 
 def read_source(filename: str | Path) -> str:
-    """The text of a file of programs or traces, without the mark that some editors begin a UTF-8 file with.
+    """The text of a file of programs or traces, without a byte order mark.
 
     Raises:
         LanguageError: when it is not text.
@@ -59,7 +59,7 @@ def read_source(filename: str | Path) -> str:
 
 
 def parse_definitions(text: str, filename: str = "<text>") -> tuple[ProgramDef, ...]:
-    """Every program of a text as written: names, shapes and types are not looked at yet.
+    """Every program of a text as written: names, shapes and types are not checked yet.
 
     Raises:
         LanguageError: with the first syntax error, or every mistake the definitions show by themselves.

@@ -1,4 +1,4 @@
-"""Programs whose arguments lie in memory with their dimensions in another order."""
+"""Programs whose arguments have their dimensions in another order in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from metasched.ir.source import ProgramDef, Read, SourceNode
 
 
 def in_memory_order(definition: ProgramDef, orders: Mapping[str, tuple[int, ...]]) -> ProgramDef:
-    """The same program of the arrays as they lie: of an argument `A` with order (1, 0), `A[i, k]` becomes `A[k, i]`.
+    """The same program with arguments in their memory order: for `A` with order (1, 0), `A[i, k]` becomes `A[k, i]`.
 
     `orders` has, by argument, its dimensions from the outermost in memory to the innermost.
     """

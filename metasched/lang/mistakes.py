@@ -1,4 +1,4 @@
-"""Syntax errors in human words, with hints from the examples of mistakes beside the grammar."""
+"""Readable syntax errors, with hints from the examples of mistakes beside the grammar."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _WORDS = {
     "FLOAT": "a number",
 }
 _EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "LPAR", "SIGN", "NOT", "TRUE", "FALSE", "INF"})
-# What an expression may begin with as well, though few do: a list of all this is no help.
+# Rare first tokens of an expression, left out of lists of what was expected.
 _VALUE = frozenset({"STRING", "NONE", "LSQB", "STAR"})
 _OPERATOR = frozenset({"PLUS", "SIGN", "TIMES", "COMPARE", "AND", "OR", "IF", "LPAR", "LSQB"})
 _NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
-# Tokens that stand for many texts: which one it was says nothing about the mistake.
+# Tokens with many possible texts: the text does not characterise the mistake.
 _OPEN_CLASS = frozenset({"NAME", "INT", "FLOAT", "STRING"})
 _SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//")
 # Brackets; comments and texts are matched whole, so that brackets inside them do not count.
@@ -48,7 +48,8 @@ _LINE = "trace 1 of p:\n    {}"
 
 
 def explain(error: UnexpectedInput, text: str, grammar: Lark) -> Diagnostic:
-    """What is wrong where the parser stopped, what could have stood there, and the hint of the nearest mistake."""
+    """The diagnostic for where the parser stopped: the error, the expected tokens, and the hint of the nearest
+    mistake."""
     # Every character belongs to some terminal, so that the lexer itself never gives up.
     assert isinstance(error, UnexpectedToken)
     opening = _open_bracket(error)
@@ -79,9 +80,9 @@ class _Found:
         kind, value = token.type, str(token)
         word = _WORD.match(here, column - 1)
         if kind == "UNKNOWN" and word is not None:
-            # What may not stand somewhere, the lexer sees only the first character of.
+            # The lexer returns only the first character of a token that is not allowed there.
             kind, value = "NAME", word.group()
-        # Nor does it see a symbol whole, where only its beginning may stand.
+        # It also truncates a symbol of which only the beginning is allowed there.
         symbol = next((s for s in _SYMBOLS if s.startswith(value) and here.startswith(s, column - 1)), None)
         value = symbol or value
         before = _LAST_WORD.search(here[: column - 1])
@@ -158,7 +159,7 @@ def _either(phrases: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A hint, the symbols it is about wherever they stand, and examples of texts it is about."""
+    """A hint, the symbols that it applies to anywhere, and example texts that it applies to."""
 
     hint: str
     symbols: tuple[str, ...]
@@ -231,9 +232,9 @@ class _Example:
 
 @cache
 def _examples_by_key(grammar: Lark) -> dict[tuple[str, str], list[_Example]]:
-    """The examples by what does not fit in them.
+    """The examples by the token that does not fit.
 
-    Lark compares parser states; that the token is the same, or of the same kind, is what this adds.
+    Lark compares parser states; this also compares the token, or its kind.
     """
     out: dict[tuple[str, str], list[_Example]] = {}
     for mistake in catalogue():
@@ -246,7 +247,7 @@ def _examples_by_key(grammar: Lark) -> dict[tuple[str, str], list[_Example]]:
 
 
 def stopped(grammar: Lark, example: str) -> UnexpectedToken | None:
-    """The syntax error of an example; None when it has none."""
+    """The syntax error of an example; None if it parses."""
     try:
         parse_with(grammar, example, _start(example))
     except UnexpectedToken as error:

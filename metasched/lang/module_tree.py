@@ -1,4 +1,4 @@
-"""A module as it is written: the tree that its text parses to, and the text that it prints as."""
+"""The source tree of a module, and its printer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bind(SourceNode):
 
 @dataclass(frozen=True)
 class Draw(SourceNode):
-    """`x, y ~ sample_tile(i, parts=2) @ "i" := [_, 8]`: a random variable, its name, and what it always takes."""
+    """`x, y ~ sample_tile(i, parts=2) @ "i" := [_, 8]`: a random variable, its name, and its fixed decision."""
 
     targets: tuple[AssignedName, ...]
     call: Apply
@@ -70,7 +70,7 @@ class SkipLine(SourceNode):
 
 @dataclass(frozen=True)
 class Alternative(SourceNode):
-    """A condition, and what happens where it holds and none before it did."""
+    """A condition, and the statements to run if it is the first that holds."""
 
     test: SourceExpr
     body: tuple[Statement, ...]
@@ -159,7 +159,7 @@ def _statement(statement: Statement, depth: int) -> list[str]:
 
 
 def _headed(head: str, body: tuple[Statement, ...], depth: int) -> list[str]:
-    """A reason to skip reads best on the line of its condition."""
+    """The lines of a branch; a lone `skip` goes on the line of its condition."""
     match body:
         case (SkipLine(reason=TextLit()) as only,):
             return [f"{head} {print_statement(only)}"]

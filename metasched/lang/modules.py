@@ -1,4 +1,4 @@
-"""Text to the tree of a module. What its names stand for, `metasched.space` knows."""
+"""Text to the tree of a module. `metasched.space` resolves its names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metasched.lang.syntax import parse
 
 
 def read_modules(text: str, filename: str) -> tuple[tuple[ModuleDef, ...], Report]:
-    """The modules of a text, and the report that holds what is wrong with them so far.
+    """The modules of a text, and a report with the mistakes found so far.
 
     Raises:
         LanguageError: with the first syntax error.

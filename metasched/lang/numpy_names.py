@@ -1,4 +1,4 @@
-"""What a person who knows NumPy types in a program, and how the language says it."""
+"""Hints for names from NumPy, Python and PyTorch: how the language writes them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
 
 
 def written_as(name: str) -> str:
-    """A hint about a name of NumPy, Python or PyTorch: how it is written here; '' for one that is not known."""
+    """A hint for a name of NumPy, Python or PyTorch: how the language writes it; '' for an unknown name."""
     if name in _WRITTEN:
         return f"write `{_WRITTEN[name]}`"
     if name in functions():

@@ -33,12 +33,12 @@ from metasched.lang.report import Report, did_you_mean
 from metasched.lang.syntax import parse
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
-# What C calls an integer has 32 bits; the other words for types are theirs.
+# C's `int` has 32 bits.
 _ALIASES = {"int": DType.I32, **spellings()}
 
 
 def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Report]:
-    """The programs of a text, and the report that holds what is wrong with them so far.
+    """The programs of a text, and a report with the mistakes found so far.
 
     Raises:
         LanguageError: with the first syntax error.
@@ -95,7 +95,7 @@ class _ProgramReader:
         )
 
     def _params(self, tree: SyntaxTree) -> tuple[ProgramParameter, ...]:
-        """The parameters; those that stand for element types are known to what is read after."""
+        """The parameters; those for element types are registered for the rest of the program."""
         params = read_settings(tree, self._expressions)
         for param, setting in zip(params, subtrees(tree), strict=True):
             if param.is_type:

@@ -1,4 +1,4 @@
-"""What programs built in Python are made of: values, to which Python's operators apply, and tensors to read from."""
+"""The parts of programs built in Python: values with Python's operators, and tensors."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ class Value:
 
 
 class Term(Value):
-    """What operators and functions make.
+    """The result of an operator or a function.
 
-    A class beside the named values, not above them: Python would turn `i >= N` into `N <= i` for an `N` of a subclass.
+    Not a base class of the named values: Python would turn `i >= N` into `N <= i` for an `N` of a subclass.
     """
 
     __slots__ = ()
@@ -165,7 +165,7 @@ class Tensor:
 
 
 class Computed(Tensor):
-    """What a stage computes; `typed` says that its dtype follows from what it reads."""
+    """The tensor that a stage computes; `typed`: its dtype follows from what it reads."""
 
     def __init__(self, stage: Stage, shape: tuple[Value, ...], value: Value, dtype: DType | None, typed: bool) -> None:
         super().__init__(stage.buffer, shape, dtype)
@@ -187,12 +187,12 @@ ValueLike: TypeAlias = Value | int | float
 
 
 def wrong(message: str, hint: str = "") -> LanguageError:
-    """An error of a program that has no text yet."""
+    """An error in a program that has no text yet."""
     return LanguageError((Diagnostic(1, 1, message, hint),), "", FILE)
 
 
 def lift(value: object) -> Value:
-    """A number as a value. Raises TypeError for what stands for no number."""
+    """A number as a value. Raises TypeError for anything that is not one."""
     if isinstance(value, Value):
         return value
     if isinstance(value, bool):
@@ -221,7 +221,7 @@ def merge(*groups: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
 
 
 def checked_name(name: str) -> str:
-    """`name`, which is one of the language. Raises LanguageError for any other."""
+    """`name`, if it is valid in the language. Raises LanguageError otherwise."""
     if not (name.isascii() and name.isidentifier()):
         raise wrong(f"{name!r} is no name", "names are letters, digits and `_`, and do not begin with a digit")
     return name

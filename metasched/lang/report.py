@@ -1,4 +1,4 @@
-"""Gathering every mistake of a text before raising."""
+"""Collecting every mistake of a text before raising."""
 
 from __future__ import annotations
 

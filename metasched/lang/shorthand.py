@@ -29,7 +29,7 @@ from metasched.lang.shorthand_shapes import FILE, NAME, ArgumentType, ShapeInfer
 
 _HEAD = f"program {NAME}() -> _result: f32[1]:\n"
 _INDENT = "    "
-# A place that a message tells of besides its own.
+# Another place mentioned in a message.
 _PLACE = re.compile(r"\bline (\d+)(, column (\d+))?")
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Shorthand:
 
     @property
     def subscripts(self) -> tuple[str, ...]:
-        """The arguments that are numbers and index a tensor by themselves: most often, indices nobody sums over."""
+        """The scalar arguments that alone index a tensor: usually indices missing from a reduction."""
         used = {
             index.name
             for stage in self.stages
@@ -59,9 +59,9 @@ class Shorthand:
     def program(self, types: Mapping[str, ArgumentType]) -> Program:
         """The program for arguments of these types, one for each of `arguments`.
 
-        An index goes as far as the dimension where it stands alone. One that never does goes as far as it can without
-        leaving a buffer: in `sum[r](X[i + r] * K[r])`, `i` has `len(X) - len(K) + 1` values. Tensors whose dimensions
-        lie in another order are arguments of the program as they lie: of a transposed `A` it reads `A[k, i]`.
+        The extent of an index is that of the dimension that it indexes alone. An index that never stands alone has the
+        largest extent that stays in bounds: in `sum[r](X[i + r] * K[r])`, `i` has `len(X) - len(K) + 1` values. Tensors
+        with another memory order are arguments in that order: of a transposed `A` the program reads `A[k, i]`.
 
         Raises KernelError where the types do not go together, LanguageError where the stages are wrong.
         """
@@ -73,7 +73,7 @@ class Shorthand:
         orders = {n: t.order for n, t in types.items() if isinstance(t, TensorType) and t.order is not None}
         if not orders:
             return program
-        # What is wrong was told of the program as it was written.
+        # Mistakes were already reported in terms of the program as written.
         return elaborate(in_memory_order(definition, orders), {}, Report(wrapped, FILE))
 
 
@@ -167,7 +167,7 @@ def _origin(origins: _Origins, line: int, column: int) -> tuple[int, int]:
 
 
 def _placed(text: str, origins: _Origins, run: Callable[[], T]) -> T:
-    """What `run` returns; the places of its LanguageErrors are moved to where the characters came from."""
+    """The result of `run`; the places of its LanguageErrors are mapped back to the original text."""
 
     def placed(place: re.Match[str]) -> str:
         line, column = _origin(origins, int(place[1]), int(place[3] or 1))

@@ -1,4 +1,4 @@
-"""What the arrays of a call say of stages without a head: extents, element types, and the program that they make."""
+"""Infers extents and element types of stages without a head from the arrays of a call."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ FILE = "<kernel>"
 
 @dataclass(frozen=True)
 class TensorType:
-    """What an array says of a tensor. `order` has its dimensions as they lie in memory, from the outermost to the
-    innermost, where they do not lie in their order.
+    """The type of an array argument. `order` is its dimensions from the outermost to the innermost in memory, if that
+    differs from their order.
     """
 
     dtype: DType
@@ -52,8 +52,8 @@ class TensorType:
 
 @dataclass(frozen=True)
 class ScalarType:
-    """What a number says of a scalar: its element type, or for Python's own numbers the one it has where its place in
-    the program says none.
+    """The type of a number argument: its element type, or for a Python number the default unless its use determines
+    one.
     """
 
     dtype: DType
@@ -82,13 +82,13 @@ class ShapeInference:
         self._types = types
         self._shapes: dict[str, tuple[int, ...]] = {n: t.shape for n, t in types.items() if isinstance(t, TensorType)}
         self._dtypes: dict[str, DType] = {n: t.dtype for n, t in types.items() if isinstance(t, TensorType)}
-        # Scalars are not stored, so none has a type of storage.
+        # Scalars are not stored, so they have compute types.
         self._scalars = {n: t.dtype.compute for n, t in types.items() if isinstance(t, ScalarType) and t.fixed}
         self._params: dict[tuple[str, int], str] = {}
         self._sizes: dict[str, list[str | int]] = {}
 
     def stage(self, stage: Stage) -> Stage:
-        """The stage with the ranges that its text leaves open and no bare use shows."""
+        """The stage with the ranges that neither its text nor a bare use gives."""
         for node in stage.value.walk():
             if isinstance(node, Read):
                 self._check_rank(node)
@@ -123,7 +123,7 @@ class ShapeInference:
             )
 
     def _bare(self, stage: Stage) -> dict[str, int]:
-        """Extents that a written range shows, or else a use alone in a dimension; raises where two of these differ."""
+        """Extents from written ranges, or else from bare uses; raises if two of these differ."""
         axes = [axis for group in stage_axes(stage) for axis in group]
         written = {axis.name: axis.extent.value for axis in axes if isinstance(axis.extent, IntLit)}
         found: dict[str, tuple[int, str]] = {}
@@ -143,7 +143,7 @@ class ShapeInference:
         return written | {name: extent for name, (extent, _) in found.items()}
 
     def _affine(self, stage: Stage, extents: dict[str, int]) -> None:
-        """Extents of indices that stand only in sums, such as `i` of `X[2*i + r]`: as far as the buffer goes."""
+        """Extents of indices that occur only in sums, such as `i` in `X[2*i + r]`: the largest that stay in bounds."""
         open_axes = [axis.name for group in stage_axes(stage) for axis in group if axis.name not in extents]
         for axis in open_axes:
             limits: list[tuple[int, str]] = []
@@ -176,8 +176,8 @@ class ShapeInference:
         values = self._values(stage, self._scalars)
         for name in _scalar_names(stage, self._types):
             if name not in self._scalars:
-                wanted = _wanted(stage.value, name, None, values.dtype) or self._types[name].dtype
-                self._scalars[name] = wanted.compute
+                required = _required_type(stage.value, name, None, values.dtype) or self._types[name].dtype
+                self._scalars[name] = required.compute
         dtype = self._values(stage, self._scalars).dtype(stage.value)
         if dtype is None:
             raise KernelError(
@@ -226,7 +226,7 @@ class ShapeInference:
         return ProgramDef(NAME, params, tuple(arguments), outputs, (), (), stages)
 
     def _places(self) -> dict[str, At]:
-        """Where a name stands first, for each that the stages mention."""
+        """The first place of each name in the stages."""
         places: dict[str, At] = {}
         for stage in self._stages:
             for node in mentions(stage.value):
@@ -284,7 +284,7 @@ def _linear(e: SourceExpr) -> Linear | None:
 
 
 def _limit(index: Linear | None, axis: str, extents: Mapping[str, int], size: int) -> int | None:
-    """How many values an index may take for its place to stay inside a dimension; None when it is not known."""
+    """How many values an axis may take while the index stays in bounds; None if that is not known."""
     step = 0 if index is None else index.coefficient(Var(axis))
     if index is None or step <= 0:
         return None
@@ -300,10 +300,10 @@ def _scalar_names(stage: Stage, types: Mapping[str, ArgumentType]) -> list[str]:
     return [name for name in dict.fromkeys(names) if isinstance(types.get(name), ScalarType)]
 
 
-def _wanted(
+def _required_type(
     e: SourceNode, name: str, context: DType | None, dtype: Callable[[SourceExpr], DType | None]
 ) -> DType | None:
-    """The element type that a number has to have where `name` stands: what it is combined with, as for a literal."""
+    """The element type that the context of `name` requires of a number, as for a literal."""
     if isinstance(e, Name):
         return context if e.name == name else None
     if isinstance(e, Read):
@@ -318,7 +318,7 @@ def _wanted(
         context = next((d for d in known if d is not None), None if compares else context)
     for child in e.children():
         inside = None if isinstance(e, IfElse) and child is e.cond else context
-        found = _wanted(child, name, inside, dtype)
+        found = _required_type(child, name, inside, dtype)
         if found is not None:
             return found
     return None

@@ -46,7 +46,7 @@ _CHOICES: Mapping[str, Callable[[float, float], float]] = {"max": max, "min": mi
 
 
 class Sizes:
-    """The numbers that names stand for."""
+    """The values of parameters and `let`s."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -78,7 +78,7 @@ class Sizes:
         return all(self.is_literal(child, hidden) for child in e.children() if isinstance(child, SourceExpr))
 
     def size(self, e: SourceExpr) -> int | None:
-        """The whole number that `e` stands for; None after reporting why it does not."""
+        """The integer value of `e`; None after reporting why it has none."""
         value = self.value(e)
         if value is None:
             return None
@@ -91,7 +91,7 @@ class Sizes:
         return value
 
     def value(self, e: SourceExpr) -> Number | None:
-        """The number that `e` stands for; None after reporting why there is none."""
+        """The value of `e`; None after reporting why it has none."""
         match e:
             case IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
                 return value

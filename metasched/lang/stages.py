@@ -184,7 +184,7 @@ class StageBuilder:
         shapes = {name: info.shape for name, info in self._buffers.items()}
         evidences = evidence_from_uses(axis.name, uses, shapes)
         written, unknown = self._written(axis, declared)
-        # What is written wins over what reads show; that these stay inside is checked where they are built.
+        # A written extent takes precedence over those of reads; bounds are checked when the reads are built.
         counting = written or evidences.firm or evidences.guarded
         if not counting:
             if not (unknown or evidences.unknown):
@@ -207,7 +207,7 @@ class StageBuilder:
         return f"these extents have to agree, or the range is written, `{least}` {where}, and every read stays inside"
 
     def _written(self, axis: Axis, declared: BufferInfo | None) -> tuple[tuple[Evidence, ...], bool]:
-        """What the range and the declaration say, and whether one of them is there but wrong."""
+        """The extents from the range and the declaration, and whether one of these is present but wrong."""
         out: list[Evidence] = []
         unknown = False
         if axis.extent is not None:

@@ -49,7 +49,7 @@ def grammar() -> Lark:
 
 
 def _first_below(tree: Tree[Token], limit: int) -> tuple[int, int] | None:
-    """Where the tree first goes deeper than `limit`: everything after this may recurse safely."""
+    """Where the tree first exceeds the depth `limit`; later passes may recurse on trees within it."""
     stack: list[tuple[Tree[Token], int]] = [(tree, 0)]
     while stack:
         node, depth = stack.pop()

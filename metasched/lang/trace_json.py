@@ -33,7 +33,7 @@ def trace_to_json(trace: TraceData, *, indent: int | None = 2) -> str:
     """A trace as a JSON object, an instruction a line; with `indent` None all on one line.
 
     Raises:
-        TypeError: when an argument is something that JSON cannot say.
+        TypeError: when an argument has no JSON form.
     """
     head = {_HEAD: FORMAT, "program": trace.program, "params": dict(trace.params)}
     lines = [json.dumps(_instruction(i), allow_nan=False) for i in trace.instructions]
@@ -123,7 +123,7 @@ def _too_deep(text: str, filename: str) -> LanguageError:
 
 
 def _levels_exceed(raw: Any, most: int) -> bool:
-    """Whether lists and objects are nested deeper: reading them calls itself for each level."""
+    """Whether lists and objects are nested deeper than `most` levels: reading them is recursive."""
     stack = [(raw, 0)]
     while stack:
         value, level = stack.pop()
@@ -135,7 +135,7 @@ def _levels_exceed(raw: Any, most: int) -> bool:
 
 
 class TraceJsonError(LanguageError):
-    """JSON that is no trace. Each mistake names the instruction by its number; there are no positions."""
+    """JSON that is not a trace. Each mistake names the instruction by its number; there are no positions."""
 
     def render(self) -> str:
         return "\n".join(f"{self.filename}: {d.message}" for d in self.diagnostics)

@@ -70,7 +70,7 @@ def print_trace(trace: TraceData) -> str:
     """The canonical text of a trace, ending in a newline.
 
     Raises:
-        TypeError: when an argument is something that no text stands for.
+        TypeError: when an argument has no text form.
     """
     lines = [f"trace {trace.format} of {trace.program}{print_params(trace.params)}:"]
     lines += ["    " + print_instruction(instruction) for instruction in trace.instructions]

@@ -54,7 +54,7 @@ _INTEGER_ONLY = frozenset({BinOp.FLOORDIV, BinOp.MOD})
 
 @dataclass(frozen=True)
 class BufferInfo:
-    """What is known of a buffer; None where its definition was wrong."""
+    """The known properties of a buffer; None for those whose definition was wrong."""
 
     name: str
     dtype: DType | None
@@ -67,9 +67,9 @@ class BufferInfo:
 
 @dataclass(frozen=True)
 class ProgramScope:
-    """The names every stage may use: `types` are the parameters that stand for element types, `buffers` those defined
-    so far, and `later` says where the others are. `limits` collects what the values of inputs have to be below, because
-    others are indexed by them.
+    """The names every stage may use: `types` are the parameters for element types, `buffers` those defined so far, and
+    `later` has the places of the others. `limits` collects exclusive upper bounds on the values of inputs that serve as
+    indices.
     """
 
     sizes: Sizes
@@ -259,7 +259,7 @@ class Values:
     def _inside_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
         """What was built, unless it is index arithmetic that may leave 64 bits.
 
-        Conditions do not count: code may compute a value before it asks whether it is used. Arithmetic over data wraps.
+        Conditions are ignored: code may compute a value before it tests whether it is used. Arithmetic over data wraps.
         """
         if built.dtype is not INDEX or assumed.dead or depends_on_data(built):
             return built
@@ -280,7 +280,7 @@ class Values:
     def _divides_by_zero(self, e: Operation, a: Expr, b: Expr, assumed: Assumptions) -> bool:
         """Whether index arithmetic divides by an index that may be zero or less: it is simplified as if none were.
 
-        What a condition says of the divisor counts, as the value is used under it only.
+        Conditions on the divisor are taken into account, as the value is only used under them.
         """
         if e.op not in _INTEGER_ONLY or b.dtype is not INDEX or isinstance(b, Const) or assumed.dead:
             return False
@@ -381,7 +381,7 @@ class Values:
         if inner is None:
             return None
         if dtype.is_half:
-            # What is asked for by name is rounded at once.
+            # An explicit cast rounds at once.
             return Cast(_rounded(inner, dtype), dtype.compute)
         return _cast_to(inner, dtype)
 
@@ -489,7 +489,7 @@ def _cast_to(e: Expr, dtype: DType) -> Expr:
 
 
 def _rounded(e: Expr, dtype: DType) -> Expr:
-    """`e` as `dtype`; f16 and bf16 are rounded to from f32, and what was read as one is one already."""
+    """`e` rounded to `dtype`: f32 is rounded to f16 and bf16, and a value read from such a buffer is unchanged."""
     if not dtype.is_half:
         return e
     if isinstance(e, Cast) and e.value.dtype is dtype:
