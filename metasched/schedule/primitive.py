@@ -102,7 +102,7 @@ class Declaration(Traits):
 
     @property
     def naming(self) -> Mapping[int, Named]:
-        """The positions of arguments that name something, and what."""
+        """The positions of arguments that are names in the program, and their kinds."""
         return {place: p.names for place, p in enumerate(self.params) if p.names is not None}
 
     @property
@@ -169,7 +169,7 @@ def _declare(fn: F | None, traits: Traits) -> F | Callable[[F], F]:
 
 
 def declaration_of(fn: Callable[..., Any]) -> Declaration:
-    """Read the declaration off a marked function. Raises TypeError where the signature says too little."""
+    """Read the declaration from a marked function. Raises TypeError if the signature is incomplete."""
     traits: Traits = getattr(fn, MARK)
     hints = typing.get_type_hints(fn, include_extras=True)
     parameters = list(inspect.signature(fn).parameters.values())

@@ -248,7 +248,7 @@ class Trace:
         return changed.apply_to(program, Policy.REPAIR).trace
 
     def simplified(self) -> Trace:
-        """Without the lines that only look, and whose results nothing uses. Choices to branch on stay."""
+        """Without queries whose results are unused. Choices to branch on stay."""
         used: set[str] = set()
         kept: list[Instruction] = []
         for instruction in reversed(self.instructions):

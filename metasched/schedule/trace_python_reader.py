@@ -149,7 +149,7 @@ class LineReader:
         return Instruction(made.op, made.args, made.kwargs, made.outputs, True, address, decision, version=made.version)
 
     def _positional(self, call: ast.Call, declaration: Declaration) -> tuple[str, tuple[Value, ...]]:
-        """The name of a choice ('' for anything else), and the arguments without names."""
+        """The name of a choice ('' for other calls), and the positional arguments."""
         if declaration.named:
             if len(call.args) != 2:
                 _wrong(call, "a choice has a name and a list of options")
@@ -232,7 +232,7 @@ class LineReader:
 
 
 def _is_line_option(declaration: Declaration, name: str) -> bool:
-    """Whether an argument of that name is about the line, and not one of the primitive's."""
+    """Whether a keyword is an option of the line rather than an argument of the primitive."""
     return name == "labels" or (declaration.random and (name != "name" or not declaration.named))
 
 
