@@ -1,4 +1,4 @@
-"""A `Space` as the search sees it: an arm for each variant of each sketch."""
+"""A `Space` in the form that searches use: an arm for each variant of each sketch."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from metasched.space.sketch import Sketch
 from metasched.space.space import Space
 from metasched.target import Target
 
-# How many arms there are in all, and for each sketch, while places of its producers last. An arm costs about 0.1 s to
-# make, so a space of more sketches is searched in a sample of them.
+# The most arms in all, and the arms of each sketch, if it has so many variants. An arm takes about 0.1 s to make, so
+# only a sample of the sketches of a larger space is searched.
 MAX_ARMS = 24
 MAX_VARIANTS = 6
 
 
 class SketchArm:
-    """A sketch, with its features on a target; these are analysed when they are first wanted."""
+    """A sketch with its features on a target, whose analysis is made at first use."""
 
     def __init__(self, sketch: Sketch, target: Target) -> None:
         self.sketch = sketch
@@ -57,7 +57,7 @@ class SketchArm:
 
 
 class SpaceArms:
-    """`SearchSpace` over a `Space`, which is best made with `max_sketches=MAX_ARMS`."""
+    """The `SearchSpace` of a `Space`, which should have been made with `max_sketches=MAX_ARMS`."""
 
     def __init__(self, space: Space, target: Target) -> None:
         share = min(MAX_VARIANTS, max(1, MAX_ARMS // len(space)))

@@ -21,7 +21,7 @@ from metasched.search.proposal import Proposal
 
 # How long to wait for a measurement that another process has begun, before looking again.
 _POLL_S = 0.1
-# Trials after which all that a run repeats has been, at the latest: it may have no other end than time.
+# The number of trials over which repetitions are spread at most: a run may have no end but a time.
 _LONG_RUN = 1024
 _BUILDING = frozenset({"replay", "lower", "emit", "compile", "build"})
 
@@ -29,18 +29,18 @@ _Waiting = tuple[Proposal, Lowered]
 
 
 class BatchMeasuring:
-    """Measures proposals of one task, and records what comes of them.
+    """Measures proposals of one task, and records the results.
 
     Args:
-        program: what the proposals' traces are of.
+        program: the program of the proposals' traces.
         target: the text of the target.
-        key: under which records are stored.
-        known: what is recorded, which grows.
-        database: where it is recorded.
-        claimant: who measures, for other processes that tune the same.
-        seed: of the search, which draws what is repeated.
-        phases: where the time goes.
-        tell: called after each trial that is recorded.
+        key: the key under which records are stored.
+        known: what is recorded so far; new records are added to it.
+        database: where records are stored.
+        claimant: identifies this process to others that tune the same task.
+        seed: the seed of the search, by which repetitions are drawn.
+        phases: the stopwatch of the search.
+        tell: called after each recorded trial.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BatchMeasuring:
         wanted: int,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Measure the code that is not known yet, until there are `wanted` trials of the task.
+        """Measure code that was not measured yet, until the task has `wanted` trials.
 
         `meanwhile` is called while candidates are lowered, when nothing is being timed.
         """
@@ -85,7 +85,7 @@ class BatchMeasuring:
             self._measure_new(runner, lowered, batch, wanted)
 
     def measure_again(self, runner: Runner, again: Sequence[Again]) -> None:
-        """Measure what is recorded once more, and add that to the records."""
+        """Measure recorded candidates again, and add the results to their records."""
         with self._phases.timed(Phase.MEASURE):
             self._record_again(self._ask_again(runner, again))
 
@@ -95,7 +95,7 @@ class BatchMeasuring:
     def _lowered(
         self, runner: Runner, proposals: Sequence[Proposal], meanwhile: Callable[[], None]
     ) -> list[tuple[Proposal, Lowered]]:
-        """The proposals of which nothing is known, as far as their code."""
+        """The proposals without a record, lowered as far as their code."""
         new: dict[str, Proposal] = {}
         for proposal in proposals:
             if proposal.trace is not None and not proposal.is_settled(self._known):
@@ -106,7 +106,7 @@ class BatchMeasuring:
             return [(proposal, future.result()) for proposal, future in zip(new.values(), futures, strict=True)]
 
     def _measure_new(self, runner: Runner, lowered: Sequence[_Waiting], batch: int, wanted: int) -> None:
-        """Measure each code once; what has the code of another is a duplicate of it."""
+        """Measure each code once; a proposal with the code of another is a duplicate."""
         waiting: dict[str, _Waiting] = {}
         beside: list[_Waiting] = []
         same: list[tuple[Proposal, str]] = []
@@ -128,15 +128,15 @@ class BatchMeasuring:
             self._known.add_duplicates(duplicates)
 
     def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
-        """Whether nothing is to be measured for it, as its code has been. A guess is measured all the same."""
+        """Whether it need not be measured because its code was. A guess is measured anyway."""
         return proposal.role is Role.CANDIDATE and self._known.of_code(code) is not None
 
     def _measure_claimed(
         self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, wanted: int
     ) -> None:
-        """Measure what no other process has begun, and wait for what one has, until all of it is known.
+        """Measure what no other process is measuring, and wait for the rest, until every result is known.
 
-        What is to be measured `beside` it, whoever has, and a repetition that is due go with the first of it.
+        What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
         """
         repeats = due_repeat(self._known, min(wanted, _LONG_RUN), self._seed)
         while waiting or beside:
@@ -164,7 +164,7 @@ class BatchMeasuring:
                     del waiting[code]
 
     def _submit(self, runner: Runner, proposal: Proposal, lowered: Lowered) -> Future[Measurement]:
-        """Have a candidate measured. A guess does not race: turns at the end tell whether it was disturbed."""
+        """Submit a candidate for measurement. A guess does not race: turns at the end show whether it was disturbed."""
         trace = lowered.candidate.trace
         if proposal.role is not Role.CANDIDATE:
             plan = TimingPlan().without_race()
@@ -172,7 +172,7 @@ class BatchMeasuring:
         return runner.submit(self._program, trace, self._target, self._known.fastest_s(), lowered=lowered)
 
     def _collect(self, futures: list[tuple[Proposal, Future[Measurement]]], batch: int) -> None:
-        """Record measurements as they finish. On Ctrl-C, what has finished is recorded and the rest is dropped."""
+        """Record measurements as they finish. On Ctrl-C, finished ones are recorded and the rest is dropped."""
         try:
             while futures:
                 self._record(futures[0][0], futures[0][1].result(), batch)
@@ -221,7 +221,7 @@ class BatchMeasuring:
         return [(one, runner.submit(self._program, one.record.trace, self._target, plan=one.plan)) for one in again]
 
     def _record_again(self, asked: Sequence[Asked]) -> None:
-        """Add what came of measuring again to the records, all of it at once: half a comparison is none."""
+        """Add the results of a repetition to the records, all at once: half of a comparison is of no use."""
         group = group_name()
         new: dict[object, Record] = {}
         for again, future in asked:

@@ -1,4 +1,4 @@
-"""The end of a run: the best are timed again in turns, and some of the others for the noise."""
+"""The end of a run: the best candidates are timed again in turns, and some others to estimate the noise."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.known import Known
 
-# How many measurements a run makes of code that it has measured, to know the noise.
+# How many measurements a run repeats, to estimate the noise.
 REPEATS = 4
 _TURNS = 12
-# Turns are fewer where all of them would last longer, in seconds.
+# The most seconds that all turns may take: there are fewer turns otherwise.
 _LONGEST_S = 10.0
 
 
 @dataclass(frozen=True)
 class Again:
-    """A record that is measured again: as `kind`, with `plan`, or as it was measured first where there is none."""
+    """A record to measure again, as `kind`: with `plan`, or as it was first measured if that is None."""
 
     record: Record
     kind: VisitKind
     plan: TimingPlan | None = None
 
     def with_visits(self, measured: Measurement, group: str) -> Record:
-        """The record with its new visits. One that fails now is a failure: whatever it does, it may not win."""
+        """The record with its new visits. If they failed, it becomes a failure, so that it cannot be the best."""
         if self.record.failure is not None:
             return self.record
         if measured.failure is not None:
@@ -41,12 +41,12 @@ class Again:
         return replace(self.record, visits=(*self.record.visits, *new))
 
 
-# What was asked of a runner, and what will come of it.
+# Submitted measurements, and the futures of their results.
 Asked = tuple[Again, "Future[Measurement]"]
 
 
 def contest(records: Sequence[Record]) -> list[Again]:
-    """The finalists, to be visited in turns."""
+    """The finalists, to be timed in turns."""
     found = finalists(records)
     seconds = 2 * sum(record.seconds or 0.0 for record in found)
     turns = _TURNS if seconds * _TURNS <= _LONGEST_S else max(LEAST_PAIRS, int(_LONGEST_S / seconds))
@@ -55,20 +55,20 @@ def contest(records: Sequence[Record]) -> list[Again]:
 
 
 def due_repeat(known: Known, wanted: int, seed: int) -> list[Again]:
-    """One measurement to repeat now, where a run of `wanted` trials is far enough; they are spread over it."""
+    """One measurement to repeat now, if any is due; repetitions are spread over the run's `wanted` trials."""
     if known.repeats >= REPEATS or known.made * (REPEATS + 1) < wanted * (known.repeats + 1):
         return []
     return _drawn(known, 1, seed)
 
 
 def last_repeats(known: Known, seed: int) -> list[Again]:
-    """The measurements to repeat that a short run has left for its end: of half of its times at most."""
+    """The repetitions that a short run has left for its end: of at most half of its timed records."""
     settled = len(known.not_repeated) + known.repeated
     return _drawn(known, min(REPEATS, settled // 2) - known.repeats, seed)
 
 
 def _drawn(known: Known, count: int, seed: int) -> list[Again]:
-    """Records that have a time and were not repeated yet, at random: the best are the luckiest, too."""
+    """Random records with a time that were not repeated yet. Not the best ones: their times are biased by luck."""
     fresh = known.not_repeated
     if count < 1 or not fresh:
         return []
@@ -78,5 +78,5 @@ def _drawn(known: Known, count: int, seed: int) -> list[Again]:
 
 
 def group_name() -> str:
-    """A name for what is measured together now."""
+    """A name for the records that are measured together now."""
     return f"{time.time():.3f}"

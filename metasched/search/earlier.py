@@ -1,7 +1,7 @@
-"""What a search has from earlier ones of the same program and target: in other spaces, and with other versions.
+"""What a search takes from earlier ones of the same program and target, in other spaces and with other versions.
 
-Times of other spaces, made with this version, are told to the strategy before its first proposal, and are not taken
-again. Those made with another version may not hold any more: the best of them are the first to be timed again.
+Times from other spaces, measured with this version, are observed by the strategy before its first proposal, and are not
+measured again. Times measured with another version may be out of date: the best of those candidates are timed first.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 
 # How many records of another version are timed again in the first batch.
 SEEDS = 8
-# Where in the first batch stands what was not proposed but found, after all proposals.
+# The position in the first batch of candidates that come from records: after all proposals.
 _AFTER = 1 << 16
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The best schedule of another version where this space does not hold it, and the space that it is of."""
+    """The best schedule of another version, if it is not of this space, and its own space."""
 
     trace: str
     space: str
 
 
 class Earlier:
-    """What `known` has of earlier searches, in a space."""
+    """The results of earlier searches among `known`, seen from one space."""
 
     def __init__(self, known: Known, space: SearchSpace, program: Program) -> None:
         self._known = known
@@ -43,13 +43,13 @@ class Earlier:
         self._program = program
 
     def observations(self) -> list[Observation]:
-        """What other spaces have shown of candidates of this one."""
+        """The results from other spaces for candidates of this one."""
         return [observation(candidate, summary) for candidate, summary in self._located(self._known.others())]
 
     def adopt(self, database: Database, search: SearchKey, batch: int) -> None:
-        """Have the fastest of what other spaces hold as well among what this search may return, from now on.
+        """Record the fastest candidates of this space from other spaces, so that this search may return them.
 
-        They are recorded as proposals whose code had been measured: so whoever reads the records finds them, too.
+        They are recorded as duplicates of measured code, so that every reader of the records finds them.
         """
         settled = ((c, s) for c, s in self._located(self._known.others()) if s.settled and s.code)
         found = nsmallest(FINALISTS, settled, key=lambda pair: _seconds(pair[1]))
@@ -64,15 +64,15 @@ class Earlier:
             self._known.add_duplicates(new)
 
     def seeds(self) -> list[Candidate]:
-        """The candidates that were fastest with other versions, to be timed again: up to `SEEDS`, the best first."""
+        """Up to `SEEDS` candidates that were fastest with other versions, to be timed again, the best first."""
         timed = ((c, s) for c, s in self._located(self._known.older()) if s.settled)
         fastest = sorted(timed, key=lambda pair: _seconds(pair[1]))
         return list(dict.fromkeys(candidate for candidate, _ in fastest))[:SEEDS]
 
     def elsewhere(self) -> Elsewhere | None:
-        """The best record of another version, over all spaces, where this space does not hold it.
+        """The best record of another version over all spaces, if it is not of this space.
 
-        It is timed again as well: whoever compiles from the database would lose it otherwise.
+        It is timed again too: `compile` from the database could not return it otherwise.
         """
         best = best_record(self._known.older(), self._known.load_numbers)
         trace = None if best is None else self._own_trace(best)
@@ -81,7 +81,7 @@ class Earlier:
         return Elsewhere(trace, best.space)
 
     def _own_trace(self, record: Record) -> str | None:
-        """The trace of a record in this program's names; None where it does not apply to its own any more."""
+        """The trace of a record in this program's names; None if it no longer applies to its own program."""
         try:
             return str(own_trace(record, self._program))
         except (ScheduleError, LanguageError, DatabaseError):
@@ -93,7 +93,7 @@ class Earlier:
 
 
 def located(space: SearchSpace, entries: Sequence[Entry]) -> list[Observation | None]:
-    """Proposals that are recorded as observations; None for those of another space."""
+    """The recorded proposals as observations; None for those of another space."""
     candidates = space.locate_all([outline for _, outline, _ in entries])
     return [
         None if candidate is None else observation(candidate, summary)
@@ -102,7 +102,7 @@ def located(space: SearchSpace, entries: Sequence[Entry]) -> list[Observation | 
 
 
 def observation(candidate: Candidate, summary: Summary | None) -> Observation:
-    """What a record says of a candidate; that it is illegal, where there is none."""
+    """The observation of a candidate from its record; without a record, that it is illegal."""
     if summary is None:
         return Observation(candidate, None)
     return Observation(candidate, summary.search_seconds, bool(summary.raced))

@@ -26,11 +26,11 @@ from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensori
 from metasched.schedule.trace import Schedule, Trace
 from metasched.target import Target
 
-# Estimates so near to the best are not told apart: there, the trace that was written for the nearer shape is taken.
+# Estimates so near to the best count as equal: the trace that was written for the nearest shape is taken then.
 _TIE = 1.02
-# Threads have to gain this much by the estimate: whether others are idle, it does not know.
+# The estimated gain that threads need: the estimate does not know whether the other cores are idle.
 _WORTH_THREADS = 0.8
-# Cycles beside which it makes no difference between traces what starting threads takes.
+# With so many cycles, the cost of starting threads does not matter for choosing between traces.
 _LARGE = 1e5
 
 
@@ -38,8 +38,8 @@ _LARGE = 1e5
 class ExpertCandidate:
     """An expert trace replayed on the program.
 
-    `terms` is what an instruction of its intrinsic sums, `expected` what the roofline says, and `distance` how far the
-    shape is from the one that it was written for. `carried_over` says to what: to a batch, to transposed operands.
+    `terms` is how many products an instruction of its intrinsic sums, `expected` the roofline's estimate, `distance`
+    how far the shape is from the one it was written for. `carried_over` says to what: a batch, transposed operands.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ExpertCandidate:
 
 @dataclass(frozen=True)
 class ExpertChoice:
-    """The best expert trace for a program on a target, if any can be taken: `why`, and of each other why not."""
+    """The best expert trace for a program on a target, if any applies, `why` it is, and why each other one is not."""
 
     taken: ExpertCandidate | None
     why: str
@@ -94,7 +94,7 @@ def _why(chosen: ExpertCandidate, candidates: Sequence[ExpertCandidate]) -> str:
 
 
 def _ranked(candidates: Sequence[ExpertCandidate]) -> list[ExpertCandidate]:
-    """Intrinsics first, those that do most; then by the estimate, and by nearness where that is much the same."""
+    """Ordered by the size of their intrinsics, then by the estimate, and by distance among nearly equal estimates."""
     best: dict[int, float] = {}
     for c in candidates:
         best[c.terms] = min(c.cycles, best.get(c.terms, c.cycles))
@@ -128,7 +128,7 @@ def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> li
 
 
 def _other_types(fit: Fit, program: Program) -> str | None:
-    """Tiles are made for elements of a size; None where it is the program's."""
+    """Why a trace for other element types does not fit (tiles depend on their size); None if they are the program's."""
     for a, b in ((a.dtype, b.dtype) for a, b in fit.tensors(program)):
         if a.bytes != b.bytes:
             return f"it was written for elements of {a}, not {b}"
@@ -136,13 +136,13 @@ def _other_types(fit: Fit, program: Program) -> str | None:
 
 
 def _distance(fit: Fit, program: Program) -> float:
-    """Between the shapes of all tensors, in factors of e."""
+    """The distance between the shapes of all tensors, in factors of e."""
     pairs = ((as_int(x), as_int(y)) for a, b in fit.tensors(program) for x, y in zip(a.shape, b.shape, strict=True))
     return sum(abs(log(x / y)) for x, y in pairs if x and y)
 
 
 def _asked(trace: Trace, program: Program, target: Target) -> Trace:
-    """A trace without annotations that allow what nobody asked for, and with streams only where they may pay."""
+    """The trace without annotations that relax IEEE arithmetic, and with streaming stores only where they may pay."""
     # Their results would not be those that IEEE arithmetic has.
     dropped = {key for key, known in known_annotations().items() if known.is_permission}
     if not _exceeds_caches(program.func, target):
@@ -152,7 +152,7 @@ def _asked(trace: Trace, program: Program, target: Target) -> Trace:
 
 
 def _exceeds_caches(func: Func, target: Target) -> bool:
-    """Whether the last cache cannot hold the arguments and the results."""
+    """Whether arguments and results together are larger than the last-level cache."""
     sizes = (prod(as_int(extent) or 1 for extent in b.shape) * b.dtype.bytes for b in (*func.inputs, *func.outputs))
     return sum(sizes) > target.l3
 
@@ -172,7 +172,7 @@ def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> Expe
 
 
 def _applied(trace: Trace, program: Program) -> Schedule:
-    """A trace replayed on a program, with sums that are longer here than where it was written taken in blocks."""
+    """A trace replayed on a program; sums that are longer than in the trace's own program are computed in blocks."""
     schedule = trace.apply_to(program, Policy.REPAIR)
     for name, length in blocks_to_cut(schedule.func).items():
         schedule.annotate(schedule.get_block(name), blocked_sum.name, length)

@@ -1,4 +1,4 @@
-"""What the untrained cost model likes best of a space."""
+"""The candidate of a space that the untrained cost model scores highest."""
 
 from __future__ import annotations
 

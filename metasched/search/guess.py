@@ -1,14 +1,14 @@
 """The best guess for a program: a schedule chosen without measuring.
 
-For what an operator of the library computes, also for each element of a batch, experts wrote traces, each for a kind of
-shape and of CPU. Those that can be replayed on this program are compared by the roofline, which takes about 0.1 s for
-matmul's seven float traces (twice that for a batch), and 0.2 s more when a process first looks at a program that was
-not loaded from the library. Any other program gets the candidate that the untrained cost model likes best in the space
-of the rules, which takes 0.2 to 3 s.
+The operator library has expert traces, each for a kind of shape and of CPU, which also apply to an operator that is
+computed for each element of a batch. Those that can be replayed on this program are compared by the roofline. It takes
+about 0.1 s for matmul's seven float traces (twice that for a batch), and 0.2 s more for the first program of a process
+that was not loaded from the library. Any other program gets the candidate that the untrained cost model scores highest
+in the space of the rules, which takes 0.2 to 3 s.
 
-A trace may be far from the shapes that it was written for. So where the estimate leaves room for it, and a call takes
-long enough for that to matter, the space is looked at as well: its favourite is taken where it is expected to take less
-than a third of the time. That costs another 0.2 to 3 s.
+A trace may have been written for quite different shapes. So if the estimate leaves room for it, and a call takes long
+enough for that to matter, the model chooses from the space as well. Its choice is taken if it is estimated
+to take less than a third of the time. That costs another 0.2 to 3 s.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.target import Target
 
-# The favourite is the best of ten thousand by an estimate that errs: where the estimate says that it is as fast as an
-# expert's trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of 0.25 to 0.7 gave
+# The model's choice is the best of ten thousand by an inexact estimate: if it is estimated to be as fast as an expert's
+# trace, it is mostly slower. On the layers of `python -m benchmarks guess`, thresholds of 0.25 to 0.7 gave
 # much the same geometric mean of times, below that of traces alone; the lower they were, the fewer were slower.
 _BETTER = 1 / 3
-# Cycles that a call is expected to take for the space to be looked at: that takes as long as 10,000 such calls.
+# The estimated cycles of a call from which on the model chooses as well: that takes as long as 10,000 such calls.
 _WORTH_LOOKING = 1e5
 
 
@@ -45,9 +45,9 @@ class Guess(TextReport):
 
     `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, or None where the cost model
     chose in the space of the rules. `carried_over` says to what the trace was carried over, if it was: to each element
-    of a batch, to transposed operands. `why` says what speaks for the choice, `expected` what the roofline expects of
-    it. `repairs` is what the replay changed. `passed_over` are expert traces for what the program computes that were
-    not taken, each with the reason.
+    of a batch, to transposed operands. `why` is the reason for the choice, `expected` the
+    roofline's estimate. `repairs` is what the replay changed. `passed_over` are the other expert traces for what the
+    program computes, each with the reason why it was not taken.
     """
 
     trace: Trace
@@ -75,18 +75,18 @@ class Guess(TextReport):
         return "\n".join(lines)
 
 
-# Makes the space of rules, from a seed, as a search sees it.
+# Makes the space of the rules, in the form that searches use, from a seed.
 MakeArms = Callable[[RuleSpec, int], SearchSpace]
 
 
 def guess(
     program: Program, target: Target, rules: RuleSpec = None, seed: int = 0, make_arms: MakeArms | None = None
 ) -> Guess:
-    """The best guess. Where rules are named, it is in their space; otherwise experts are asked first.
+    """The best guess: from the space of the rules if some are given, otherwise an expert's trace if one applies.
 
-    `make_arms` gives the space where the caller has made it already.
+    `make_arms` returns the space, if the caller has made it already.
 
-    Raises RuleError for a rule that is not there, NoRecord for an empty space.
+    Raises RuleError for an unknown rule, NoRecord for an empty space.
     """
     arms = make_arms or _arms_of(program, target)
     if rules is not None:
@@ -117,14 +117,14 @@ def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 # --- by the cost model
 
 
-# A trace of the space, and what is expected of it.
+# A trace of the space, and its estimate.
 _Favourite = tuple[Trace, Expectation]
 
 
 def _leaves_room(program: Program, taken: ExpertCandidate, target: Target) -> bool:
-    """Whether a look at the space may gain enough over an expert's trace to be worth its time."""
+    """Whether choosing from the space may gain enough over an expert's trace to be worth its time."""
     if taken.terms or taken.cycles < _WORTH_LOOKING:
-        return False  # what tensor instructions gain, the estimate does not know
+        return False  # the estimate does not know what tensor instructions gain
     return least_cycles(program.func, target) < _BETTER * taken.cycles
 
 
@@ -135,7 +135,7 @@ def _arms_of(program: Program, target: Target) -> MakeArms:
 
 
 def _favourite(program: Program, target: Target, arms: SearchSpace, seed: int) -> _Favourite | None:
-    """What the untrained cost model likes best in the space of the rules; None where that is empty."""
+    """The trace of the rules' space that the untrained cost model scores highest; None if the space is empty."""
     found = favourite(arms, seed)
     if found is None:
         return None
@@ -154,7 +154,7 @@ def _the_favourite(
 
 
 def _instead(favourite: _Favourite, ratio: float, choice: ExpertChoice, taken: ExpertCandidate) -> Guess:
-    """The favourite of the space in place of the best expert's trace."""
+    """The guess that takes the model's choice instead of the best expert's trace."""
     why = f"it is expected to take {ratio:.2f} of the time of the expert trace {taken.name}"
     reason = f"the estimate is {1 / ratio:.1f} times as long"
     passed_over = {**choice.passed_over, taken.name: reason}

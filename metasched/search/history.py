@@ -1,4 +1,4 @@
-"""What has been measured, as the arrays that a model and a population need."""
+"""The observations of a search, as the arrays that a model and a population need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class _ArmHistory:
-    """The rows of one arm, and their positions among all observations; new ones become arrays when asked."""
+    """The rows of one arm, and their positions among all observations; new ones become arrays when they are read."""
 
     def __init__(self, arm: Arm) -> None:
         self._arm = arm
@@ -56,10 +56,10 @@ class _ArmHistory:
 
 
 class History:
-    """Observations in the order they came; the first of a candidate counts.
+    """Observations in the order they were added; the first of each candidate counts.
 
-    Adding is cheap, so that a search that goes on may be told of its batches one by one: features are computed for all
-    that is new when they are asked for.
+    Adding is cheap, so that a resumed search can replay its batches one by one: features are computed for all new
+    observations together, when they are read.
     """
 
     def __init__(self, arms: Sequence[Arm]) -> None:
@@ -102,7 +102,7 @@ class History:
     def throughput(self) -> Array:
         """The best time over each time; 0 for a failure, and all 0 before the first success.
 
-        Of a time that is a bound it is the most that the candidate may have, and such a time is never the best.
+        For a time that is a lower bound, it is an upper bound of the throughput; such a time is never the best.
         """
         if len(self._throughput) < len(self._seen):
             seconds = np.array(self._seconds)

@@ -1,4 +1,4 @@
-"""Which candidates of a space records are of: by the outlines of their traces, a population at a time."""
+"""Finding the candidates of records in a space, by the outlines of their traces, many at a time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from metasched.schedule.trace_outline import Outline, outline_of_trace
 from metasched.search.space_protocol import Candidate
 from metasched.space.sketch import Sketch
 
-# The decisions of a record, as its outline has them.
+# The decisions of a record, as in its outline.
 _Decisions = list[Any]
 
 
 class Locator:
-    """Sketches by their structure and by what they have decided."""
+    """An index of sketches, by their structure and by their decisions."""
 
     def __init__(self, sketches: Sequence[Sketch]) -> None:
         self._places: dict[str, list[_Place]] = {}
@@ -28,7 +28,7 @@ class Locator:
             self._places.setdefault(outline_of_trace(sketch.trace).structure, []).append(place)
 
     def candidates(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
-        """The candidate of each outline; None where none of the sketches has one."""
+        """The candidate of each outline; None for one that no sketch contains."""
         found: list[Candidate | None] = [None] * len(outlines)
         by_structure: dict[str, list[int]] = {}
         for n, outline in enumerate(outlines):
@@ -45,7 +45,7 @@ class Locator:
 
 @dataclass(frozen=True)
 class _Place:
-    """A sketch: how many random variables its trace has, which of them are decided and how, and which are columns."""
+    """A sketch: the number of random variables of its trace, which are decided and how, and which are columns."""
 
     number: int
     count: int
@@ -61,7 +61,7 @@ class _Place:
         return _Place(number, len(random), tuple(fixed), tuple(columns))
 
     def candidates(self, decisions: Sequence[_Decisions]) -> list[Candidate | None]:
-        """The candidates that took these decisions; None where the sketch has decided otherwise."""
+        """The candidates with these decisions; None for those that contradict the sketch's own."""
         fits = [n for n, taken in enumerate(decisions) if self._fits(taken)]
         out: list[Candidate | None] = [None] * len(decisions)
         parts = [_encoded(dist, [decisions[n][at] for n in fits]) for at, dist in self.columns]
@@ -74,12 +74,12 @@ class _Place:
         return (
             len(taken) == self.count
             and all(taken[n] == decision for n, decision in self.fixed)
-            and None not in taken  # one that is left open
+            and None not in taken  # one that is open
         )
 
 
 def _encoded(dist: NumericDistribution, taken: Sequence[Any]) -> list[tuple[int, ...]]:
-    """The columns of each decision; there are far fewer that differ than records."""
+    """The columns of each decision, each distinct one encoded once: there are far fewer of them than records."""
     known: dict[object, tuple[int, ...]] = {}
     out = []
     for item in taken:

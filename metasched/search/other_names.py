@@ -1,4 +1,4 @@
-"""Records of a program under other names, and of older versions of primitives, said as this program would say them."""
+"""Records of a program with other names, or of older versions of primitives, translated to one program's own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from metasched.schedule.trace import Trace
 from metasched.schedule.trace_outline import Outline, dumped, outline_of
 from metasched.schedule.trace_renaming import in_names_of
 
-# What records have in common that are told in one way: the text, the structure, and the names among their decisions.
+# What records that are translated alike share: the program's text, the structure, and the names among the decisions.
 _Group = tuple[int, str, tuple[tuple[int, str], ...]]
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Translated:
     """The structure in the program's own names, and the decisions that are names, by position."""
 
     structure: str
@@ -29,28 +29,28 @@ class _Told:
 
 
 class OwnNames:
-    """Tells records of a task in the names of one program, and in the versions of primitives that there are now.
+    """Translates records of a task to the names of one program, and to the current versions of primitives.
 
-    Records of one structure are told alike: the trace of one of them is read and run, with those of the others
-    nothing is done but to put names into their decisions.
+    Records of one structure are translated alike: only the trace of one of them is read and run, and the names that it
+    gives are put into the decisions of the others.
     """
 
     def __init__(self, database: Database, task: TaskKey, program: Program) -> None:
         self._database = database
         self._task = task
         self._program = program
-        self._written: dict[int, Program | None] = {}  # None: it is this very program
-        self._told: dict[_Group, _Told | None] = {}
+        self._written: dict[int, Program | None] = {}  # None: it is this program
+        self._translated: dict[_Group, _Translated | None] = {}
 
     @property
     def own(self) -> int:
-        """The number of this program's text; 0 while no record of it was seen, which is no number of another."""
+        """The number of this program's text; 0, which no text has, if there was no record of it yet."""
         return next((number for number, program in self._written.items() if program is None), 0)
 
     def are_of(self, summary: Summary) -> bool:
-        """Whether a record is told in these names as it is."""
+        """Whether a record has these names already."""
         if not summary.structure:
-            return True  # a text that is no trace
+            return True  # not the text of a trace
         return self._program_of(summary) is None and summary.code_version == code_version()
 
     def _program_of(self, summary: Summary) -> Program | None:
@@ -62,21 +62,21 @@ class OwnNames:
         return self._written[summary.written]
 
     def told(self, summary: Summary) -> Summary:
-        """A record in the program's names; as it is where it cannot be told in them."""
+        """The record in the program's names; unchanged if it cannot be translated."""
         decisions = json.loads(summary.decisions)
         names = tuple((n, json.dumps(d)) for n, d in enumerate(decisions) if isinstance(d, str | dict))
         group = (summary.written, summary.structure, names)
-        if group not in self._told:
-            self._told[group] = self._tell(summary, len(decisions))
-        told = self._told[group]
-        if told is None:
+        if group not in self._translated:
+            self._translated[group] = self._translate(summary, len(decisions))
+        found = self._translated[group]
+        if found is None:
             return summary
-        for place, name in told.names:
+        for place, name in found.names:
             decisions[place] = name
-        return summary._replace(structure=told.structure, decisions=dumped(decisions))
+        return summary._replace(structure=found.structure, decisions=dumped(decisions))
 
-    def _tell(self, summary: Summary, count: int) -> _Told | None:
-        """By the trace of one of the records; None where it does not apply, as that of an older version may not."""
+    def _translate(self, summary: Summary, count: int) -> _Translated | None:
+        """Translate the trace of one of the records; None if it does not apply, as one of an older version may not."""
         record, program = self._record(summary), self._program_of(summary)
         if record is None:
             return None
@@ -88,7 +88,7 @@ class OwnNames:
         if len(decisions) != count:
             return None
         names = tuple((n, d) for n, d in enumerate(decisions) if isinstance(d, str | dict))
-        return _Told(outline.structure, names)
+        return _Translated(outline.structure, names)
 
     def _record(self, summary: Summary) -> Record | None:
         return self._database.load(self._task, [summary.number]).get(summary.number)
@@ -107,7 +107,7 @@ def _parsed(record: Record) -> Program:
 def own_trace(record: Record, program: Program) -> Trace:
     """The trace of a record in the names of a program that is the same up to names.
 
-    Raises ScheduleError where it does not apply to its own program any more, DatabaseError where it is damaged.
+    Raises ScheduleError if it no longer applies to its own program, DatabaseError if it is damaged.
     """
     try:
         trace = Trace.parse(record.trace)

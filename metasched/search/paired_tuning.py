@@ -1,4 +1,4 @@
-"""Two sessions at once, batch by batch in turns, so that what disturbs the machine hits both."""
+"""Two sessions that tune in turns, batch by batch, so that disturbances of the machine affect both."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from metasched.search.session import TuningSession
 def tune_in_turns(sessions: Sequence[TuningSession], trials: int) -> list[tuple[TuningReport, ...]]:
     """Step each session in turn until its tasks have `trials` trials, and report each. Only one of them measures.
 
-    What is compared must not mix: each session has a database of its own, and a runner, as a runner lets candidates
-    race against the best that it has seen. Ctrl-C ends all of them.
+    Sessions that are compared must not share results: each has its own database, and its own runner, as a runner lets
+    candidates race against the best it has seen. Ctrl-C ends all of them.
     """
     try:
         going = list(sessions)

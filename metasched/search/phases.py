@@ -1,4 +1,4 @@
-"""The parts of a run whose time is told."""
+"""The parts of a run whose time is reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Phase(StrEnum):
 
 
 class Phases(Stopwatch):
-    """Seconds by phase of tuning, all of them."""
+    """Seconds by phase of tuning; every phase has an entry."""
 
     def __init__(self) -> None:
         super().__init__(Phase)

@@ -1,4 +1,4 @@
-"""What the tuning loop tells whoever is watching."""
+"""What the tuning loop reports while it runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 class Progress:
     """Where a tuning run stands, after a measurement has finished.
 
-    Times are in seconds. `trials` counts every record, failures included, out of `total`, None where
-    only time ends the run; `best_s` is None until a
-    candidate was valid. At that time `gflops` are billions of arithmetic operations a second where all are on floats,
-    `gops` where some are on integers; the other one is None.
+    Times are in seconds. `trials` counts all records, failures included, out of `total`, which is None if only a time
+    ends the run. `best_s` is None until a candidate was valid. `gflops` is the rate at that time in billions of
+    arithmetic operations a second if all are on floats, `gops` if some are on integers; the other one is None.
     `failures` counts by reason. `left_s` is an estimate, None while there is nothing to estimate from.
     """
 

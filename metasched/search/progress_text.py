@@ -1,4 +1,4 @@
-"""What a person reads of times and of where a run stands."""
+"""Times and progress as text for a person."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def failures(counts: Mapping[str, int]) -> str:
 
 
 def progress_line(p: Progress) -> str:
-    """Where a run stands, on one line."""
+    """The progress of a run, on one line."""
     parts = [p.task, f"{p.trials} trials" if p.total is None else f"{p.trials}/{p.total} trials"]
     parts.append("no valid candidate yet" if p.best_s is None else f"best {duration(p.best_s)}")
     parts += filter(None, [speed_text(p.gflops, p.gops)])

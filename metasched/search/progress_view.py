@@ -19,7 +19,7 @@ STARTING = "making its space, starting workers, computing what is right ..."
 
 @runtime_checkable
 class ProgressView(Protocol):
-    """Told of the start, of every finished measurement, and of the end."""
+    """Called at the start, after every finished measurement, and at the end."""
 
     def begin(self, task: str) -> None: ...
 
@@ -30,7 +30,7 @@ class ProgressView(Protocol):
 
 @dataclass
 class LiveLine:
-    """One line of a terminal, rewritten; no longer than the terminal is wide, since a wrapped line cannot be."""
+    """One line of a terminal, rewritten in place; cut to its width, since a wrapped line cannot be rewritten."""
 
     stream: TextIO
     width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
@@ -42,7 +42,7 @@ class LiveLine:
     def __call__(self, progress: Progress) -> None:
         line = progress_line(progress)
         if len(line) >= self.width():
-            # The sizes are the least that one watches for: the command above the line has them.
+            # The sizes are left out first: the command above the line has them.
             line = progress_line(replace(progress, task=progress.task.partition("[")[0]))
         self._draw(line)
 
@@ -125,7 +125,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Nobody watches, or only a function that is told of every measurement."""
+    """Shows nothing, but calls a function after every measurement if there is one."""
 
     tell: ProgressCallback | None = None
 
@@ -140,13 +140,13 @@ class Unseen:
         """Nothing is left open."""
 
 
-# What a caller says of it: False for none, a function or a view to be told, True for lines where there is nothing
-# better, and None for a view where somebody looks on.
+# What a caller may pass as `progress`: False for none, a function or a view to be called, True for at least lines of
+# text, and None for a view only where somebody watches.
 Shown = bool | ProgressCallback | ProgressView | None
 
 
 def progress_view(stream: TextIO | None = None) -> ProgressView:
-    """The best view there is here: in a notebook, on a terminal, else lines now and then on `stream`, by default
+    """The best view available: in a notebook, on a terminal, or otherwise lines now and then on `stream`, by default
     standard error.
     """
     display = _notebook()
@@ -157,7 +157,7 @@ def progress_view(stream: TextIO | None = None) -> ProgressView:
 
 
 def view_of(shown: Shown) -> ProgressView:
-    """The view that a caller's `progress=` asks for."""
+    """The view for a caller's `progress=`."""
     if isinstance(shown, ProgressView):
         return shown
     if callable(shown):
@@ -168,7 +168,7 @@ def view_of(shown: Shown) -> ProgressView:
 
 
 def _notebook() -> Callable[..., Any] | None:
-    """IPython's `display` in the kernel of a notebook; elsewhere None. Who is in one has imported IPython."""
+    """IPython's `display` in the kernel of a notebook (where IPython is always imported); elsewhere None."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     if shell is None or not hasattr(shell, "kernel"):

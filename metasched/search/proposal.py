@@ -1,4 +1,4 @@
-"""What a batch is made of: candidates that the strategy proposed, and guesses."""
+"""The members of a batch: candidates that the strategy proposed, and guesses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 
 @dataclass(frozen=True)
 class Guesses:
-    """What one would get without measuring: in the space searched, and where nothing is said of a space.
+    """The guesses, as traces: schedules chosen without measuring.
 
-    `own` is the first trial. `default` is measured as well, if it is another, since whoever finds a record of this
-    task in the database would have got it; it is no trial. None stands for one that there is not.
+    `own`, from the space that is searched, is the first trial. `default` is what `compile` gives if the caller names no
+    space. If it is another, it is measured too, so that the best record of the task is never slower than what one had
+    without records; it is not a trial. None where there is no guess.
     """
 
     own: str | None = None
@@ -32,8 +33,8 @@ class Guesses:
 class Proposal:
     """A candidate of a batch with its trace.
 
-    `place` is where in the batch it stands. `candidate` is None where the trace is of another space, `trace` where the
-    candidate is illegal; `space` is that of the record, where it is not the one that is searched.
+    `place` is its position in the batch. `candidate` is None if the trace is of another space, `trace` is None if the
+    candidate is illegal. `space` is the record's space, if it is not the one searched.
     """
 
     place: int
@@ -43,23 +44,23 @@ class Proposal:
     space: str | None = None
 
     def observed(self, known: Known) -> Observation | None:
-        """What is known of it; None for a trace of another space, or one that was not measured yet."""
+        """Its observation; None for a trace of another space, or one that was not measured yet."""
         if self.candidate is None or not self.is_settled(known):
             return None
         return observation(self.candidate, None if self.trace is None else known.of(self.trace))
 
     def is_settled(self, known: Known) -> bool:
-        """Whether it is illegal, or what came of it is recorded."""
+        """Whether it is illegal, or its result is recorded."""
         if self.trace is None:
             return True
         if self.role is Role.CANDIDATE:
             return known.of(self.trace) is not None
-        # A guess is measured in each space anew: it is what others have to beat there.
+        # A guess is measured anew in each space: it is the baseline there.
         return known.has_default if self.place == NO_TRIAL else known.has_trial(self.trace)
 
 
 def unmeasured(guesses: Sequence[tuple[str, Role]], known: Known, space: SearchSpace) -> list[Proposal]:
-    """The guesses that were not measured yet."""
+    """The proposals of guesses that were not measured yet."""
     found = [
         Proposal(0 if n == 0 else NO_TRIAL, space.locate(trace), trace, role) for n, (trace, role) in enumerate(guesses)
     ]

@@ -1,4 +1,4 @@
-"""What came of tuning, for programs and for a person."""
+"""The result of tuning, for programs and for a person."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from metasched.measure.comparison import Comparison
 
 @dataclass(frozen=True, repr=False)
 class TuningReport(TextReport):
-    """What came of tuning.
+    """The result of tuning.
 
-    `best` is None when no candidate was ever valid. `records` and `failures` (by reason) count everything recorded
-    of the task, `measured` what this call added; `raced` are the records that are bounds, `duplicates` proposals whose
-    code was another's. `rejected` counts candidates that turned out illegal before they were measured. `guess` is the
-    record of the guess that was to be beaten, and `over_guess` compares it with the best, where both were timed in
-    turns. `noise` is what the same code measured again showed. `exhausted` says that the space held nothing new,
-    `interrupted` that Ctrl-C ended it. `phases` are seconds by name, of this call.
+    `best` is None if no candidate was ever valid. `records` and `failures` (by reason) count everything recorded for
+    the task, `measured` what this call added; `raced` counts the records whose time is a bound, `duplicates` proposals
+    whose code was measured for another. `rejected` counts candidates that turned out illegal before they were measured.
+    `guess` is the record of the guess, and `over_guess` compares it with the best, if both were timed in turns. `noise`
+    comes from repeated measurements of the same code. `exhausted` says that the space held nothing new, `interrupted`
+    that Ctrl-C ended it. `phases` are seconds by name, of this call.
     """
 
-    SHORT = 3  # how much there is, the best time, and whether it is the guess
+    SHORT = 3  # the number of records, the best time, and whether it is the guess's
 
     best: Record | None
     records: int
@@ -43,7 +43,7 @@ class TuningReport(TextReport):
 
     @property
     def is_guess(self) -> bool:
-        """Whether nothing was faster than the guess for sure."""
+        """Whether nothing was certainly faster than the guess."""
         return self.best is not None and self.best == self.guess
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class TuningReport(TextReport):
 
     @property
     def _guess_ratio(self) -> float | None:
-        """The guess's time over the best, where both have one: what is clearly slower was not timed in turns."""
+        """The guess's time over the best, if both have one: a clearly slower guess is not timed in turns."""
         best = None if self.best is None else self.best.seconds
         guess = None if self.guess is None else self.guess.seconds
         return None if best is None or guess is None else guess / best

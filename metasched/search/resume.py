@@ -1,4 +1,4 @@
-"""Going on from what is recorded: a strategy is told of it in the batches in which it came."""
+"""Resuming from records: a strategy observes them in the batches in which they were made."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from metasched.search.space_protocol import Observation, SearchSpace, Strategy
 
 @dataclass(frozen=True)
 class Resumed:
-    """Where a search stands that was told of all batches but the last.
+    """The state of a resumed search, whose strategy has observed all batches but the last.
 
-    The last may have been cut short: it is proposed again. `batch` is its number, `before` how many proposals there
-    were before it, and `pending` what is known of it.
+    The last may have been cut short: it is proposed again. `batch` is its number, `before` the number of proposals
+    before it, and `pending` the known results of it.
     """
 
     batch: int
@@ -25,15 +25,15 @@ class Resumed:
 
 
 def resume(known: Known, space: SearchSpace, strategy: Strategy, earlier: Earlier) -> Resumed:
-    """Tell a new strategy of what other searches have shown of the space, then of each batch, a call of `observe` each.
+    """Have a new strategy observe the results of other searches in this space, then each batch, by one `observe` each.
 
-    What others have shown since is told first, too: with it, proposals may be others than they would have been.
+    Results that others have added since come first, too; with them, proposals may differ from those of one long run.
     """
     shown = earlier.observations()
     if shown:
         strategy.observe(shown)
     entries = known.in_order()
-    found = zip(entries, located(space, entries), strict=True)  # at once: that is much faster than batch by batch
+    found = zip(entries, located(space, entries), strict=True)  # all at once: much faster than batch by batch
     batches = [list(batch) for _, batch in groupby(found, key=lambda pair: pair[0][0])]
     if not batches:
         return Resumed(0, 0, ())
@@ -45,5 +45,5 @@ def resume(known: Known, space: SearchSpace, strategy: Strategy, earlier: Earlie
 
 
 def _observations(batch: Iterable[tuple[Entry, Observation | None]]) -> list[Observation]:
-    """Those of candidates of this space; others teach nothing."""
+    """The observations of candidates of this space; others cannot be observed."""
     return [observation for _, observation in batch if observation is not None]

@@ -1,4 +1,4 @@
-"""All rows scored in one round, and which of them make the batch."""
+"""The rows scored in one round, and the selection of a batch from them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from metasched.cost.footprint import Array
 from metasched.search.population import Keys, Positions, keys
 from metasched.search.space_protocol import Candidate, Rows
 
-# How much of the spread of scores a candidate gives up for being like one that is in the batch already.
+# The penalty for a candidate that equals one in the batch already, in units of the spread of scores.
 LIKENESS = 0.25
 SHORTLIST = 256
 
 
 class Pool:
-    """Scored rows by arm. `measured` are the keys of rows that are known already and must not be proposed."""
+    """Scored rows by arm. `measured` are the keys of rows that were measured and must not be proposed."""
 
     def __init__(self, measured: Sequence[Keys]) -> None:
         self._measured = measured
@@ -44,11 +44,11 @@ class Pool:
         return self._keys[arm]
 
     def filled(self, arm: int) -> bool:
-        """Whether there is any row of an arm."""
+        """Whether there are rows of an arm."""
         return bool(self._rows[arm])
 
     def highest(self, arm: int) -> float:
-        """The best score of an arm, of a measured row, too."""
+        """The best score of an arm, measured rows included."""
         return float(np.max(self.scores(arm)))
 
     def population(self, arms: Sequence[int], size: int | None = None) -> tuple[Positions, Positions, Array]:

@@ -1,4 +1,4 @@
-"""Tuning in steps: one task or several, with the runner, the strategy, the model and the database that one gives."""
+"""Tuning in steps: one task or several, with a given runner, strategy, model and database."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class TuningSession:
         with ms.TuningSession([ms.Task(a), ms.Task(b)], db="sqlite:///tuned.db") as session:
             session.run(budget=300)
 
-    Proposals depend on the seed and on the recorded times, batch by batch. What is recorded is not measured again: a
-    session that is closed, interrupted or killed goes on in the next one. What a session opens itself it closes; a
-    runner or a database that is given stays open, and may serve other sessions.
+    Proposals depend on the seed and on the recorded times, batch by batch. Recorded candidates are not measured again:
+    a session that was closed, interrupted or killed is resumed by the next one. A session closes what it opened; a
+    runner or a database that it was given stays open, and may serve other sessions.
 
     Args:
         tasks: what to tune; while one is measured, the next is made ready.
@@ -42,9 +42,9 @@ class TuningSession:
         model: by name, such as "trees", or a function of a seed; each task has its own.
         seed: with the recorded times, decides every candidate.
         progress: how to show where it stands, as of `tune`.
-        guess: whether the first trial of a task is the guess, what one would get without measuring.
+        guess: whether the first trial of a task is the guess, the schedule chosen without measuring.
 
-    Raises MetaschedError for a name that is not there, DatabaseError for a database that cannot be opened.
+    Raises MetaschedError for an unknown name, DatabaseError for a database that cannot be opened.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class TuningSession:
         return f"<tuning session of {', '.join(task.program.key for task in self.tasks)}>"
 
     def step(self, trials: int | None = None) -> Step | None:
-        """Propose, measure, record and learn once, for the task whose turn it is: that after the last one.
+        """Propose, measure, record and learn once, for the next task in turn.
 
-        A task takes part that has fewer than `trials` trials, and whose space is not exhausted; None when there is
-        none. On Ctrl-C what has been measured is kept, and KeyboardInterrupt is raised. Raises MetaschedError when the
-        session is closed.
+        Tasks with fewer than `trials` trials whose space is not exhausted take turns; None if there are none. On Ctrl-C
+        what has been measured is kept, and KeyboardInterrupt is raised. Raises MetaschedError when the session is
+        closed.
         """
         return self._step(Goal(trials))
 
@@ -113,7 +113,7 @@ class TuningSession:
                     pass
             except KeyboardInterrupt:
                 self.interrupted = True
-            # What was measured before Ctrl-C is worth a second more: which of it is the best.
+            # After Ctrl-C, a second more is spent to find the best of what was measured.
             self.settle()
         except KeyboardInterrupt:
             self.interrupted = True
@@ -122,18 +122,18 @@ class TuningSession:
         return self.reports
 
     def settle(self) -> None:
-        """Time the best of each task again, in turns, where that has not been done."""
+        """Time the best of each task again, in turns, unless that was done already."""
         self._require_open()
         for search in self._searches:
             search.settle()
 
     @property
     def reports(self) -> tuple[TuningReport, ...]:
-        """What there is of each task, now; none is `best` for sure before `settle`."""
+        """The report of each task so far; `best` is not certain before `settle`."""
         return tuple(search.report(self.interrupted) for search in self._searches)
 
     def close(self) -> None:
-        """Close what the session opened. Once is enough; twice does no harm."""
+        """Close what the session opened. Further calls do nothing."""
         if not self._closed:
             self._closed = True
             self._leave()
@@ -168,7 +168,7 @@ class TuningSession:
         return next((search for search in order if search.wants_step(goal)), None)
 
     def _prepare_next(self, goal: Goal) -> None:
-        """Make the task ready that is next, while builders are busy and nothing is timed."""
+        """Prepare the next task, while builders are busy and nothing is timed."""
         following = None if goal.is_over else self._next(goal)
         if following is not None and not following.is_prepared:
             following.prepare()
@@ -188,7 +188,7 @@ class TuningSession:
 
 
 def goal_of(trials: int | None, budget: float | None) -> Goal:
-    """When a run ends that begins now. Raises MetaschedError where there is neither, or one is not positive."""
+    """When a run that begins now ends. Raises MetaschedError if neither is given, or one is not positive."""
     if trials is None and budget is None:
         raise MetaschedError("say when to end: `trials`, how many measurements to have, or `budget`, seconds")
     counted: object = trials

@@ -1,4 +1,4 @@
-"""What is tuned: a program for a target, in a space; and what makes two spaces the same."""
+"""What is tuned: a program for a target, in a space; and the fingerprint by which spaces are compared."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from metasched.space.space import Space
 from metasched.support.fingerprint import fingerprint
 from metasched.target import Target
 
-_FORMAT = 1  # of a fingerprint
+_FORMAT = 1  # of the fingerprint
 
 
 class Task:
     """A program to be tuned for a target, in a space.
 
-    The space is made when it is first wanted: nothing is enumerated to make a task, or to know its fingerprint.
+    The space is made at first use: making a task, or its fingerprint, enumerates nothing.
 
     Args:
         program: what to compute.
@@ -75,34 +75,34 @@ class Task:
 
     @cached_property
     def space(self) -> Space:
-        """What is searched, made now. Raises ScheduleError for a condition that no random variable meets."""
+        """The space, made now. Raises ScheduleError for a condition on a variable that no sketch has."""
         return space_of(
             self.program, self.described_by, target=self.target, max_sketches=self._max_sketches, seed=self.seed
         )
 
     @cached_property
     def arms(self) -> SpaceArms:
-        """The space as a search sees it."""
+        """The space in the form that searches use."""
         return SpaceArms(self.space, self.target)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A text by which equal spaces are known, the same in every process.
+        """A text that is equal for equal spaces, in every process.
 
-        What enters it: of each rule in order its name, configuration, the blocks that it is kept to, and its source
-        (`metasched.support.fingerprint` says what of it) or, in text, its canonical text with that of the modules it
-        calls; of a module the same; the text of a trace, up to the names of its handles; the decisions that are given,
-        by address; how many sketches there may be; and what is allowed. The program and the target do not, nor does
-        the seed by which sketches beyond the most are sampled: records have these beside it.
+        It is computed from the name, configuration, block patterns and source of each rule in order (for the source see
+        `metasched.support.fingerprint`; for a rule in text, its canonical text with that of the modules it calls); the
+        same of a module; the text of a trace, up to the names of its handles; the given decisions, by address; the
+        limit on sketches; and what is allowed. The program, the target, and the seed of the sample of sketches are not
+        part of it: records store them separately.
         """
         return fingerprint((_FORMAT, self.source, self._max_sketches, self.allow))
 
     def check(self) -> None:
-        """Make the first sketch, so that a mistake in what is searched shows. Raises what the rules raise."""
+        """Make the first sketch, which shows mistakes in rules and modules. Raises whatever these raise."""
         next(iter(self.space), None)
 
     def guesses(self) -> Guesses:
-        """What one would get without measuring, of this space, and of a call of `compile` that names none."""
+        """The guesses: one from this space, and that of a call of `compile` that names no space."""
         default = self._default_guess()
         if self.source.by_default:
             return Guesses(default, default)
@@ -111,11 +111,11 @@ class Task:
         return Guesses(favourite(arms), default)
 
     def _default_guess(self) -> str | None:
-        from metasched.search.guess import guess  # and with it the compiler, which a task alone has no use for
+        from metasched.search.guess import guess  # this imports the compiler, which a task alone does not need
 
         try:
             return str(guess(self.program, self.target, make_arms=self._default_arms).trace)
-        except NoRecord:  # `compile` finds none, either
+        except NoRecord:  # `compile` does not find one, either
             return None
 
     def _default_arms(self, rules: RuleSpec, seed: int) -> SearchSpace:

@@ -43,7 +43,7 @@ _PATIENCE = 6
 
 
 class Searched(Protocol):
-    """What the search needs of a task: `metasched.search.task.Task` is one."""
+    """What a search needs of a task; `metasched.search.task.Task` provides it."""
 
     @property
     def program(self) -> Program: ...
@@ -53,16 +53,16 @@ class Searched(Protocol):
 
     @property
     def inputs(self) -> Inputs | None:
-        """What data arguments take, by name."""
+        """The data of arguments, by name."""
         ...
 
     @property
     def arms(self) -> SearchSpace:
-        """The space, made when it is first asked for."""
+        """The space, made at first use."""
         ...
 
     def guesses(self) -> Guesses:
-        """What one would get without measuring."""
+        """The guesses: schedules chosen without measuring."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Searched(Protocol):
 
 @dataclass(frozen=True)
 class Parts:
-    """What a search is made with. `runner` opens the runner when it is first asked for, and gives the same later.
+    """What a search is made with. `runner` opens the runner at its first call, and returns the same one later.
 
     Without `guess` a search has no guess to beat.
     """
@@ -109,8 +109,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Step:
-    """What came of a step: which `task` it was about, as its place in the session, the number of its batch, how many
-    trials were `measured`, and whether the space turned out to be `exhausted`.
+    """The result of a step: the position of its `task` in the session, the number of its batch, how many trials were
+    `measured`, and whether the space turned out to be `exhausted`.
     """
 
     task: int
@@ -121,7 +121,7 @@ class Step:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The space, and the traces of the guesses with what they are."""
+    """The space, and the traces of the guesses with their roles."""
 
     space: SearchSpace
     guesses: list[tuple[str, Role]]
@@ -131,9 +131,9 @@ class _Prepared:
 class _Open:
     """A search that has begun.
 
-    `guesses` are those of the batch that is next, `proposals` what the strategy proposed for it, None before it was
-    asked; `seeds` go before these. `before` is how many proposals there were before, `pending` what is known of the
-    batch and not proposed.
+    `guesses` and `proposals` are those of the next batch; the strategy's `proposals` are None until it was called, and
+    `seeds` precede them. `before` is the number of earlier proposals, `pending` the known results of the batch that
+    were not proposed.
     """
 
     space: SearchSpace
@@ -169,7 +169,7 @@ class TaskSearch:
 
     @cached_property
     def known(self) -> Known:
-        """What is recorded of the task."""
+        """The records of the task."""
         return Known(self._parts.database, self.key, self.task.program)
 
     @cached_property
@@ -192,7 +192,7 @@ class TaskSearch:
         return goal.wanted - self.known.made
 
     def wants_step(self, goal: Goal) -> bool:
-        """Whether a step would measure anything, as far as that can be known before it."""
+        """Whether a step would measure anything, as far as that is known before it."""
         return not self.exhausted and (self.left(goal) > 0 or self._lacks_guess())
 
     def _lacks_guess(self) -> bool:
@@ -204,11 +204,11 @@ class TaskSearch:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether nothing is left to do before its first measurement but to build what is measured."""
+        """Whether nothing but building is left to do before its first measurement."""
         return self._prepared is not None
 
     def prepare(self) -> _Prepared:
-        """Make the space and the guesses, while workers compute what is right. Once is enough."""
+        """Make the space and the guesses, while workers compute the expected results. Further calls do nothing."""
         if self._prepared is None:
             self._parts.runner().prepare(self.task.program, self.task.inputs)
             with self.phases.timed(Phase.SPACE):
@@ -231,7 +231,7 @@ class TaskSearch:
         return self._open
 
     def _begin(self, at: _Open, earlier: Earlier) -> None:
-        """Have what other spaces and other versions have shown in the first batch."""
+        """Put results from other spaces and other versions into the first batch."""
         earlier.adopt(self._parts.database, self.key, at.batch)
         seeds = enumerate(earlier.seeds(), start=1)
         at.seeds = [Proposal(place, candidate, self._trace(at.space, candidate)) for place, candidate in seeds]
@@ -242,7 +242,7 @@ class TaskSearch:
     # --- a step
 
     def step(self, goal: Goal, meanwhile: Callable[[], None]) -> Step:
-        """Propose a batch, or go on with one that was cut short; measure it, record it and learn from it.
+        """Propose a batch, or resume one that was cut short; measure it, record it and learn from it.
 
         `meanwhile` is called while candidates are lowered, when nothing is being timed. A batch that reaches the
         goal is cut short.
@@ -254,7 +254,7 @@ class TaskSearch:
         made, trials = self._measuring.measured, self.known.made
         at = self._opened()
         batch = at.batch
-        # The guess comes first, by itself: while the strategy thinks, something has been measured already.
+        # The guess comes first, alone, so that there is a result before the strategy's first proposals.
         self._measuring.measure(runner, at.guesses, batch, wanted)
         if at.proposals is None and self.left(goal) > 0 and not goal.is_over:
             at.proposals = self._propose(at)
@@ -268,7 +268,7 @@ class TaskSearch:
         return Step(self.number, batch, self._measuring.measured - made, self.exhausted)
 
     def _propose(self, at: _Open) -> list[Proposal]:
-        # The guess is one of the first batch, when that is proposed again, too.
+        # The guess is in the first batch, also when that batch is proposed again.
         size = batch_size(at.before) - (1 if at.before == 0 and self.prepare().guesses else 0) - len(at.seeds)
         with self.phases.timed(Phase.SCORING):
             proposed = at.strategy.propose(size)
@@ -284,13 +284,13 @@ class TaskSearch:
                 return None
 
     def _learn(self, at: _Open, goal: Goal) -> None:
-        """Tell the strategy of a batch that is whole, and go on to the next."""
+        """Have the strategy observe a complete batch, and go on to the next."""
         batch = [*at.guesses, *(at.proposals or ())]
         if self.left(goal) <= 0 and not all(proposal.is_settled(self.known) for proposal in batch):
             return
         found = (proposal.observed(self.known) for proposal in batch)
         results = {result.candidate: result for result in found if result is not None}
-        # A guess that was measured when the batch was first begun stood before all of it.
+        # A guess that was measured when the batch was begun comes before the rest of it.
         earlier = {result.candidate: result for result in at.pending if result.candidate not in results}
         observed = {**earlier, **results}
         for result in self._picked_up(at.space):
@@ -300,7 +300,7 @@ class TaskSearch:
         at.before, at.batch = self.known.observed, at.batch + 1
 
     def _picked_up(self, space: SearchSpace) -> list[Observation]:
-        """What other processes have recorded in the meantime, if there are any."""
+        """Read what other processes have recorded in the meantime, if there are any."""
         database = self._parts.database
         if not database.others(self.key, self._parts.claimant):
             return []
@@ -314,18 +314,18 @@ class TaskSearch:
     # --- the end
 
     def settle(self) -> None:
-        """Find out which is the best: the finalists in turns, with the repetitions that a short run still owes."""
+        """Find the best: time the finalists in turns, with the repetitions that a short run has left."""
         again = contest(self.known.contenders())
         again += last_repeats(self.known, self._parts.seed) if self._measuring.measured else []
         if again:
             self._measuring.measure_again(self._parts.runner(), again)
 
     def leave(self) -> None:
-        """Give up what was claimed: other processes may measure it."""
+        """Release this process's claims, so that other processes may measure them."""
         self._parts.database.leave(self.key, self._parts.claimant)
 
     def report(self, interrupted: bool) -> TuningReport:
-        """What there is now."""
+        """The report of the records so far."""
         best, guess = self.known.best(), self.known.guess()
         return TuningReport(
             best=best,
@@ -368,7 +368,7 @@ class TaskSearch:
         )
 
     def _left_s(self, each: float | None) -> float | None:
-        """How long it will take, by trials or by the clock, whichever ends first."""
+        """The estimated remaining seconds, by trials or by the clock, whichever ends first."""
         goal = self._goal
         ends = [] if goal.until is None else [max(goal.until - time.perf_counter(), 0.0)]
         if goal.trials is not None and each is not None:
@@ -377,7 +377,7 @@ class TaskSearch:
 
 
 def batch_size(start: int) -> int:
-    """How many candidates are proposed at once after `start` proposals: more as there is more to learn from."""
+    """The size of the next batch after `start` proposals: larger as there are more results to learn from."""
     if start == 0:
         return 16
     return 8 if start < 64 else 16 if start < 256 else 32

@@ -9,11 +9,11 @@ Its files, in reading order:
 - `rule_files`: Rules in files: Python, or text (`.ms`)
 - `registry`: Finding rules and presets: those installed under the entry-point group `metasched.rules`, and those in a
   file
-- `given`: Decisions that are given, by address: whether they agree, and two sets of them as one
-- `source`: What makes a space: rules, a module, a trace with holes, each perhaps with decisions given
+- `given`: Given decisions, by address: whether a trace agrees with them, and merging two sets
+- `source`: Sources of spaces: rules, a module, or a trace with holes, each optionally with given decisions
 - `explanation`: Which rules applied to which blocks of a program, and why not, as text
 - `sketch`: A sketch: a program with its structure fixed and its numbers left free
 - `space`: A program's search space: its sketches, made lazily
-- `traced`: A trace with holes as a space: what it decides is fixed, and what it leaves open is searched
-- `conditions`: Anything that describes a space, as a source or for a program; and spaces in which decisions are given
+- `traced`: A trace with holes as a space: its decisions are fixed, and its holes are searched
+- `conditions`: What a caller may pass as a space, made into a source or a `Space`; and spaces with some decisions given
 """

@@ -1,8 +1,8 @@
-"""Rules made of rules. What they make is a rule like any other: configured, listed, explained and traced.
+"""Rules made of rules. A combination is a rule like any other: configured, listed, explained and traced.
 
-A combination leaves the lines that its parts leave, at the addresses that these would have by themselves; `choice`
-alone decides something, and has a scope of its name. Keywords given to a combination go to every part that has a
-parameter of that name. (The vocabulary is that of strategy languages, as in ELEVATE, Hagedorn et al. 2020.)
+A combination adds to the trace what its parts add, at the addresses that they would have alone. Only `choice` makes a
+decision, in a scope of its own name. Keywords given to a combination are passed to every part that has a parameter of
+that name. (The vocabulary is that of strategy languages, as in ELEVATE, Hagedorn et al. 2020.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from metasched.schedule.handlers import FREE, Free, MissingDecision, Site
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
-from metasched.space.rule_errors import blaming, place_of
+from metasched.space.rule_errors import noting_errors_of, place_of
 
 Predicate = Callable[[BlockInfo], bool]
 LEFT_ALONE = "none"
@@ -26,9 +26,10 @@ _GONE = "the block is gone"
 
 
 def sequence(*rules: Rule) -> Rule:
-    """One rule after another on the same block, as if each stood in the list of rules by itself.
+    """One rule after another on the same block, as if each were an item of the list of rules.
 
-    Each applies or skips for itself; one whose block is gone (inlined, say) skips. The whole skips when all do.
+    Each applies or skips by itself; one whose block no longer exists (inlined, say) skips. If all skip, so does the
+    sequence.
     """
     parts = _rules("sequence", rules)
     doc = "In this order, on the same block:\n\n" + _summary(parts)
@@ -36,10 +37,10 @@ def sequence(*rules: Rule) -> Rule:
 
 
 def choice(name: str, *rules: Rule | None) -> Rule:
-    """A structural decision: one of several rules, each another sketch. None is one that leaves the block alone.
+    """A structural decision between several rules, each of which gives another sketch. None leaves the block as it is.
 
-    Offered are the rules that would apply to the block: each is tried on a copy. Where none of them would, the whole
-    skips and nothing is decided. `name` makes the decision's address, `NAME(BLOCK)/rule`, and is the name of the rule.
+    The options are the rules that would apply to the block; each is tried on a copy. If none would, the choice skips
+    and nothing is decided. `name` is the name of the rule, and the decision's address is `NAME(BLOCK)/rule`.
     """
     given: object = name
     if not isinstance(given, str) or not given:
@@ -59,22 +60,22 @@ def choice(name: str, *rules: Rule | None) -> Rule:
 
 
 def when(predicate: Predicate, rule: Rule, *, otherwise: str | None = None) -> Rule:
-    """A rule for blocks of which `predicate` holds: a function of what `Schedule.describe` says of the block.
+    """A rule for the blocks for which `predicate` holds: a function of the block's description (`Schedule.describe`).
 
     `otherwise` is the reason that `explain` shows for other blocks; by default the predicate's name, or its line.
     """
     (part,) = _rules("when", (rule,))
     if not callable(predicate):
         raise RuleError(f"when: the first argument is a function of a block's description, not {predicate!r}")
-    reason = otherwise or f"when: {_called(predicate)} does not hold"
+    reason = otherwise or f"when: {_predicate_text(predicate)} does not hold"
     doc = f"{part.doc}\n\nIt skips some blocks: {reason}."
     return Rule(part.name, _When(predicate, part, reason), doc, blocks=part.blocks)
 
 
 def attempt(rule: Rule) -> Rule:
-    """A rule that may fail: one of its steps that cannot be legal undoes all of them, and the rule skips.
+    """A rule that may fail: if one of its steps is not legal, all of them are undone, and the rule skips.
 
-    The reason is that of the step's ScheduleError, which `explain` shows and counts by sketch. Other exceptions are
+    The reason is that of the step's ScheduleError; `explain` shows it and counts the sketches. Other exceptions are
     mistakes in the rule, and are raised.
     """
     (part,) = _rules("attempt", (rule,))
@@ -82,7 +83,7 @@ def attempt(rule: Rule) -> Rule:
 
 
 def each_consumer(rule: Rule) -> Rule:
-    """A rule applied to every consumer of the block, those that exist when it starts; skips when it is none of them."""
+    """A rule applied to every consumer of the block that exists at the start; skips if it applies to none of them."""
     (part,) = _rules("each_consumer", (rule,))
     doc = f"For each block that reads this block's result: {part.name}.\n\n{part.doc}"
     return Rule(f"each_consumer({part.name})", _EachConsumer(part), doc)
@@ -164,8 +165,8 @@ class _When(Combined):
         return (self.rule,)
 
     @property
-    def told(self) -> tuple[Rule, ...]:
-        return _told(self.rule)
+    def reported_parts(self) -> tuple[Rule, ...]:
+        return _reported_parts(self.rule)
 
     def with_parts(self, parts: tuple[Rule, ...]) -> _When:
         return replace(self, rule=parts[0])
@@ -174,7 +175,8 @@ class _When(Combined):
         return (*super().ingredients(), self.predicate)
 
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
-        with blaming(f"the condition of rule {self.rule.name}", self.predicate, schedule, schedule.name_of(block)):
+        what, name = f"the condition of rule {self.rule.name}", schedule.name_of(block)
+        with noting_errors_of(what, self.predicate, schedule, name):
             holds = self.predicate(schedule.describe(block))
         return self.rule.apply_inside(schedule, block, tell) if holds else Skip(self.reason)
 
@@ -188,23 +190,23 @@ class _Attempt(Combined):
         return (self.rule,)
 
     @property
-    def told(self) -> tuple[Rule, ...]:
-        return _told(self.rule)
+    def reported_parts(self) -> tuple[Rule, ...]:
+        return _reported_parts(self.rule)
 
     def with_parts(self, parts: tuple[Rule, ...]) -> _Attempt:
         return _Attempt(parts[0])
 
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
-        heard: list[Outcome] = []
+        outcomes: list[Outcome] = []
         try:
             with schedule.all_or_nothing():
-                result = self.rule.apply_inside(schedule, block, heard.append)
+                result = self.rule.apply_inside(schedule, block, outcomes.append)
         except MissingDecision:
-            raise  # the trace that is replayed was made by another module
+            raise  # the replayed trace was made by another module
         except ScheduleError as error:
             result = Skip(undone(error))
-            heard = [replace(o, reason=result.reason) if o.reason is None else o for o in heard]
-        for outcome in heard:
+            outcomes = [replace(o, reason=result.reason) if o.reason is None else o for o in outcomes]
+        for outcome in outcomes:
             tell(outcome)
         return result
 
@@ -238,7 +240,7 @@ class _EachConsumer(Combined):
 
 @dataclass
 class _First:
-    """Decides whatever is first, and leaves numbers open; knows whether it was asked about structure."""
+    """Takes the first option of structural variables and leaves numbers open; `asked` tells whether there were any."""
 
     asked: bool = False
 
@@ -250,22 +252,22 @@ class _First:
 
 
 def _refusal(part: Rule, schedule: Schedule, block: BlockRV) -> tuple[Outcome, ...]:
-    """What is to be told of a rule that would skip the block, whatever it chose; empty when it would apply, or may."""
+    """The outcomes of a rule that skips the block whatever it decides; empty for one that applies, or may."""
     first = _First()
-    heard: list[Outcome] = []
+    outcomes: list[Outcome] = []
     try:
-        result = part.apply(schedule.fork(first), block, heard.append)
+        result = part.apply(schedule.fork(first), block, outcomes.append)
     except ScheduleError:
-        return ()  # taken in earnest, it raises this again, with the sketch that it belongs to
-    return () if result is None or first.asked else tuple(heard)
+        return ()  # raised again if this option is chosen, where the sketch is known
+    return () if result is None or first.asked else tuple(outcomes)
 
 
 # --- helpers
 
 
-def _told(rule: Rule) -> tuple[Rule, ...]:
-    """The parts of a rule that is told of under the name of the one around it."""
-    return rule.fn.told if isinstance(rule.fn, Combined) else ()
+def _reported_parts(rule: Rule) -> tuple[Rule, ...]:
+    """The reported parts of a rule whose own outcome is reported under the enclosing rule's name."""
+    return rule.fn.reported_parts if isinstance(rule.fn, Combined) else ()
 
 
 def _rules(combinator: str, given: tuple[object, ...]) -> tuple[Rule, ...]:
@@ -288,8 +290,8 @@ def _summary(rules: tuple[Rule, ...]) -> str:
     return "\n".join(f"- {r.name}: {r.doc.splitlines()[0]}" for r in rules)
 
 
-def _called(predicate: Predicate) -> str:
-    """A predicate as a person would point at it: its name, or the line of a lambda."""
+def _predicate_text(predicate: Predicate) -> str:
+    """A predicate in a message: its name, or the line of a lambda."""
     name = getattr(predicate, "__name__", type(predicate).__name__)
     place = place_of(predicate)
     if name != "<lambda>" or place is None:

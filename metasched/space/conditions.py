@@ -1,4 +1,4 @@
-"""Anything that describes a space, as a source or for a program; and spaces in which decisions are given."""
+"""What a caller may pass as a space, made into a source or a `Space`; and spaces with some decisions given."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SpaceLike: TypeAlias = SpaceSource | Module | RuleSpec | Rule | Space | Trace
 
 
 def source_of(described: SpaceLike) -> SpaceSource:
-    """What makes the space that anything describes: None is the default rules.
+    """The source of a space from whatever a caller passed as a space: None is the default rules.
 
-    Raises RuleError for a rule that is not there, MetaschedError for what describes no space.
+    Raises RuleError for an unknown rule, MetaschedError for a value that does not describe a space.
     """
     match described:
         case None:
@@ -45,8 +45,8 @@ def source_of(described: SpaceLike) -> SpaceSource:
 def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
     """A space with some random variables decided, by address.
 
-    Raises ScheduleError for a `Space` without a variable of such an address, or where a decision is out of support;
-    what has no program yet is checked when it meets one. Raises it too where another decision is given already.
+    Raises ScheduleError for a `Space` without a variable of such an address, for a decision out of support, and for a
+    variable that was given another decision before. Without a program these are checked once there is one.
     """
     for address, decision in decisions.items():
         if decision is None:
@@ -61,9 +61,9 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
 def space_of(
     program: Program, described: SpaceLike, *, target: Target | None = None, max_sketches: int, seed: int
 ) -> Space:
-    """The space that anything which describes one makes of a program for a target, by default this machine.
+    """The space of a program for a target (by default this machine), from whatever a caller passed as a space.
 
-    Raises RuleError for a rule that is not there, ScheduleError for a condition that no variable meets, MetaschedError
+    Raises RuleError for an unknown rule, ScheduleError for a condition on a variable that no sketch has, MetaschedError
     for the space of another program.
     """
     if isinstance(described, Space):
@@ -72,7 +72,7 @@ def space_of(
 
 
 def given_checked(space: Space) -> Space:
-    """The space itself. Raises ScheduleError for an address that no sketch has, naming those that are near."""
+    """The space itself. Raises ScheduleError for an address that no sketch has, naming similar ones."""
     unmet = space.unmet()
     if unmet:
         address = unmet[0]

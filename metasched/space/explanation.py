@@ -11,8 +11,8 @@ from metasched.space.rule import Outcome, Rule, inside
 def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ()) -> str:
     """Per block, which rule applied, or why not, over several sketches.
 
-    At the end, the rules that never applied, parts of others too, with the reasons together, and patterns that no
-    block's name matches.
+    At the end are the rules that never applied (parts of others included) with all their reasons, and the patterns that
+    no block's name matches.
     """
     order: dict[str, dict[str, dict[str | None, int]]] = {}
     for run in outcomes:
@@ -25,22 +25,22 @@ def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ())
         width = max(len(rule) for rule in verdicts)
         for rule, counts in verdicts.items():
             lines.extend(_line(rule, reason, n, len(outcomes), width) for reason, n in counts.items())
-    return "\n".join([*lines, *_silent(outcomes, rules), *_unmatched(rules, tuple(order))])
+    return "\n".join([*lines, *_never_applied(outcomes, rules), *_unmatched(rules, tuple(order))])
 
 
-def _silent(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
-    """The rules that never applied, also those inside others, each with its reasons."""
+def _never_applied(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
+    """The rules that never applied, those inside others included, each with its reasons."""
     parts = {inside(rule.name, part) for rule in rules for part in rule.inner}
     names = (name for rule in rules for name in (rule.name, *(inside(rule.name, part) for part in rule.inner)))
     reasons: dict[str, dict[str, dict[str, None]]] = {name: {} for name in names}
     fired: set[str] = set()
     for run in outcomes:
         for o in run:
-            told = reasons.setdefault(o.rule, {})
+            by_block = reasons.setdefault(o.rule, {})
             if o.reason is None:
                 fired.add(o.rule)
             else:
-                told.setdefault(o.block, {})[o.reason] = None
+                by_block.setdefault(o.block, {})[o.reason] = None
     lines: list[str] = []
     for rule, blocks in reasons.items():
         if rule in fired:
@@ -48,12 +48,12 @@ def _silent(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> l
         untried = ": no sketch came to it" if rule in parts else ": there was no block to try it on"
         lines.append(f"rule {rule} never applied" + ("" if blocks else untried))
         width = max((len(block) for block in blocks), default=0)
-        lines.extend(f"    {block:<{width}}  {'; or '.join(told)}" for block, told in blocks.items())
+        lines.extend(f"    {block:<{width}}  {'; or '.join(texts)}" for block, texts in blocks.items())
     return lines
 
 
 def _unmatched(rules: Sequence[Rule], blocks: Sequence[str]) -> list[str]:
-    """A misspelt name of a block would otherwise leave a rule out everywhere, or nowhere."""
+    """The patterns that no block's name matches: a misspelt one leaves a rule out everywhere, or nowhere."""
     return [
         f"rule {rule.name}: no block is named `{pattern}`"
         for rule in rules

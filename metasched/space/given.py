@@ -1,4 +1,4 @@
-"""Decisions that are given, by address: whether they agree, and two sets of them as one."""
+"""Given decisions, by address: whether a trace agrees with them, and merging two sets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from metasched.schedule.trace import Trace
 
 
 def agrees(trace: Trace, given: Mapping[str, object]) -> bool:
-    """Whether a trace decides nothing otherwise."""
+    """Whether no decision of a trace contradicts the given ones."""
     taken = trace.decisions
     return all(address not in taken or to_python(taken[address]) == to_python(d) for address, d in given.items())
 
 
 def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
-    """Decisions by address, and more of them. Raises ScheduleError where one is given twice, and otherwise."""
+    """The union of two sets of decisions. Raises ScheduleError where they give one variable different values."""
     for address, decision in more.items():
         if address in given and to_python(given[address]) != to_python(decision):
             raise ScheduleError(

@@ -43,7 +43,7 @@ def installed_rules() -> dict[str, Rule]:
 
 
 def installed_presets() -> dict[str, tuple[Rule, ...]]:
-    """Every installed preset, by name, as the rules that it comes to."""
+    """The rules of every installed preset, by its name."""
     found = ((name, RULES.get(name)) for name in RULES.names())
     return {name: rules_of(name, value) for name, value in found if not isinstance(value, Rule)}
 
@@ -51,13 +51,12 @@ def installed_presets() -> dict[str, tuple[Rule, ...]]:
 def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
     """Rules from a specification.
 
-    None is the preset `cpu`. A text such as `cpu,-inline,+my.py:my_rule` starts from a preset (or from nothing, when
-    it starts with `+`), and drops and adds rules by name, `FILE.py:NAME`, `FILE.ms` or
-    `FILE.ms::NAME`. Behind an `@` stand the blocks that a part
-    is about, patterns separated by `|`: `unroll@dense|conv*` keeps a rule of the list to them, or adds it for them
-    where the list lacks it (as `+unroll@dense` does always), and `-inline@relu` leaves them out. A list holds rules,
-    such texts, which change what the list has before them, and lists. Raises RuleError for a name that is not there,
-    and for anything else in a list.
+    None is the preset `cpu`. A text such as `cpu,-inline,+my.py:my_rule` starts from a preset (or from nothing, if it
+    starts with `+`), and removes and adds rules by name, `FILE.py:NAME`, `FILE.ms` or `FILE.ms::NAME`. An `@` restricts
+    a part to some blocks, by patterns separated by `|`: `unroll@dense|conv*` restricts a rule of the list to them, or
+    adds it for them if the list lacks it (`+unroll@dense` always adds it), and `-inline@relu` excludes them. A list
+    holds rules, lists, and such texts, each of which changes the part of the list before it. Raises RuleError for an
+    unknown name, and for anything else in a list.
     """
     if spec is None:
         spec = DEFAULT_PRESET
@@ -65,11 +64,11 @@ def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
 
 
 def rules_of(name: str, value: object) -> tuple[Rule, ...]:
-    """The rules that a value called `name` comes to: a rule, or a preset."""
+    """The rules of a value called `name`, which is a rule or a preset."""
     return _rules_of(name, value, (name,))
 
 
-# --- lists. `way` are the names of the presets that a list stands in ---------------------------------------
+# --- lists. `way` are the names of the presets around a list ---------------------------------------
 
 
 def _rules_of(name: str, value: object, way: tuple[str, ...]) -> tuple[Rule, ...]:
@@ -83,7 +82,7 @@ def _rules_of(name: str, value: object, way: tuple[str, ...]) -> tuple[Rule, ...
 
 
 def _changed_by(rules: list[Rule], spec: str | Sequence[object], way: tuple[str, ...]) -> tuple[Rule, ...]:
-    """A list of rules after a specification, or after each item of another list."""
+    """A list of rules, changed by a specification or by each item of another list."""
     if isinstance(spec, str):
         for part in (p.strip() for p in spec.split(",")):
             if not part:
@@ -106,7 +105,7 @@ def _in_preset(way: tuple[str, ...]) -> str:
 
 
 def _changed(rules: list[Rule], part: str, way: tuple[str, ...]) -> list[Rule]:
-    """The list after one part of a specification."""
+    """The list, changed by one part of a specification."""
     name, patterns = _for_blocks(part.lstrip("+-"))
     there = any(r.name == name for r in rules)
     if part.startswith("-"):
@@ -122,7 +121,7 @@ def _changed(rules: list[Rule], part: str, way: tuple[str, ...]) -> list[Rule]:
 
 
 def _for_blocks(text: str) -> tuple[str, tuple[str, ...]]:
-    """`unroll@dense|conv*` as the name and the patterns. An `@` in the path of a file is neither."""
+    """`unroll@dense|conv*` split into the name and the patterns; an `@` in the path of a file separates nothing."""
     found = _AT_BLOCKS.fullmatch(text)
     return (text, ()) if found is None else (found[1], tuple(found[2].split("|")))
 

@@ -15,7 +15,7 @@ from metasched.ir.printer import print_func
 from metasched.lang import print_instruction
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
-from metasched.space.rule_errors import Place, blaming, place_of, results_of
+from metasched.space.rule_errors import Place, noting_errors_of, place_of, results_of
 from metasched.support.documentation import documentation
 
 
@@ -49,15 +49,15 @@ Listener = Callable[[Outcome], object]
 
 
 class Combined(ABC):
-    """What a rule made of other rules does. It opens no scope of its own unless it decides something itself."""
+    """How a combination of rules is applied. It opens a scope of its own only if it makes a decision itself."""
 
     @property
     @abstractmethod
     def parts(self) -> tuple[Rule, ...]: ...
 
     @property
-    def told(self) -> tuple[Rule, ...]:
-        """The parts that `tell` hears of, each as a rule inside this one."""
+    def reported_parts(self) -> tuple[Rule, ...]:
+        """The parts whose outcomes are reported under their own names, each as a rule inside this one."""
         return self.parts
 
     @abstractmethod
@@ -65,24 +65,24 @@ class Combined(ABC):
 
     @abstractmethod
     def run(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
-        """Apply to one block; `tell` hears what each part did."""
+        """Apply to one block; `tell` is called with the outcome of each part."""
 
     def ingredients(self) -> tuple[object, ...]:
-        """What it does depends on, for a fingerprint: what it is, and its parts."""
+        """What a fingerprint of it is computed from: its kind and its parts."""
         return (type(self).__name__, self.parts)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Which blocks a rule may take, by patterns of names such as `conv*`: those of `only` (all blocks where it is
-    empty), less those of `but`.
+    """Which blocks a rule may be applied to, by patterns of their names such as `conv*`: those that match `only` (all
+    blocks if it is empty), except those that match `but`.
     """
 
     only: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
 
     def refusal(self, name: str) -> str | None:
-        """Why the rule may not take this block; None when it may."""
+        """Why the rule may not be applied to this block; None if it may."""
         if self.only and not _matches(name, self.only):
             return f"it is left out: the rule is only for {_listed(self.only)}"
         if _matches(name, self.but):
@@ -94,9 +94,9 @@ class Blocks:
 class Rule:
     """A rule and its configuration.
 
-    Called with a schedule and a block it applies, configured where keywords are given as well; called with keywords
-    alone it gives the rule so configured: `multi_level_tiling(levels="SSRS")`. `only` and `except_for` give the rule
-    for some blocks.
+    Called with a schedule and a block, it is applied, with keywords as its configuration. Called with keywords alone,
+    it returns the rule with that configuration: `multi_level_tiling(levels="SSRS")`. `only` and `except_for` return
+    the rule restricted to some blocks.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Rule:
         return self._configured(config).apply(schedule, block)
 
     def ingredients(self) -> object:
-        """What makes it the rule that it is, for the fingerprint of a space: not its documentation."""
+        """What the fingerprint of a space is computed from: everything but the documentation."""
         return self.name, self.config, self.blocks, self.fn
 
     def named(self, name: str) -> Rule:
@@ -149,7 +149,7 @@ class Rule:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Keyword parameters and their values here; of a combination, those of its parts, the first of a name."""
+        """Keyword parameters and their values; for a combination those of its parts, the first of each name."""
         if isinstance(self.fn, Combined):
             return {name: value for part in reversed(self.fn.parts) for name, value in part.parameters.items()}
         given = dict(self.config)
@@ -161,10 +161,11 @@ class Rule:
 
     @property
     def inner(self) -> tuple[str, ...]:
-        """The rules inside this one, to any depth, by the names that its outcomes give them."""
+        """The names that outcomes give to the rules inside this one, at any depth."""
         if not isinstance(self.fn, Combined):
             return ()
-        names = (name for part in self.fn.told for name in (part.name, *(inside(part.name, n) for n in part.inner)))
+        parts = self.fn.reported_parts
+        names = (name for part in parts for name in (part.name, *(inside(part.name, n) for n in part.inner)))
         return tuple(dict.fromkeys(names))
 
     @property
@@ -173,37 +174,37 @@ class Rule:
         return None if isinstance(self.fn, Combined) else place_of(self.fn)
 
     def apply(self, schedule: Schedule, block: BlockRV, tell: Listener = lambda _: None) -> Skip | None:
-        """Run on one block, in a scope of the rule's name. `tell` hears what it did, and then what its parts did.
+        """Run on one block, in a scope of the rule's name; `tell` gets its outcome, and then those of its parts.
 
-        Raises RuleError for a wrong result; whatever the rule's code raises has a note with the rule's line. Of a
-        ScheduleError `tell` hears too, for a rule around this one may go on from there.
+        Raises RuleError for a wrong result. An exception from the rule's code gets a note with the rule's line. A
+        ScheduleError is reported to `tell` as well, because an enclosing rule may catch it.
         """
         name = schedule.name_of(block)
-        heard: list[Outcome] = []
+        outcomes: list[Outcome] = []
         try:
-            result = self.apply_inside(schedule, block, heard.append)
+            result = self.apply_inside(schedule, block, outcomes.append)
         except ScheduleError as error:
-            self._tell(name, undone(error), heard, tell)
+            self._report(name, undone(error), outcomes, tell)
             raise
-        self._tell(name, None if result is None else result.reason, heard, tell)
+        self._report(name, None if result is None else result.reason, outcomes, tell)
         return result
 
     def apply_inside(self, schedule: Schedule, block: BlockRV, tell: Listener) -> Skip | None:
-        """As `apply`, in the name of the rule around this one: `tell` hears of the parts only."""
+        """As `apply`, for an enclosing rule that reports the outcome itself: `tell` gets the parts' outcomes only."""
         name = schedule.name_of(block)
         refusal = self.blocks.refusal(name)
         return self._run(schedule, block, name, tell) if refusal is None else Skip(refusal)
 
-    def _tell(self, block: str, reason: str | None, heard: list[Outcome], tell: Listener) -> None:
+    def _report(self, block: str, reason: str | None, outcomes: list[Outcome], tell: Listener) -> None:
         tell(Outcome(self.name, block, reason))
-        for outcome in heard:
+        for outcome in outcomes:
             tell(replace(outcome, rule=inside(self.name, outcome.rule)))
 
     def _run(self, schedule: Schedule, block: BlockRV, name: str, tell: Listener) -> Skip | None:
         if isinstance(self.fn, Combined):
             return self.fn.run(schedule, block, tell)
         before, started = schedule.func, len(schedule.trace.instructions)
-        with schedule.scope(f"{self.name}({name})"), blaming(f"rule {self.name}", self.fn, schedule, name):
+        with schedule.scope(f"{self.name}({name})"), noting_errors_of(f"rule {self.name}", self.fn, schedule, name):
             result: object = self.fn(schedule, block, **dict(self.config))
         if result is None:
             return None
@@ -247,7 +248,7 @@ def inside(rule: str, part: str) -> str:
 
 
 def undone(error: ScheduleError) -> str:
-    """The reason of an outcome where a step turned out not to be legal."""
+    """The reason in an outcome whose rule was undone because a step is not legal."""
     return f"tried and undone: {error.reason}"
 
 

@@ -23,18 +23,18 @@ _RULES = _PACKAGE / "rules"  # installed, the shipped rules lie inside the packa
 
 
 class RuleNote(str):
-    """What is noted on an exception that a rule's code raised. Such an exception is a message about that code."""
+    """A note on an exception from a rule's code: it says where. Such an exception is reported as a mistake there."""
 
     __slots__ = ()
 
 
 def is_of_a_rule(error: BaseException) -> bool:
-    """Whether it was raised by a rule's code, and has the note that says where."""
+    """Whether it was raised by a rule's code, which shows by its `RuleNote`."""
     return any(isinstance(note, RuleNote) for note in getattr(error, "__notes__", ()))
 
 
 def described(error: BaseException) -> str:
-    """An exception as a message for a person, its notes included; its kind where that is not metasched's own."""
+    """An exception as a message for a person, notes included; its class is named unless it is metasched's own."""
     text = str(error) if isinstance(error, MetaschedError) else f"{type(error).__name__}: {error}"
     return "\n".join([text, *("\n" + note for note in getattr(error, "__notes__", ()))])
 
@@ -53,7 +53,7 @@ class Place:
 def place_of(fn: Callable[..., Any]) -> Place | None:
     """Where a function is defined; None where that is not known.
 
-    What is no Python function says it by an attribute `place`.
+    A callable that is not a Python function gives it in an attribute `place`.
     """
     code = getattr(fn, "__code__", None)
     if code is not None:
@@ -63,14 +63,14 @@ def place_of(fn: Callable[..., Any]) -> Place | None:
 
 
 def results_of(fn: Callable[..., Any]) -> str:
-    """The lines of a function that return something, else where it is defined, as text below a message."""
+    """The lines of a function that return a value, or else where it is defined, as text to append to a message."""
     place = place_of(fn)
     if place is None:
         return ""
     try:
         lines, first = inspect.getsourcelines(fn)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):  # no Python function, or its file is not there
+    except (OSError, TypeError, SyntaxError):  # not a Python function, or its file does not exist
         return f"\n  {place}"
     returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
     shown = [f"\n  {place.file}:{first + n.lineno - 1}\n    {lines[n.lineno - 1].strip()}" for n in returns]
@@ -78,8 +78,8 @@ def results_of(fn: Callable[..., Any]) -> str:
 
 
 @contextmanager
-def blaming(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -> Iterator[None]:
-    """Note on every exception of a `with` body: whose code raised it, at which line, on which block.
+def noting_errors_of(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -> Iterator[None]:
+    """Add a note to every exception of a `with` body: whose code raised it, at which line, for which block.
 
     The program is drawn as it was then, with the block marked, unless the error draws it itself.
     """
@@ -89,7 +89,7 @@ def blaming(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -
         func = schedule.func
         lines = [f"in {what}, on block `{block}` of {schedule.program.key}", *_line(error, place_of(fn))]
         if isinstance(error, ScheduleError):
-            # A loop that is gone cannot be marked; the block that the rule was given can.
+            # A loop that no longer exists cannot be marked; the block that the rule was given can.
             draw = error.draw_with if names(func) & set(error.locations) else error.redraw_with
             draw(lambda: print_func(func, (block,)))
         else:
@@ -99,8 +99,8 @@ def blaming(what: str, fn: Callable[..., Any], schedule: Schedule, block: str) -
 
 
 @contextmanager
-def blaming_file(path: str) -> Iterator[None]:
-    """Note on every exception of a `with` body at which line of a file of rules it came about."""
+def noting_errors_in_file(path: str) -> Iterator[None]:
+    """Add a note to every exception of a `with` body: the line of the file of rules where it was raised."""
     try:
         yield
     except Exception as error:
@@ -109,7 +109,7 @@ def blaming_file(path: str) -> Iterator[None]:
 
 
 def _line(error: Exception, own: Place | None) -> list[str]:
-    """The innermost line of the rule's own code that the exception came through, with the part at fault marked."""
+    """The innermost line of the rule's own code in the exception's traceback, with the failing expression marked."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
     frame = next((f for f in reversed(frames) if own is not None and f.filename == own.file), None)
     frame = frame if frame is not None else next(reversed(frames), None)
@@ -123,7 +123,7 @@ def _line(error: Exception, own: Place | None) -> list[str]:
 
 
 def _underline(source: str, frame: traceback.FrameSummary) -> list[str]:
-    """Marks under the part of a line at fault; its columns count bytes."""
+    """Carets under the failing expression of a line; a frame's columns count bytes."""
     if frame.colno is None or frame.end_colno is None or frame.end_lineno != frame.lineno:
         return []
     first, last = (len(source.encode()[:n].decode(errors="replace")) for n in (frame.colno, frame.end_colno))

@@ -51,8 +51,8 @@ class Variable:
 class Sketch:
     """A parametric program.
 
-    `func` has the columns as free variables; `trace` has their decisions open, and decides the others; rows that break
-    a constraint are not in the space. A population is int64 of shape (rows, len(columns)).
+    The columns are free variables of `func`. `trace` leaves their decisions open and has all others. Rows that break a
+    constraint are not in the space. A population is int64 of shape (rows, len(columns)).
     """
 
     program: Program
@@ -63,9 +63,9 @@ class Sketch:
 
     @classmethod
     def of(cls, schedule: Schedule) -> Sketch:
-        """The sketch that a schedule run under the symbolic handler leaves."""
+        """The sketch of a schedule that was run under the symbolic handler."""
         trace = schedule.trace.simplified()
-        kept = {i.address for i in trace.instructions}  # variables that nothing uses are no columns
+        kept = {i.address for i in trace.instructions}  # unused variables have no columns
         variables: list[Variable] = []
         first = 0
         for record in schedule.sites:
@@ -85,7 +85,7 @@ class Sketch:
 
     @property
     def structure(self) -> dict[str, Decision]:
-        """The decisions that all its candidates share, by address: the structural ones, and numbers that are given."""
+        """The decisions that all its candidates share, by address: structural ones, and given numbers."""
         return self.trace.decisions
 
     @cached_property
@@ -121,7 +121,7 @@ class Sketch:
         return out
 
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        """Each row with one variable changed, some with two; not repaired."""
+        """Each row with one variable changed, or sometimes two; not repaired."""
         out = rows.copy()
         if not self.variables or not len(rows):
             return out
@@ -150,7 +150,7 @@ class Sketch:
         return {v.address: v.dist.decode([int(x) for x in row[v.span]]) for v in self.variables}
 
     def trace_of(self, row: npt.NDArray[np.int64] | tuple[int, ...]) -> Trace:
-        """The whole trace of a row. Cost: no replay, only text."""
+        """The whole trace of a row, made without a replay."""
         return self.trace.with_decisions(self.decisions(row))
 
     def row_of(self, trace: Trace) -> tuple[int, ...] | None:

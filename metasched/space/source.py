@@ -1,7 +1,7 @@
-"""What makes a space: rules, a module, a trace with holes, each perhaps with decisions given.
+"""Sources of spaces: rules, a module, or a trace with holes, each optionally with given decisions.
 
-A source answers for itself: what it does to a schedule, which traces it could have made, and what it is, in words and
-as what a fingerprint is made of.
+A source says what it does to a schedule, which traces it could have made, how it is described, and what its fingerprint
+is computed from.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from metasched.space.given import agrees, merged
 from metasched.space.rule import Outcome, Rule
 
 Module = Callable[[Schedule], object]
-# Decisions as Python says them, by address: `[None, 8]`, 16, "outer", "root", or the name of a loop.
+# Decisions as Python values, by address: `[None, 8]`, 16, "outer", "root", or the name of a loop.
 Given: TypeAlias = Mapping[str, object]
 
 
 class SpaceSource(ABC):
-    """What runs on a schedule and makes the sketches of a space; the schedule's handler decides."""
+    """What is run on a schedule to make the sketches of a space; the schedule's handler makes the decisions."""
 
     @abstractmethod
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
-        """Take the steps; what each rule did, where there are rules."""
+        """Apply it to a schedule; returns the outcomes of its rules, if it has any."""
 
     @property
     def given(self) -> Given:
-        """The decisions that are not searched, by address."""
+        """The given decisions, which are not searched, by address."""
         return {}
 
     @property
@@ -42,31 +42,31 @@ class SpaceSource(ABC):
     def fixes_steps(self) -> bool:
         """Whether the steps are the same whatever is decided.
 
-        Places of blocks are then enumerated like choices, and left out where the steps do not go together with them.
+        If so, compute locations are enumerated like choices, and left out if a later step is not legal there.
         """
         return False
 
     @property
     def by_default(self) -> bool:
-        """Whether nobody said what to search: only then may an expert's trace be the guess."""
+        """Whether the caller named no space: only then may an expert's trace be the guess."""
         return False
 
     @property
     def base(self) -> SpaceSource:
-        """What it is when nothing is decided beforehand."""
+        """The source without given decisions."""
         return self
 
     def holds(self, trace: Trace) -> bool:
-        """Whether a trace, made by a source such as this, belongs to the space: it decides nothing otherwise."""
+        """Whether a trace, made by such a source, belongs to the space: it contradicts no given decision."""
         return agrees(trace, self.given)
 
     @abstractmethod
     def describe(self) -> str:
-        """What it is, in a few words for a person."""
+        """A short description for a person."""
 
     @abstractmethod
     def ingredients(self) -> tuple[object, ...]:
-        """What the space depends on, for a fingerprint: values and functions. Equal spaces have equal ones."""
+        """What the fingerprint is computed from: values and functions. Equal spaces have equal ones."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class FromModule(SpaceSource):
 
 @dataclass(frozen=True)
 class Conditioned(SpaceSource):
-    """Another source with some decisions given, by address. Raises ScheduleError where another is given already."""
+    """Another source with given decisions, by address. Raises ScheduleError where they contradict earlier ones."""
 
     of: SpaceSource
     decisions: Given

@@ -82,7 +82,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Branch:
-    """Choices to run the module under, and the steps that it took before the last of them when it ran before."""
+    """Choices to run the module under, and the steps that its previous run took before the last of them."""
 
     prefix: Prefix
     head: tuple[Instruction, ...]
@@ -95,8 +95,8 @@ class Space:
     the order of the options, by running the module again under a forced prefix of choices. Beyond `max_sketches`
     they are sampled from the prior instead, `complete` is false, and `explain` names the `choose` that multiplies.
 
-    `source` makes them for `target`, and says which decisions are given. Of a trace, the places of blocks that it
-    leaves open are enumerated like choices, and those that its later steps do not allow are left out.
+    `source` makes them for `target`, and says which decisions are given. Compute locations that a trace leaves open are
+    enumerated like choices; those for which a later step of it is not legal are left out.
 
     Raises NondeterministicModule when a module takes other steps under the same choices.
     """
@@ -124,7 +124,7 @@ class Space:
 
     @property
     def target(self) -> Target:
-        """What its schedules are for, which modules may ask: by default this machine."""
+        """The target of its schedules, which modules may read: by default this machine."""
         return Target.detect() if self._target is None else self._target
 
     @property
@@ -158,7 +158,7 @@ class Space:
         return f"<space of {self.program.key}: {self._counts}>"
 
     def _repr_html_(self) -> str:
-        """What was looked at so far; nothing is enumerated for it."""
+        """The sketches enumerated so far; it enumerates no more."""
         rows = [(str(n), repr(run.sketch)) for n, run in enumerate(self._found)]
         return table(f"space of {self.program.key}: {self._counts}", rows)
 
@@ -168,10 +168,10 @@ class Space:
         given = f", {counted(len(self.given), 'decision')} given" if self.given else ""
         return f"{counted(len(self._found), 'sketch', 'sketches')}{more}{given}"
 
-    # --- what is given
+    # --- given decisions
 
     def conditioned(self, given: Mapping[str, object]) -> Space:
-        """The same space with more decisions given. Raises ScheduleError where another is given already."""
+        """The same space with more given decisions. Raises ScheduleError where they contradict earlier ones."""
         source = Conditioned(self.source, given)
         return Space(self.program, source, self._target, max_sketches=self.max_sketches, seed=self.seed)
 
@@ -182,29 +182,29 @@ class Space:
         return self
 
     def on(self, target: Target | None) -> Space:
-        """The space that the same source makes for a target; None leaves it as it is."""
+        """The space of the same source for another target; None returns this space."""
         if target is None or target == self.target:
             return self
         return Space(self.program, self.source, target, max_sketches=self.max_sketches, seed=self.seed)
 
     def resized(self, max_sketches: int) -> Space:
-        """The same space, sampled beyond so many sketches."""
+        """The same space with another limit, beyond which sketches are sampled."""
         if max_sketches == self.max_sketches:
             return self
         return Space(self.program, self.source, self._target, max_sketches=max_sketches, seed=self.seed)
 
     def unmet(self) -> list[str]:
-        """Addresses that are given and that no sketch has; enumerates until all are met."""
+        """Given addresses that no sketch has; enumerates sketches until each was found."""
         while not self._addresses.issuperset(self.given) and self._next():
             pass
         return [address for address in self.given if address not in self._addresses]
 
     def addresses(self) -> frozenset[str]:
-        """Those of the random variables that were met so far."""
+        """Addresses of the random variables of the sketches enumerated so far."""
         return frozenset(self._addresses)
 
     def holds(self, trace: Trace) -> bool:
-        """Whether a trace contradicts nothing that is given; of a space that is a trace, whether it fills its holes."""
+        """Whether a trace agrees with the given decisions; for the space of a trace, whether it fills its holes."""
         return self.source.holds(trace)
 
     def _next(self) -> bool:
@@ -219,7 +219,7 @@ class Space:
                 if self._take(branch):
                     return True
             except Exception:
-                # Asked again it fails again: `list(space)` asks for the length first, and passes over a TypeError.
+                # Raised again at each call: `list(space)` asks for the length first, and ignores a TypeError.
                 self._stack.append(branch)
                 raise
         if not self._found and self._illegal:
@@ -227,7 +227,7 @@ class Space:
         return False
 
     def _take(self, branch: _Branch) -> bool:
-        """Run the module under a branch's choices; whether that gave a sketch."""
+        """Run the module under a branch's choices; returns whether that gave a sketch."""
         handler = Forced(branch.prefix, _LeaveFree())
         run = self._legal(handler)
         if run is not None:
@@ -242,7 +242,7 @@ class Space:
         return not _takes_places(site) or self.source.fixes_steps
 
     def _legal(self, handler: Forced | _Drawn) -> _Run | None:
-        """A run; None where a trace's own steps do not go together with the places tried for its holes."""
+        """The result of a run; None if a step of a trace is not legal with the locations tried for its holes."""
         try:
             return self._run(handler)
         except ScheduleError as error:
@@ -267,7 +267,7 @@ class Space:
                 )
 
     def _sample(self) -> bool:
-        """One more sketch from the prior; none after many draws that were known."""
+        """Draw one more sketch from the prior; False after many draws of known ones."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
             handler = _Drawn({}, Prior(self.seed + 1 + len(self._found) * 16 + attempt))
@@ -288,7 +288,7 @@ class Space:
     def variants(self, n: int, limit: int) -> tuple[Sketch, ...]:
         """Up to `limit` variants of sketch `n`, which differ in where blocks are computed.
 
-        All of them in order when there are no more than `limit`, else the first, and a sample of the others.
+        All of them in order if there are no more than `limit`, otherwise the first and a sample of the others.
         """
         sketch = self[n]
         run = self._found[n]
@@ -305,7 +305,7 @@ class Space:
         return tuple(cached[:limit])
 
     def _variant_prefixes(self, fixed: Prefix, places: list[tuple[Site, Decision]], limit: int) -> list[Prefix]:
-        """One block moved at a time, as all combinations would be too many to measure."""
+        """Prefixes that move one block each: all combinations would be too many to measure."""
         moves = [
             {**fixed, site.address: option}
             for site, taken in places
@@ -318,15 +318,15 @@ class Space:
         kept = sorted(rng.choice(len(moves), size=limit - 1, replace=False).tolist())
         return [moves[k] for k in kept]
 
-    # --- what it is
+    # --- descriptions
 
     def outcomes(self) -> tuple[tuple[Outcome, ...], ...]:
-        """For each sketch, what every rule did with every block that it met."""
+        """For each sketch, the outcome of every rule for every block that it was tried on."""
         self._force()
         return tuple(run.outcomes for run in self._found)
 
     def explain(self) -> str:
-        """Per block, which rule applied, or why not; and whether the sketches are all there are."""
+        """Per block, which rule applied, or why not; and whether every sketch was enumerated."""
         self._force()
         count = len(self._found)
         of_more = "" if self.complete else ", of more"
@@ -365,7 +365,7 @@ class Space:
     def mutate(self, rng: np.random.Generator, trace: Trace) -> Trace:
         """Another trace of this space: a numeric variable moved, or with a small probability a structural one.
 
-        Raises ScheduleError when the trace is of no program of this space.
+        Raises ScheduleError for a trace of another program.
         """
         if rng.random() < STRUCTURAL_SHARE and len(self) > 1:
             sketch = self[int(rng.integers(len(self)))]
@@ -374,13 +374,13 @@ class Space:
             merged = sketch.decisions(row[0]) | kept
             full = sketch.trace.with_decisions(dict(merged))
             return full.apply_to(self.program, Policy.REPAIR, target=self._target).trace
-        # What a module or a condition decides is no variable of any sketch.
+        # What a module or a condition decides itself is not a variable of a sketch.
         free = {variable.address for sketch in self for variable in sketch.variables}
         return trace.mutate(rng, self.program, among=free)
 
 
 def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ...], decided: int) -> list[_Branch]:
-    """What differs first at a choice beyond those already decided; the next in the order of the options last."""
+    """For each choice beyond those already decided, a branch for every other option; the next one to try comes last."""
     out: list[_Branch] = []
     lines = {i.address: n for n, i in enumerate(steps) if i.address is not None}
     for position in range(decided, len(met)):
@@ -396,5 +396,5 @@ def _counted(decisions: int) -> str:
 
 
 def _takes_places(site: Site) -> bool:
-    """Whether what is decided there is where a block is computed."""
+    """Whether the decision at this site is a compute location."""
     return registry()[site.op].places

@@ -1,4 +1,4 @@
-"""A trace with holes as a space: what it decides is fixed, and what it leaves open is searched."""
+"""A trace with holes as a space: its decisions are fixed, and its holes are searched."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from metasched.space.source import Given, SpaceSource
 
 @dataclass(frozen=True)
 class FromTrace(SpaceSource):
-    """The instructions of a trace, as a module. What it decides is given.
+    """The instructions of a trace, as a module. Its decisions are given ones.
 
-    A `choose` must be decided: a trace holds the steps of one of its options only. Raises ScheduleError else, with the
-    line.
+    A `choose` must be decided, as a trace has the steps of one option only. Otherwise ScheduleError is raised, with
+    the line.
     """
 
     trace: Trace

@@ -1,4 +1,4 @@
-"""Mistakes in modules that show before they run: names, calls, arities, branches on random variables."""
+"""Mistakes in modules that are found before they run: names, calls, arities, branches on random variables."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _ELSEWHERE = {
 
 
 class _Place(Enum):
-    """Where a call stands."""
+    """Where a call is."""
 
     ALONE = "alone"
     BOUND = "bound"
@@ -78,7 +78,7 @@ def check_modules(modules: Mapping[str, ModuleDef], report: Report) -> None:
 
 
 def _check_no_recursion(module: ModuleDef, modules: Mapping[str, ModuleDef], report: Report) -> None:
-    """A module that came back to itself would never end: what it tests is as it was before."""
+    """A module that calls itself would never end: what it tests does not change between the calls."""
     for call in module.calls():
         seen: set[str] = set()
         stack = [call.func]
@@ -103,9 +103,9 @@ class _Checker:
     used: set[str] = field(default_factory=set)
     varying: Varying = field(default_factory=Varying)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # What does nothing unless one of its names is used.
+    # Calls without effect unless one of their names is used.
     idle: list[tuple[AssignedName, ...]] = field(default_factory=list)
-    # Whether a size was compared with None: what is compared after that may be known.
+    # Whether a size was compared with None: sizes compared after that may be known.
     wary: bool = False
 
     def check(self) -> None:
@@ -359,7 +359,7 @@ class _Checker:
             self.report.error(call.at, f"nothing is done with what `{op}` gives", "name it, or remove the line")
 
     def _fits(self, call: Apply, targets: tuple[AssignedName, ...], count: int, what: str) -> None:
-        """One name takes whatever there is; several, or a starred one, each their share."""
+        """Whether so many values can be unpacked into these targets: a single name takes any number."""
         starred = any(t.starred for t in targets)
         if len(targets) + starred < 2:
             return
@@ -404,7 +404,7 @@ class _Checker:
             self._expr(index)
 
     def _compared(self, e: Operation) -> None:
-        """What depends on tile sizes compares with None only, unless that was done before."""
+        """A size that depends on tile sizes may be compared with None only, until it was."""
         equality = e.op in (BinOp.EQ, BinOp.NE)
         for side, other in ((e.a, e.b), (e.b, e.a)):
             if not self.varying.is_size(side):

@@ -1,4 +1,4 @@
-"""Decisions in modules, `:=`, that no program would allow."""
+"""Decisions in modules, `:=`, that are wrong for every program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metasched.space.text.values import plain
 
 
 def outside(draw: Draw) -> str | None:
-    """What is wrong with a decision whatever the program; None where the text does not show that anything is."""
+    """What is wrong with a decision for every program; None if the text does not show a mistake."""
     declaration = registry().get(draw.call.func)
     if draw.decision is None or isinstance(draw.decision, Ref) or declaration is None:
         return None
@@ -25,7 +25,7 @@ def outside(draw: Draw) -> str | None:
 
 
 def _plain_arguments(call: Apply) -> dict[str, Any]:
-    """The arguments whose values the text shows, by parameter, and the defaults of those that are left out."""
+    """By parameter, the arguments with literal values, and the defaults of those left out."""
     if any(isinstance(arg, Starred) for arg in call.args):
         return {}
     params = registry()[call.func].params

@@ -17,9 +17,9 @@ from metasched.space.text.values import known, plain
 class TextModule:
     """A module written as text; `str` gives its canonical text.
 
-    Called with a schedule and a handle for each parameter it runs, in a scope of its own, and gives what it returns:
-    None, a handle, or several; a `Skip` where it does not apply. Called with keywords alone it gives the module so
-    configured.
+    Called with a schedule and a handle for each parameter, it runs in a scope of its own, and returns what the text
+    returns: None, one handle or several, or a `Skip` if it does not apply. Called with keywords alone, it returns the
+    module with that configuration.
     """
 
     definition: ModuleDef
@@ -39,7 +39,7 @@ class TextModule:
 
     @property
     def doc(self) -> str:
-        """The texts that the module begins with."""
+        """The documentation: the strings that the module begins with."""
         return self.definition.doc
 
     @property
@@ -49,7 +49,7 @@ class TextModule:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Keyword parameters and their values here."""
+        """Keyword parameters and their values."""
         return {s.name: plain(s.default) for s in self.definition.settings} | dict(self.config)
 
     @property
@@ -58,7 +58,8 @@ class TextModule:
         return str(self).partition("\n")[0].removeprefix("module ").rstrip(":")
 
     def ingredients(self) -> object:
-        """Its text and that of the modules it calls, in the canonical form without descriptions, and its settings."""
+        """What its fingerprint is computed from: the canonical text, without documentation, of it and what it calls,
+        and its settings."""
         texts: dict[str, str] = {}
         left = [self.definition]
         while left:
@@ -86,5 +87,5 @@ class TextModule:
         return tuple(result) if isinstance(result, list) else result
 
     def run(self, schedule: Schedule, *handles: Any, **settings: Any) -> Any:
-        """As a call, in the scope there is; several results are a list."""
+        """As a call, but in the caller's scope; several results are a list."""
         return known(run_module(self.file, self.definition, schedule, handles, self.parameters | settings))

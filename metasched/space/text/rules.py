@@ -24,7 +24,7 @@ from metasched.space.text.run import ModuleFile
 
 
 class _OneBlock:
-    """A module of one parameter, as the function of a rule: what it returns, a rule has no use for."""
+    """A module of one parameter, as the function of a rule; its result is dropped."""
 
     def __init__(self, module: TextModule) -> None:
         self._module = module
@@ -42,7 +42,7 @@ class _OneBlock:
 
 @dataclass(frozen=True, repr=False)
 class TextRule(Rule):
-    """A rule written as text: a module of one block. Called with a schedule and a block it gives what it returns."""
+    """A rule written as text: a module of one block, whose result it returns when called with schedule and block."""
 
     module: TextModule | None = None
 
@@ -62,7 +62,7 @@ class TextRule(Rule):
         return self.module(*args, **{**dict(self.config), **config})
 
     def ingredients(self) -> object:
-        """As of any rule; what it does is its text."""
+        """As of any rule, with its text in place of a function."""
         return self.name, self.config, self.blocks, self.module
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def load_rule(path: str | Path) -> TextRule:
 
 
 def require_rule(module: TextModule | TextRule) -> TextRule:
-    """The rule that a module is. Raises RuleError for one that takes other than one parameter."""
+    """The rule that a module is. Raises RuleError for one with another number of parameters than one."""
     if isinstance(module, TextRule):
         return module
     takes = listing(p.name for p in module.definition.parameters)
@@ -151,7 +151,7 @@ def _made(definition: ModuleDef, file: ModuleFile) -> TextModule | TextRule:
 
 
 def _outer(modules: Mapping[str, ModuleDef]) -> list[ModuleDef]:
-    """Those that no other calls."""
+    """The modules that no other one calls."""
     called = {call.func for module in modules.values() for call in module.calls()}
     return [module for module in modules.values() if module.name not in called]
 

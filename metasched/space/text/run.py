@@ -1,7 +1,7 @@
 """Running modules in text: the same `Schedule` methods that a Python module calls, so the same trace.
 
-A module's names hold blocks, loops, integer random variables, plain values (numbers, texts, truths, None), or lists of
-these. Whatever goes wrong is noted with the line of the text, and a caret.
+A module's names hold blocks, loops, integer random variables, plain values (numbers, strings, booleans, None), or lists
+of these. Every exception gets a note with the line of the text, and a caret.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ModuleFile:
 def run_module(
     file: ModuleFile, module: ModuleDef, schedule: Schedule, handles: Sequence[Any], settings: Mapping[str, Any]
 ) -> Any:
-    """What a module gives, run in the scope there is: None, one value, a list of them, or a `Skip`.
+    """The result of a module that is run in the caller's scope: None, one value, a list of them, or a `Skip`.
 
     There is a handle for each parameter; settings that are left out take their defaults.
     """
@@ -84,7 +84,7 @@ def run_module(
 
 @dataclass(frozen=True)
 class _Returned:
-    """What a module gave back; `values` is empty where it gave nothing."""
+    """The returned values of a module, empty if there are none."""
 
     values: tuple[Any, ...] = ()
 
@@ -100,7 +100,7 @@ class _Activation:
     module: ModuleDef
     schedule: Schedule
     names: dict[str, Any]
-    told: list[Exception] = field(default_factory=list)
+    noted: list[Exception] = field(default_factory=list)
 
     def run(self) -> Any:
         end = self._body(self.module.body)
@@ -185,7 +185,7 @@ class _Activation:
         return sample(*args, **kwargs, **asked)
 
     def _decision(self, decision: Decision, at: SourceExpr) -> Decision:
-        """A decision as it is written, where names stand for a loop's place or for a value."""
+        """The value of a written decision, in which a name refers to a loop's position or to a value."""
         if isinstance(decision, tuple):
             return tuple(self._decision(part, at) for part in decision)
         if not isinstance(decision, Ref) or decision.name not in self.names:
@@ -373,11 +373,11 @@ class _Activation:
 
     @contextmanager
     def _at(self, at: At) -> Iterator[None]:
-        """Note on every exception of a `with` body where in the text it arose; the innermost place counts."""
+        """Note on every exception of a `with` body where in the text it was raised: only the innermost place."""
         try:
             yield
         except Exception as error:
-            if error not in self.told:
-                self.told.append(error)
+            if error not in self.noted:
+                self.noted.append(error)
                 error.add_note(RuleNote(self.file.excerpt(at, f"in module {self.module.name}")))
             raise

@@ -14,7 +14,7 @@ CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, 
 
 
 class _Unknown:
-    """What a query about sizes says where it depends on tile sizes: it compares with None, as being none."""
+    """The answer of a query about sizes that depends on tile sizes; in comparisons it counts as None."""
 
     def __repr__(self) -> str:
         return "a size that is not known"
@@ -24,14 +24,14 @@ UNKNOWN = _Unknown()
 
 
 def known(value: Any) -> Any:
-    """A module's value as Python has it, where what is not known is None."""
+    """A module's value in Python, where an unknown one is None."""
     if isinstance(value, list):
         return [known(item) for item in value]
     return None if value is UNKNOWN else value
 
 
 def not_known(what: str) -> tuple[str, str]:
-    """The message and the hint for a size that is used, and depends on tile sizes."""
+    """The message and the hint for the use of a size that depends on tile sizes."""
     return f"`{what}` is not known: it depends on tile sizes", f"test `{what} == None` before"
 
 
@@ -49,7 +49,7 @@ def plain(e: SourceExpr) -> Any:
 
 @dataclass(frozen=True)
 class TextFunction:
-    """A function of values: its number of arguments, what it computes, and that in words."""
+    """A function of values: its number of arguments, its implementation, and its documentation."""
 
     arity: int
     run: Callable[..., Any]
@@ -59,7 +59,7 @@ class TextFunction:
 def _of_integers(
     exact: Callable[[int, int], int], symbolic: Callable[[Int | int, Int | int], Int]
 ) -> Callable[[Any, Any], Any]:
-    """On integers the number itself, on random variables the expression. Raises TypeError for what is neither."""
+    """On integers the number, on random variables the expression. Raises TypeError for anything else."""
 
     def run(a: Any, b: Any) -> Int | int:
         if isinstance(a, int) and isinstance(b, int):

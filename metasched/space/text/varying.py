@@ -1,4 +1,4 @@
-"""What differs between the candidates of one structure, as far as the text of a module shows."""
+"""Which values differ between the candidates of one structure, as far as the text of a module shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_NUMBERS = FUNCTIONS.keys() - {"len"}
 
 
 class _Mark(Enum):
-    """What a name is for certain."""
+    """What is certain about a name."""
 
     NUMBER = "one random variable, or arithmetic on some: no list"
     OPEN = "a random variable without `:=`, or several"
@@ -49,8 +49,8 @@ def _is_varying(op: str) -> bool:
 class Varying:
     """The names of one module, as of the line that is read.
 
-    `random` are those that a random variable has a part in, by the last line that defines them. `marks` are certain:
-    what holds on every path.
+    `random` are the names whose last definition depends on a random variable. `marks` are certain: they hold on every
+    path.
     """
 
     random: set[str] = field(default_factory=set)
@@ -59,7 +59,7 @@ class Varying:
     # --- statements
 
     def draw(self, draw: Draw) -> None:
-        """The names of a random variable are defined."""
+        """Define the names of a random variable."""
         varying = _is_varying(draw.call.func)
         drawn = registry()[draw.call.func].drawn if varying else None
         single = drawn is not None and (len(draw.targets) > 1 or not drawn.gives_list)
@@ -68,7 +68,7 @@ class Varying:
             self._define(target, varying, marks | ({_Mark.NUMBER} if single and not target.starred else set()))
 
     def bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
-        """The names of a value are defined, or those of its parts."""
+        """Define the names of a value, or those of its parts."""
         whole = self._marks(value)
         parts = _shared_out(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
         for n, target in enumerate(targets):
@@ -78,12 +78,12 @@ class Varying:
             self._define(target, self.is_random(value), marks)
 
     def repeat(self, targets: tuple[AssignedName, ...], over: SourceExpr) -> None:
-        """The names of a loop's items are defined."""
+        """Define the names of a loop's items."""
         for target in targets:
             self._define(target, self.is_random(over), ())
 
     def join(self, paths: Sequence[_Marks]) -> None:
-        """Several ways come together here."""
+        """Join several paths."""
         self.marks = frozenset.intersection(*paths)
 
     def _define(self, target: AssignedName, random: bool, marks: Iterable[_Mark]) -> None:
@@ -103,7 +103,7 @@ class Varying:
         return any(self.is_random(child) for child in e.children() if isinstance(child, SourceExpr))
 
     def is_number(self, e: SourceExpr) -> bool:
-        """Whether a value is certainly a random variable, or arithmetic on some, and no list."""
+        """Whether a value is certainly a random variable or arithmetic on random variables, and not a list."""
         match e:
             case Name(name=name):
                 return (name, _Mark.NUMBER) in self.marks
@@ -116,7 +116,7 @@ class Varying:
         return False
 
     def is_size(self, e: SourceExpr) -> bool:
-        """Whether a value is certainly not known before tile sizes are."""
+        """Whether a value certainly depends on tile sizes."""
         match e:
             case Name(name=name):
                 return (name, _Mark.SIZE) in self.marks
@@ -135,7 +135,7 @@ class Varying:
         return self.is_number(e) and any(self._is_open(c) for c in e.children() if isinstance(c, SourceExpr))
 
     def _varies_in_length(self, e: SourceExpr) -> bool:
-        """Whether a loop certainly runs as often as an open variable says; of a list, each of its loops."""
+        """Whether the extent of a loop (of each loop of a list) certainly depends on an open variable."""
         match e:
             case Name(name=name) | Read(buffer=name):
                 return (name, _Mark.LOOP) in self.marks
