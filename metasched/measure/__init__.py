@@ -6,18 +6,17 @@ Its files, in reading order:
 - `inputs`: The data a program is checked and timed on
 - `timing`: How often a kernel is called to know its time, in visits apart from one another, and when those made are
   enough
-- `records`: What is measured, and what comes of it: plain data
+- `records`: Candidates and their measurements, as plain data
 - `tolerance`: How far a correct kernel may be from the float64 reference, and when it must not differ at all
 - `check`: Whether a candidate computes what its program says
 - `compiling`: A scheduled program to machine code that another process can load, and when two candidates are the same
   code
-- `protocol`: What a parent and its workers say to each other: frames of JSON and bytes over a pipe
+- `protocol`: The messages between a parent and its workers: frames of JSON and bytes over a pipe
 - `builder`: What a builder process does: a candidate's texts to machine code, and a program to its expected results
 - `comparison`: How much faster one schedule is than another, from pairs of times, and how sure that is
 - `load`: Machine code that another process compiled, called and timed here
 - `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
-- `resources`: Errors of the operating system that mean that something has run out or is denied, as sentences with a
-  remedy
+- `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced
 - `quiet`: Nothing else runs while a candidate is timed: work and timing take turns
 - `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that

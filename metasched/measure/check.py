@@ -3,8 +3,8 @@
 Each candidate runs twice before it is timed (and is compared once more after it): on small integer-valued data,
 where a program that adds, multiplies and takes maxima has exactly one right answer, and on random data against the
 float64 reference, within what rounding allows (`metasched.measure.tolerance`). Outputs and workspace are filled
-with NaN before the first, and with something large before the second, so that what is never written shows. Every
-buffer lies between guard zones, and inputs must come back as they went.
+with NaN before the first, and with something large before the second, so that unwritten elements are found.
+Every buffer lies between guard zones, and inputs must not change.
 
 Expected results are computed once a program, by a worker, and saved; `Cases.load` reads them in another.
 """
@@ -36,7 +36,7 @@ LARGE_BYTE = 0x7E  # 8.5e37 in f32, 1.3e300 in f64
 
 @dataclass(frozen=True)
 class CheckCase:
-    """Data, what comes of it, and how far off a result may be.
+    """Inputs, their expected outputs, and the tolerance of a result.
 
     `inputs` are in calling order, a scalar as an array of shape (); `expected` are the outputs in order, each in the
     output's own dtype when its tolerance is None (it must match exactly), else in float64. `fill` is the byte that
@@ -99,7 +99,7 @@ def prepare(func: Func, given: Given, seed: int) -> Cases:
 
 
 def _drawn(given: Given) -> bool:
-    """Whether all that is summed is ours. A scalar, or a table of indices, is no data to sum."""
+    """Whether all data that is summed is drawn by us; scalars and tables of indices are not summed."""
     return not any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
 
 
@@ -232,7 +232,7 @@ class Bench:
         return self._case is case
 
     def forget(self) -> None:
-        """Take nothing in the buffers for granted, after a candidate that did something wrong."""
+        """Assume nothing about the buffers' contents, after a candidate that did something wrong."""
         self._case = None
 
     def verify(self, workspace: Guarded) -> Failure | None:

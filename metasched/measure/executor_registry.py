@@ -19,7 +19,7 @@ class Wanted:
     """What a runner is opened for.
 
     Attributes:
-        address: what stands behind the scheme of `dask://host:8786`; empty for a name alone.
+        address: the part of a URL after its scheme, as in `dask://host:8786`; empty for a name alone.
         threads: the most that a target may ask for.
     """
 
@@ -47,7 +47,7 @@ class OpenedOnce:
         runner: the name of an executor, such as "local", a URL, such as "dask://host:8786", or a runner.
         threads: the most that a target may ask for.
 
-    Raises MetaschedError for an executor that is not there; nothing is started yet.
+    Raises MetaschedError for an unknown executor; nothing is started yet.
     """
 
     def __init__(self, runner: str | Runner, threads: int) -> None:

@@ -17,7 +17,7 @@ from metasched.ir.nodes import Func
 
 Array = NDArray[Any]
 Maker = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]"], Array]
-# What the caller may say of an argument: an array (or number), a range, or a function that makes an array.
+# What the caller may give for an argument: an array (or number), a range, or a function that makes an array.
 InputSpec = Array | float | tuple[float, float] | Maker
 Inputs = Mapping[str, InputSpec]
 

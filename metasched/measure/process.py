@@ -26,7 +26,7 @@ from metasched.measure.resources import explaining
 
 _TICK_S = 0.05  # how often a busy worker's memory is looked at
 _TAIL_BYTES = 4000
-_STARTS = 3  # how often a worker is started that dies before it is ready
+_STARTS = 3  # how often a worker that dies before it is ready is started
 _NO_MEMORY = re.compile(rb"out of memory|bad_alloc|cannot allocate memory|MemoryError", re.IGNORECASE)
 
 
@@ -39,7 +39,7 @@ class WorkerRole(Enum):
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What a worker is told on its command line, as JSON."""
+    """A worker's settings, passed on its command line as JSON."""
 
     role: str
     parent: int
@@ -320,7 +320,7 @@ class WorkerProcess:
     def _died(self) -> WorkerLost:
         assert self._started is not None
         process = self._started.process
-        # Its pipe is closed, so it is ending; one that is not, has closed its pipe and is past talking to.
+        # Its pipe is closed, so it is ending; or it has closed its pipe itself, and no longer answers.
         try:
             code = process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
@@ -360,7 +360,7 @@ def _environment(threads: int) -> dict[str, str]:
     """The parent's environment, such that the worker imports what the parent imports."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    # Candidates run on threads of their own; a BLAS pool would only stand in their way.
+    # Candidates run on threads of their own; a BLAS pool would only compete with them.
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         environment[name] = "1"
     environment["NUMBA_NUM_THREADS"] = str(max(threads, len(os.sched_getaffinity(0))))

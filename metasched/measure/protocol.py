@@ -1,4 +1,4 @@
-"""What a parent and its workers say to each other: frames of JSON and bytes over a pipe.
+"""The messages between a parent and its workers: frames of JSON and bytes over a pipe.
 
 A frame is a header (magic, length of the JSON, length of the blob) and then both. Nothing that is received is
 ever executed, so that a candidate which scribbles over its worker's memory can at worst make a frame that does

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class TimingTurns:
-    """Any number of threads work at once, or one of them times. Who wants to time goes before further work."""
+    """Any number of threads work at once, or one of them times. Waiting to time has priority over new work."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -18,7 +18,7 @@ class TimingTurns:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody times, or waits to."""
+        """Whether a thread times, or waits to."""
         with self._changed:
             return self._timers > 0
 

@@ -1,4 +1,4 @@
-"""What is measured, and what comes of it: plain data."""
+"""Candidates and their measurements, as plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metasched.measure.timing import Times, median_of
 
 
 class Reason(Enum):
-    """Why a candidate has no time, where measuring found it; the value is what failures are counted by.
+    """Why a candidate has no time, as found by measuring; failures are counted by its value.
 
     Beside these there are `crash SIGNAL`, and the reasons of `ScheduleError` and `BuildError`.
     """
@@ -69,10 +69,10 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What came of one candidate.
+    """The result of measuring one candidate.
 
-    `visits` are the samples of each visit, in seconds per call, empty when `failure` says why; `raced` says that
-    there would have been more of them, had it not been clearly slower than the best: it is at least this slow.
+    `visits` are the samples of each visit, in seconds per call, empty if there is a `failure`. `raced` says that visits
+    were left out because it was clearly slower than the best: its time is a lower bound then.
     `phases` are (name, seconds). `code` is the hash of the code, None where the candidate has none.
     """
 
@@ -98,7 +98,7 @@ class Measurement:
 class Lowered:
     """A candidate as LLVM text, which is yet to be compiled, or the failure to get there.
 
-    `code` is the hash by which equal code is known; `body` and `text` are what a builder makes machine code from.
+    `code` is the hash by which equal code is recognised; `body` and `text` are what a builder makes machine code from.
     """
 
     candidate: MeasureCandidate

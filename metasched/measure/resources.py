@@ -1,4 +1,4 @@
-"""Errors of the operating system that mean that something has run out or is denied, as sentences with a remedy."""
+"""Errors of the operating system about resources that ran out or are denied, as sentences with a remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REMEDIES: Mapping[int, str] = {
 
 
 def as_resource_error(error: BaseException, doing: str) -> ResourceError | None:
-    """The sentence for an error that means a lack of something; None for any other error.
+    """The sentence for an error about a lacking resource; None for any other error.
 
     `doing` is what could not be done, as in "writing a candidate's data".
     """

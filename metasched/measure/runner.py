@@ -48,12 +48,12 @@ _MAX_BATCH = 64  # candidates built before the first of them runs: their machine
 class Runner(Protocol):
     """Measures candidates, here or elsewhere.
 
-    `trace` and `target` are texts. A future gives what came of a candidate, its failure too; it raises `WorkerBug`
+    `trace` and `target` are texts. A future gives the result of a candidate, or its failure; it raises `WorkerBug`
     when measuring itself is at fault, and `ResourceError` when the machine denies what it needs.
     """
 
     def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
-        """A candidate as far as it takes to know its code, in a tenth of the time that measuring takes."""
+        """Lower a candidate as far as its code, which takes a tenth of the time of measuring it."""
         ...
 
     def submit(
@@ -66,7 +66,7 @@ class Runner(Protocol):
         lowered: Lowered | None = None,
         plan: TimingPlan | None = None,
     ) -> Future[Measurement]:
-        """Check and time a candidate, from where `lower` came if that is given.
+        """Check and time a candidate, starting from the result of `lower` if that is given.
 
         It races against `best_s`, the best time known, and those submitted with the same `plan`. Those submitted
         together are visited in turns.
@@ -76,7 +76,7 @@ class Runner(Protocol):
     def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
         """Begin to compute what the candidates of a program will be checked against, on data of these `inputs`.
 
-        Nothing requires it; what is prepared ahead need not be waited for.
+        It is optional, and saves waiting later.
         """
         ...
 
@@ -116,7 +116,7 @@ class _Job:
 
     @property
     def task(self) -> tuple[Any, ...]:
-        """What candidates have to share to race."""
+        """What candidates that race must have in common."""
         return self.candidate.program, self.candidate.params, self.candidate.target, self.plan
 
     def count(self, phases: Mapping[str, float]) -> None:
@@ -211,15 +211,15 @@ class LocalRunner:
     def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
         """Begin to compute what a program's candidates will be checked against; else the first candidate does.
 
-        `inputs` says what data its arguments take, by default what the runner was told. Who names a program again
-        with other inputs gets those that it was first named with.
+        `inputs` is the data of its arguments, by default that of the runner. A program keeps the inputs that it was
+        first prepared with.
         """
         self._expected(program, inputs)
 
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
     ) -> Iterator[Measurement]:
-        """Measure a batch of candidates of one program; gives what came of them in their order, as it comes."""
+        """Measure a batch of candidates of one program; gives their results in their order, as they come."""
         futures = [self.submit(program, trace, target, best_s) for trace in traces]
         return (future.result() for future in futures)
 
@@ -312,7 +312,7 @@ class LocalRunner:
         return Lowered(candidate, None, _failure(answer, candidate))
 
     def _build(self, job: _Job) -> None:
-        """Compile a candidate on whichever builder is free; what goes wrong goes to the job's future."""
+        """Compile a candidate on whichever builder is free; an exception goes to the job's future."""
         lowered = job.lowered
         if lowered is not None:
             job.count(lowered.body.get("phases", {}))
@@ -333,7 +333,7 @@ class LocalRunner:
             job.future.set_exception(error)
 
     def _visit_all(self, batch: list[_Job]) -> None:
-        """Visit what was built in turns until each has had its visits, or has lost the race, and tell."""
+        """Visit what was built in turns until each has had its visits, or has lost the race, and report."""
         for job in batch:
             self._try(job, self._begin)
         with self._turns.timing():
@@ -353,7 +353,7 @@ class LocalRunner:
             turn += 1
 
     def _try(self, job: _Job, act: Callable[[_Job], None]) -> None:
-        """Do something with a job that is not done; what goes wrong goes to its future."""
+        """Call a function on a job that is not done; an exception goes to its future."""
         if job.future.done():
             return
         try:

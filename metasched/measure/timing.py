@@ -16,11 +16,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-_CALL_S = 1e-9  # the least time that is believed of a call: below it, the clock did not tick
+_CALL_S = 1e-9  # the shortest plausible time of a call: below it, the clock did not tick
 
 # Samples of one visit, in seconds per call.
 Times = tuple[float, ...]
-# Visits that a time needs: one alone tells of the moment as much as of the kernel.
+# Visits that a time needs: a single one depends on the moment as much as on the kernel.
 LEAST_VISITS = 2
 # A candidate so many times slower, in every sample of two visits, is clearly slower.
 CLEARLY = 1.3

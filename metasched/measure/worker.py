@@ -1,7 +1,7 @@
 """A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`.
 
-It talks over two pipes of its own, so that whatever prints gets in nobody's way. It ends with its parent, however
-that ends.
+It communicates over two pipes of its own, so that output of candidates does not interfere. It ends with its parent,
+however that ends.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def lacking(error: MetaschedError) -> Message:
 
 
 def not_ready(error: Exception) -> Message | None:
-    """What to tell the parent of an error before the first request; None for one that only we can explain."""
+    """The message to the parent about an error before the first request; None for an error that is a bug."""
     if isinstance(error, ImportError):  # files, memory, or a part that is not installed
         return Message(
             MessageKind.LACK, {"detail": f"{error}\n  hint: `ulimit -a` shows the limits; is all installed?"}

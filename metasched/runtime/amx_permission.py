@@ -1,4 +1,4 @@
-"""What the system lets a process use, beyond what the CPU has."""
+"""Whether the system permits a process to use AMX, which the CPU may have and the system refuse."""
 
 from __future__ import annotations
 

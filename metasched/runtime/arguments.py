@@ -23,9 +23,9 @@ def check_count(kernel: str, parameters: Sequence[KernelArgument], given: int) -
 def in_order(
     kernel: str, names: Sequence[str], inputs: tuple[Any, ...], named: Mapping[str, Any], options: Sequence[str] = ()
 ) -> tuple[Any, ...]:
-    """The arguments in calling order, of which some may be given by name. Their number is checked by who takes them.
+    """The arguments in calling order, of which some may be given by name. The caller checks their number.
 
-    `options` are what the function takes by name besides, for a hint. Raises KernelError for a name that is none of
+    `options` are the function's other keyword arguments, for a hint. Raises KernelError for a name that is none of
     `names`, and for an argument that is given twice or not at all.
     """
     unknown = [name for name in named if name not in names]
@@ -74,7 +74,7 @@ def pointer(p: KernelArgument, dtype: np.dtype[Any], array: Any) -> int:
 
 
 def require_unmasked(name: str, array: np.ndarray[Any, Any]) -> None:
-    """Raise KernelError for a masked array: what is masked would count like the rest."""
+    """Raise KernelError for a masked array: masked elements would be computed with like others."""
     if isinstance(array, MaskedArray):
         raise KernelError(f"`{name}` is a masked array, and kernels know no masks. Pass `{name}.filled(value)`")
 

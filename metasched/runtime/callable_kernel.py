@@ -63,7 +63,7 @@ class CallableKernel:
         self._results = tuple((p.shape or (), p.dtype.numpy) for p in self._outputs)
         self._single = len(self._outputs) == 1
         # Arrays in and out: the kernel's own entry can check these.
-        # What others are indexed by is looked at from Python.
+        # Arrays of indices are checked in Python.
         self._plain = all(p.shape is not None and p.below is None for p in self._inputs)
         self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
         self._sizes = tuple(
@@ -100,7 +100,7 @@ class CallableKernel:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What the machine could not do as the schedule would have it, a sentence each; empty if all is well.
+        """Where the machine code falls short of the schedule, a sentence each; empty if it does not.
 
         Accumulators that were too many for the vector registers or whose tile is not unrolled, and innermost loops that
         spill vectors. Looking for the latter takes about as long as making the machine code, the first time.
@@ -135,10 +135,10 @@ class CallableKernel:
         return tuple(self._given(out))
 
     def _checked(self, inputs: tuple[Any, ...], out: Any) -> Any:
-        """The call with every argument looked at from Python, which can say what is wrong with it."""
+        """The call with every argument checked in Python, where errors can be explained."""
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
-        # Held on to until the end: the memory may be another library's.
+        # References kept until the end: the memory may be another library's.
         taken = [as_numpy(p.name, value) for p, value in zip(self._inputs, inputs, strict=True)]
         values: list[Any] = []
         for p, dtype, value in zip(self._inputs, self._dtypes, taken, strict=False):

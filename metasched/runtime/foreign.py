@@ -1,7 +1,7 @@
-"""Arrays of other libraries: taken where they lie, and given back as theirs.
+"""Arrays of other libraries: passed without a copy, and returned as arrays of that library.
 
-They speak DLPack (https://dmlc.github.io/dlpack) or NumPy's array interface. No library is imported here: who holds one
-of its arrays has done so.
+They support DLPack (https://dmlc.github.io/dlpack) or NumPy's array interface. No library is imported here: a caller
+that has one of its arrays has imported it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_foreign(value: Any) -> bool:
 
 
 class _Writable:
-    """The memory of a NumPy array, which may be written. Whoever has a view of it holds this, and so the array."""
+    """The memory of a NumPy array, which may be written. A view of it keeps this alive, and so the array."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -54,7 +54,7 @@ class _Writable:
 
 
 def _from_dlpack(value: Any) -> Array:
-    """The array of a value that speaks DLPack.
+    """The array of a value that supports DLPack.
 
     Before version 1 the protocol could not say whether memory may be written: what may not be was not to be exported
     (https://data-apis.org/array-api/latest/design_topics/data_interchange.html), and NumPy before 2.1 takes all of it

@@ -55,12 +55,12 @@ class Kernel(CallableKernel):
         return Packer(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """It travels as program, trace and target, and is compiled where it is read."""
+        """It is pickled as program, trace and target, and compiled again when it is loaded."""
         return compiled_again, (Recipe.of(self),)
 
 
 def compiled_again(recipe: Recipe) -> Kernel:
-    """What a pickled kernel is read by: the kernel of a recipe. Raises KernelError where the machine cannot run it."""
+    """Unpickle a kernel: that of a recipe. Raises KernelError where the machine cannot run it."""
     compiled = recipe.compiled()
     return Kernel(compiled, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin)
 

@@ -1,7 +1,7 @@
 """Kernels inside `@njit` code.
 
 The kernel is called at its address, which is only known in this process: Numba sees a dynamic global and declines to
-cache the caller. The caller's compiled library holds on to the kernel's code, so the code lives as long as any caller.
+cache the caller. The caller's compiled library keeps the kernel's code alive, as long as any caller lives.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel whose weights are packed: what packs them, and what is called afterwards."""
+"""Kernels with packed weights: packing them, and calling the kernel afterwards."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Packer:
 
 
 def _compiled_again(source: _Source, arrays: Sequence[Array], pack_seconds: float) -> PackedKernel:
-    """What a pickled packed kernel is read by."""
+    """Unpickle a packed kernel."""
     recipe = source.recipe
     recipe.require_target()
     main = build(divide(recipe.trace.apply_to(recipe.program).func, source.weights).main, recipe.target)
@@ -215,7 +215,7 @@ class PackedKernel:
         return export(self._main.compiled.binary, path, self._arrays)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """It travels as program, trace, target and packed weights, and is compiled where it is read."""
+        """It is pickled as program, trace, target and packed weights, and compiled again when it is loaded."""
         return _compiled_again, (self._source, self._arrays, self.pack_seconds)
 
     def __copy__(self) -> PackedKernel:

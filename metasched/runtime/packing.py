@@ -1,4 +1,4 @@
-"""Weights packed ahead of time: what a program computes from its weights alone, taken out of it.
+"""Weights packed ahead of time: the part of a program that depends on its weights alone is run once.
 
 A scheduled program is divided in two. The *prologue* is the statements at its root that depend on weights only: copies
 in a packed layout, transformed filters. Their results become arguments of the *main* part, arrays in the layout that

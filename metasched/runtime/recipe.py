@@ -1,4 +1,4 @@
-"""Kernels in other processes: what they are made of travels, and machine code is made again where it arrives."""
+"""Pickled kernels: program, trace and target are pickled, and compiled again where they are loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metasched.target import Target
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a kernel is compiled from, and what is known of it. It pickles."""
+    """What a kernel is compiled from, and its origin and report. It can be pickled."""
 
     program: Program
     trace: Trace
@@ -32,7 +32,7 @@ class Recipe:
         return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin)
 
     def lacking(self) -> frozenset[str]:
-        """The instruction sets of the target that this machine has not."""
+        """The instruction sets of the target that this machine lacks."""
         return self.target.features - Target.detect(threads=1).features
 
     def require_target(self) -> None:

@@ -1,4 +1,4 @@
-"""The arguments of one call of `ms.kernel`'s function: what types they have, and how they lie in memory."""
+"""The arguments of one call of `ms.kernel`'s function: their types, and their memory layouts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DTYPES = {dtype.numpy: dtype for dtype in DType}
 
 @dataclass(frozen=True)
 class TakenArgument:
-    """An argument. `value` is an array as it lies in memory: with its dimensions in `order`, where that is not their
-    own; or a number.
+    """An argument: a number, or an array. An array's `value` has its dimensions in memory order, which is `order` where
+    that is not the array's own.
     """
 
     name: str

@@ -34,7 +34,7 @@ class ThreadState:
         return ctypes.addressof(self._table)
 
     def load(self) -> None:
-        """Bring the pool's code, which a process needs that runs a parallel kernel."""
+        """Load the pool's code, which a process needs to run a parallel kernel."""
         if not self._table[runtime.LAUNCH]:
             self._fill()
 

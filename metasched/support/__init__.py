@@ -18,5 +18,5 @@ Its files, in reading order:
 - `registry`: A registry of named things: ours, a file each in a package, and those of other packages, by entry points
 - `requirements`: The releases of Numba and llvmlite that metasched makes its machine code with
 - `collection`: Python's search for cycles of objects, put off while very many objects are made that have none
-- `stopwatch`: Where the time goes: seconds by name
+- `stopwatch`: Time measurement: seconds by name
 """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """No search for cycles inside: each looks at all objects there are, which doubles the time to make 100,000."""
+    """No search for cycles inside: each visits all objects, which doubles the time to make 100,000."""
     enabled = gc.isenabled()
     gc.disable()
     try:

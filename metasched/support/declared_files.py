@@ -1,7 +1,7 @@
 """Things that are declared in a file each of one of our packages: found by the files' names, and checked when loaded.
 
-For what a trace or a model must mean the same everywhere: other packages cannot add to these (what they can is in
-`metasched.support.registry`). A file that says too little, or declares something else, is a TypeError that names it.
+Other packages cannot add to these, as traces and models must mean the same everywhere (`metasched.support.registry` is
+for what they can add to). A file that lacks something, or declares something else, is a TypeError that names it.
 """
 
 from __future__ import annotations

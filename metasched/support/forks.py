@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Python calls what is to be done before a fork in the reverse order of its registering. These two hold locks of their
-# own, for which what a guard waits for may wait: so they come first here, to be held last.
+# Python calls functions registered for before a fork in reverse order. These two modules hold locks of their own, which
+# the work that a guard waits for may need: they are registered first, so that their locks are taken last.
 import concurrent.futures.thread  # noqa: F401
 import logging  # noqa: F401
 import os
@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 
 def nothing() -> None:
-    """For a guard that has nothing to let go of."""
+    """For a guard that has nothing to release."""
 
 
 class ForkGuards:
-    """Locks that a forking thread holds while it forks, and lets go of in the parent and in the child.
+    """Locks that a forking thread holds while it forks, and releases in the parent and in the child.
 
-    A guard that is added while a fork waits for an earlier one is held too, and none is let go of that was not held.
+    A guard that is added while a fork waits for an earlier one is held too; only guards that were held are released.
     """
 
     def __init__(self) -> None:

@@ -22,8 +22,8 @@ _LONGEST_S = 10.0
 class Imports:
     """Imports that are under way.
 
-    They do not wait for one another, nor for a fork: a thread that imports one module may need another that is being
-    imported by the thread it would keep waiting.
+    They wait neither for one another nor for a fork, to avoid deadlocks: the import of one module may need another that
+    a second thread is importing.
     """
 
     def __init__(self, load: Callable[[str], ModuleType] = importlib.import_module) -> None:

@@ -1,6 +1,6 @@
 """A registry of named things: ours, a file each in a package, and those of other packages, by entry points.
 
-Nothing is imported before it is named, and what is loaded is checked before anyone has it.
+A thing is imported when it is first asked for by name, and checked before it is returned.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Registry(Generic[T]):
         kind: what one is called in messages, such as "rule".
         check: takes what a name stands for and returns it as it is used; raises UnfitError for what is not of the kind.
         error: makes the exception that is raised, from its message.
-        package: where ours are, a module each of its name, unless they are declared as entry points too.
+        package: the package of ours, each a module of its name; None if ours are declared as entry points too.
         attribute: the name in such a module of what it provides; by default that of the module.
 
     """
@@ -57,19 +57,19 @@ class Registry(Generic[T]):
     attribute: str | None = None
 
     def names(self) -> tuple[str, ...]:
-        """Every name there is, sorted; nothing is loaded for it."""
+        """All names, sorted; nothing is loaded."""
         return tuple(sorted({*self._own(), *(point.name for point in self._added())}))
 
     def points(self) -> Mapping[str, EntryPoint]:
-        """Where each name leads, in the order of names: ours too, as if they were entry points."""
+        """The entry point of each name, in the order of names; ours have one made for them."""
         found = {point.name: point for point in self._added()} | self._own()
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> T:
         """What a name stands for, loaded and checked.
 
-        Raises `error`: for a name that is not there, with those that are near, for one that two packages declare, and
-        for what cannot be imported or is not of the kind, naming the package.
+        Raises `error` for an unknown name (with similar ones), for one that two packages declare, and for one that
+        cannot be imported or is not of the kind (naming the package).
         """
         declared = self._declared(name)
         if not declared:
@@ -80,7 +80,7 @@ class Registry(Generic[T]):
         return self._loaded(declared[0])
 
     def advice(self, name: str) -> str:
-        """The end of a message about a name that is not there: near names, and all there are."""
+        """The end of a message about an unknown name: similar names, and all names."""
         names = self.names()
         near = get_close_matches(name, names, n=2)
         hint = f"; did you mean {' or '.join(near)}?" if near else "."

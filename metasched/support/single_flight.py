@@ -71,7 +71,7 @@ class _Flight(Generic[T]):
 
     def _fly(self) -> None:
         if next(self._turn, None) is None:
-            return  # several callers began it; another thread was first
+            return  # several callers started it; another thread was first
         self._future.set_running_or_notify_cancel()
         try:
             result = self._work()

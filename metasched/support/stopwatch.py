@@ -1,4 +1,4 @@
-"""Where the time goes: seconds by name."""
+"""Time measurement: seconds by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Seconds by name, in the order in which names first came; those given at first are there from the start."""
+    """Seconds by name, in order of first use; names given to the constructor come first, from 0 on."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._seconds = {str(name): 0.0 for name in names}

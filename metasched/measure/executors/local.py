@@ -10,7 +10,7 @@ from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
 def executor(wanted: Wanted) -> Runner:
     """A runner of this machine.
 
-    Raises MetaschedError for an address, of which it has no use, and ResourceError when the machine denies what it
+    Raises MetaschedError for an address, which it does not take, and ResourceError when the machine denies what it
     needs.
     """
     if wanted.address:
