@@ -2,8 +2,7 @@
 
 Its files, in reading order:
 
-- `arrays`: The inputs of every side, at a line's beginning: where NumPy and PyTorch put an array by chance is no
-  difference
+- `arrays`: The inputs of every side, aligned to cache lines, so that chance alignment makes no difference between sides
 - `blocks`: How a side is timed: samples of about a millisecond, over a block
 - `registry`: The benchmarks there are: a file each, and a line here
 - `naive`: The loops one writes first, in Numba: `parallel`, `fastmath`, the outermost loop a `prange`, the sum
@@ -29,19 +28,19 @@ Its files, in reading order:
 - `network_shapes`: The twelve operators at shapes of layers of real networks, for which nobody wrote a trace
 - `guess`: How good the guess is where nobody tuned: the twelve operators at layers of real networks, beside what else
   there is
-- `memory`: Whether memory stays: how the parent grows, and the most a worker holds, over 1,000 candidates of one
+- `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one
   program
-- `openmp`: Numba's OpenMP threads in the place of this package's pool, for comparing the two
+- `openmp`: Numba's OpenMP threads instead of this package's pool, to compare the two
 - `neighbours`: Small parallel regions beside busy processes: on several threads against one, and against OpenMP's
 - `region_start`: What it costs to start a parallel region, and a barrier inside one, against Numba's OpenMP layer
 - `regions`: Six small nests that depend on one another, in one kernel: in one parallel region, in six, and on one
   thread
 - `run_main`: What `make run` shows: three real programs, tuned on this machine, next to NumPy and naive Numba, in one
   table
-- `scoring`: How fast a search thinks: candidates a second on one core, over whole generations
+- `scoring`: How fast a search scores candidates: candidates a second on one core, over whole generations
 - `search_noise`: What searches of the twelve operators measured: how much the time of the same code varies, how many
   records are of different code, and what the search gained over the guess
-- `resume`: How long a search takes to go on from many records: from opening the database to its next proposals
+- `resume`: How long a search takes to resume from many records: from opening the database to its next proposals
 - `session_start`: How long a task of a session takes from its first step to its first measurement: the first task, and
   further ones
 - `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went

@@ -1,4 +1,4 @@
-"""The inputs of every side, at a line's beginning: where NumPy and PyTorch put an array by chance is no difference."""
+"""The inputs of every side, aligned to cache lines, so that chance alignment makes no difference between sides."""
 
 from __future__ import annotations
 

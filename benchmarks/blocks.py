@@ -8,7 +8,7 @@ from collections.abc import Callable
 DROPPED_S = 0.15  # at the start of a block: another process's idle threads may still spin
 BLOCK_S = 0.30
 SAMPLE_S = 1e-3
-_TICK_S = 1e-7  # the least that is believed of a run: below it, the clock did not tick
+_TICK_S = 1e-7  # the shortest plausible time of a run: below it, the clock did not tick
 
 
 def block(call: Callable[[], object]) -> list[float]:

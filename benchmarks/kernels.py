@@ -150,7 +150,7 @@ class _Comparison:
     def _prepare(
         self, case: KernelCase, program: ms.Program, sides: Sequence[SideProcess]
     ) -> tuple[dict[str, Any], dict[str, Path]]:
-        """What each side says of the case, and where its result is."""
+        """Each side's answer for the case, and the file of its result."""
         inputs = write_inputs(program, self._folder)
         records = tvm_records(self._options, case.suite)
         said, results = {}, {}

@@ -1,4 +1,4 @@
-"""Whether memory stays: how the parent grows, and the most a worker holds, over 1,000 candidates of one program."""
+"""Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one program."""
 
 from __future__ import annotations
 

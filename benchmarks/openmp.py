@@ -1,4 +1,4 @@
-"""Numba's OpenMP threads in the place of this package's pool, for comparing the two."""
+"""Numba's OpenMP threads instead of this package's pool, to compare the two."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How long a search takes to go on from many records: from opening the database to its next proposals.
+"""How long a search takes to resume from many records: from opening the database to its next proposals.
 
 The records are made up: distinct candidates of the space, with times that cost nothing. The space is made before, and
-told of beside, as it does not depend on records.
+its time is reported separately, as it does not depend on records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast a search thinks: candidates a second on one core, over whole generations.
+"""How fast a search scores candidates: candidates a second on one core, over whole generations.
 
 Counted are the distinct legal rows that were scored. The time is that of everything a generation does with them: draw,
 mutate, cross over, repair, mask, de-duplicate, features, predict; the model's training is timed beside it.

@@ -8,7 +8,7 @@ Its files, in reading order:
 - `db`: `metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up
 - `kernels`: The kernel a command is about
 - `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status
-- `progress_view`: Where the command line shows how a tuning run stands: to a person, or as JSON to a machine
+- `progress_view`: The progress of a tuning run on the command line: for a person, or as JSON for a program
 - `replay`: `metasched replay`: run a schedule that was found before, check its results, and time it again
 - `rule_trial`: A rule on trial: the space and the tuned kernel of a program with it and without, at equal trials
 - `rules_try`: `metasched rules try`: what a rule does to a program's space, and what it gains when the program is tuned

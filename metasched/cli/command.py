@@ -13,7 +13,7 @@ from typing import Any, Protocol, TextIO, cast
 
 @dataclass(frozen=True)
 class Console:
-    """Results go to `out`, what is only of interest while waiting goes to `err`."""
+    """Results go to `out`, progress and notes to `err`."""
 
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)

@@ -140,7 +140,7 @@ def _import(args: Namespace, console: Console) -> int:
 
 
 def _some(wrong: Sequence[DatabaseError]) -> str:
-    """The first few of what is wrong."""
+    """The first few errors."""
     told = [str(error) for error in wrong[:MOST_TOLD]]
     more = len(wrong) - len(told)
     return "\n".join([*told, f"and {_count(more)} more"] if more else told)

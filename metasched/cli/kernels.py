@@ -29,20 +29,20 @@ def add_repair(parser: ArgumentParser) -> None:
 
 
 def policy_of(args: Namespace) -> Policy:
-    """What becomes of decisions that do not fit. Raises UsageError for --repair without --trace."""
+    """The policy for decisions that do not fit. Raises UsageError for --repair without --trace."""
     if args.repair and not args.trace:
         raise UsageError("--repair mends a trace; say which with --trace FILE")
     return Policy.REPAIR if args.repair else Policy.STRICT
 
 
 def note_warnings(warnings: tuple[str, ...], console: Console) -> None:
-    """Say what the machine could not do as the schedule would have it."""
+    """Print where the machine code falls short of the schedule."""
     for warning in warnings:
         console.note(f"warning: {warning}")
 
 
 def space_in(args: Namespace, trace: Trace | None) -> SpaceLike:
-    """What --rules, --module or --trace (which is `trace`) says to search; None without.
+    """The space given by --rules, --module or --trace (which is `trace`); None without any of them.
 
     Raises UsageError where several do.
     """

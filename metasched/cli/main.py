@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
             warnings.showwarning = partial(_note_warning, console)
             status: int = args.run(args, console)
     except BrokenPipeError:
-        # Whoever read the output has seen enough (`| head`). Python must not flush into the pipe at exit again.
+        # The reader of the output has closed it (`| head`). Python must not flush into the pipe at exit again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except KeyboardInterrupt:
@@ -75,7 +75,7 @@ def _note_warning(console: Console, message: Warning | str, *_: object) -> None:
 
 
 def _message(error: Exception) -> str:
-    """What to say of an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
+    """The message for an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
     from metasched.measure.resources import as_resource_error
     from metasched.space.rule_errors import described, is_of_a_rule
 

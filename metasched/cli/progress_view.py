@@ -1,4 +1,4 @@
-"""Where the command line shows how a tuning run stands: to a person, or as JSON to a machine."""
+"""The progress of a tuning run on the command line: for a person, or as JSON for a program."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _failure_text(measured: Measurement) -> str:
 
 
 def verdict(outcome: ReplayResult, checked: bool) -> str:
-    """What was found of the trace."""
+    """The result of checking and timing, as text."""
     lines = [] if outcome.repairs is None else [str(outcome.repairs)]
     if outcome.failure:
         lines.append(f"{outcome.task}: FAILED: {outcome.failure}")

@@ -96,7 +96,7 @@ def run_once(args: Namespace, console: Console) -> int:
 
 
 def _files(args: Namespace) -> list[Path]:
-    """What is read: the rule's file and the program's."""
+    """The files that are read: the rule's and the program's."""
     rule = file_and_name(args.rule)[0]
     rule = rule if Path(rule).exists() else rule.rpartition(":")[0]
     found = [Path(name) for name in (rule, file_and_name(args.program)[0]) if name and Path(name).is_file()]
@@ -111,9 +111,9 @@ def watch(
     console: Console,
     wait: Callable[[], None] = lambda: time.sleep(_POLL_S),
 ) -> int:
-    """Do something now and whenever one of the files is saved, until Ctrl-C. Mistakes in them are shown.
+    """Call a function now and whenever one of the files is saved, until Ctrl-C. Mistakes in the files are shown.
 
-    Whatever is not their fault is raised.
+    Other exceptions are raised.
     """
     try:
         while True:

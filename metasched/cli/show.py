@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is shown: a program, and the trace of --trace, which is read once, as it may be a pipe."""
+    """The arguments: a program, and the trace of --trace, which is read once, as it may be a pipe."""
 
     program: Program
     given: Trace | None
@@ -68,7 +68,7 @@ class Subject:
 
     @property
     def asked(self) -> Target | None:
-        """The target where an argument says something of it. Without, rules look for it only if they ask."""
+        """The target that the arguments describe; None if they do not: it is then detected only if a rule asks."""
         return self.target if self.args.threads else None
 
     def trace(self) -> Trace:
@@ -82,7 +82,7 @@ class Subject:
         return self.given.apply_to(self.program, Policy.REPAIR).trace if repairs else self.given
 
     def open_trace(self) -> Trace | None:
-        """The given trace where it leaves something open and nothing is to be mended."""
+        """The given trace, if it has holes and is not to be repaired."""
         opened = self.given is not None and self.policy is Policy.STRICT and self.given.holes
         return self.given if opened else None
 
@@ -130,7 +130,7 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
 
 
 def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
-    """What the compiler says of the schedule before it makes any code."""
+    """The compiler's warnings about the schedule, found without making code."""
     from metasched.compiler.lower import lower
 
     if subject.open_trace() is not None:

@@ -123,7 +123,7 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
 
 
 def summary(program: Program, kernel: Kernel) -> str:
-    """What a person wants to know at the end: the time, what failed, and the trace to paste back."""
+    """The text at the end: the time, what failed, and the trace to paste back."""
     report: TuningReport = kernel.report
     best = _seconds(report)
     lines = []

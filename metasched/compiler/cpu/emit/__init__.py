@@ -22,7 +22,7 @@ Its files, in reading order:
   never unloaded
 - `runtime`: What does not depend on the kernel: starting a parallel region, and workspaces
 - `tiles`: AMX's tile registers: eight of 16 rows of 64 bytes, numbered in the program text
-- `tensor`: What emitters of tensor intrinsics are written in: their operands as vectors, and calls of LLVM's intrinsics
+- `tensor`: The vocabulary of emitters of tensor intrinsics: operands as vectors, and calls of LLVM's intrinsics
 - `statements`: Statements: loops, vector strips, conditions and writes of one function
 - `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
 - `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with

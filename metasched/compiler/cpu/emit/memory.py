@@ -334,7 +334,7 @@ class Memory:
 
     def _stream(self, storage: ArrayPointer, form: Linear, value: SSAValue, boundary: int) -> None:
         text, dtype, width = self.text, storage.array.dtype, value.width
-        # A whole number of boundaries further on is as good a place to ask.
+        # An address a whole number of boundaries further on has the same alignment.
         asked = Linear(form.const % (boundary // dtype.bytes), form.terms)
         address = text.pure(f"ptrtoint ptr {self.pointer(storage, asked)} to i64")
         beyond = text.pure(f"and i64 {address}, {boundary - 1}")
@@ -409,9 +409,9 @@ class Memory:
 
 
 def _may_be_unwritten(array: Array, lane: Lane) -> bool:
-    """Whether lanes that do not run would read what nobody wrote.
+    """Whether lanes that do not run would read memory that was never written.
 
-    Nobody uses what they make of it, but a number below the smallest normal one costs arithmetic a hundred cycles.
+    Their results are not used, but arithmetic on a subnormal number takes a hundred cycles.
     """
     return lane.mask is not None and array.dtype.is_float and array.kind in (ArrayKind.SHARED, ArrayKind.THREAD)
 

@@ -312,7 +312,7 @@ class _ModuleEmitter:
 _ESTIMATES = '"reciprocal-estimates"="!sqrt,!vec-sqrt"'
 _IN_REGISTERS = (ArrayKind.REGISTER, ArrayKind.TILE)
 
-# Phases differ in how many chunks they have: one that is not there has nothing to do.
+# Phases differ in how many chunks they have: a chunk that a phase lacks has nothing to do.
 _TASK = """\
 define internal void @task.{number}(ptr %context, i64 %phase, i64 %chunk) nounwind {{
 {body}

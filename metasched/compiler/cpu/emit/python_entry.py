@@ -1,7 +1,7 @@
 """A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with their data.
 
-Reading a header takes nanoseconds here, and half a microsecond an array from Python. Whatever is not plainly right
-gives `Status.NOT_PLAIN`; who called then checks in Python, which knows what to say.
+Reading a header takes nanoseconds here, and half a microsecond an array from Python. Anything else than the plain
+case gives `Status.NOT_PLAIN`; the caller then checks in Python, which has the error messages.
 
 The header is `PyArrayObject` of NumPy's C API, whose layout is part of its ABI: data, number of dimensions, dimensions,
 strides, base, descriptor, flags, after what every object starts with.

@@ -28,7 +28,7 @@ class ArrayPointer:
 
     @property
     def padded(self) -> int:
-        """Elements that may be read: some memory belongs to us past the end of what we allocate ourselves."""
+        """Elements that may be read: arrays that we allocate ourselves have some memory past their end."""
         if self.array.kind in (ArrayKind.INPUT, ArrayKind.OUTPUT):
             return self.array.size
         return self.array.size + PADDING // self.array.dtype.bytes

@@ -1,4 +1,4 @@
-"""What emitters of tensor intrinsics are written in: their operands as vectors, and calls of LLVM's intrinsics.
+"""The vocabulary of emitters of tensor intrinsics: operands as vectors, and calls of LLVM's intrinsics.
 
 An emitter is `emit(operands)` in `metasched/compiler/cpu/intrinsics/NAME.py`; what the intrinsic computes is in
 `metasched/schedule/intrinsics/NAME.py`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from metasched.compiler.cpu.emit.types import SSAValue
 
-# Deeper than every level: at the very place, for what reads memory.
+# Deeper than every level: emitted in place, for what reads memory.
 INLINE = 1 << 30
 Place = tuple[object, ...]
 
@@ -29,7 +29,7 @@ class AvailableValues:
     loads: dict[str, dict[Place, dict[int, SSAValue]]] = field(default_factory=dict)
 
     def copy(self, changed: frozenset[str]) -> AvailableValues:
-        """What is still known where the arrays `changed` may have been written."""
+        """A copy without what is no longer known once the arrays `changed` may have been written."""
         loads = {
             array: {place: dict(values) for place, values in found.items()}
             for array, found in self.loads.items()
@@ -50,7 +50,7 @@ class AvailableValues:
             del values[next(iter(values))]
 
     def stored(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
-        """A write: what it may overlap is forgotten."""
+        """Record a write, and forget what it may overlap."""
         values = self.loads.get(array, {}).get(place, {})
         self.loads[array] = {place: values}
         self.loaded(array, place, offset, value, most)
@@ -167,7 +167,7 @@ class FunctionText:
         self.label = label
 
     def reserve(self) -> tuple[list[str], int]:
-        """A place for a line that can only be written later."""
+        """Reserve the place of a line whose text is known later."""
         self._lines.append("")
         return self._lines, len(self._lines) - 1
 

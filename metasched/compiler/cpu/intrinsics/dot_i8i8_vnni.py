@@ -1,4 +1,4 @@
-"""One vpdpbusd for A + 128, and one, the same for all rows of A, for what that is too much."""
+"""One vpdpbusd for A + 128, and one, shared by all rows of A, for the correction 128 . B."""
 
 from __future__ import annotations
 
