@@ -2,16 +2,16 @@
 
 Its files, in reading order:
 
-- `blocked_sums`: Long sums in blocks, for their last digits
-- `facts`: What the rules here tell each other: typed facts on a block, which never enter a trace
+- `blocked_sums`: Long sums in blocks, for accuracy
+- `facts`: The typed facts on blocks that rules exchange; they are not recorded in a trace
 - `columns`: Neighbouring columns innermost in a reduction across rows
-- `compute_location`: Where producers that are still on their own are computed
+- `compute_location`: Sampled compute locations of producers that are still at the root
 - `inline`: Inlining of cheap element-wise blocks
 - `merge_parallel`: One parallel region for nests that follow one another
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
 - `parallelize`: Threads over the outermost loops
 - `reduction_lanes`: Vector lanes along a reduction
-- `rfactor`: Factoring of reductions that have little else to run side by side
+- `rfactor`: Factoring of reductions with little other parallelism
 - `stream`: Stores past the caches
 - `tile_transposition`: Tiling of transpositions
 - `unroll`: Unrolling of innermost loops, up to a sampled limit

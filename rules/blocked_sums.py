@@ -1,4 +1,4 @@
-"""Long sums in blocks, for their last digits."""
+"""Long sums in blocks, for accuracy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import metasched as ms
 def blocked_sums(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     """Sum long reductions of f32 in blocks of terms, and then the blocks.
 
-    Of 10^6 terms one after the other the last three or four digits are lost; of blocks of 512, one, in the same time.
+    A sequential sum of 10^6 terms loses the last three or four digits, one in blocks of 512 only one, in the same time.
     """
     info = sch.describe(block)
     if not info.reduces:

@@ -11,14 +11,14 @@ import metasched as ms
 def columns(
     sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 2
 ) -> ms.Skip | None:
-    """Reduce a run of columns at a time, where a reduction goes across rows: neighbours in memory, for `vectorize`.
+    """Reduce a tile of contiguous columns at a time in a reduction across rows, for `vectorize`.
 
-    A loop over columns around one over rows reads an element of a row, and the next one far from it. A run of columns
-    goes innermost instead, each with a result of its own; what is left of the columns stays outside, for threads.
+    A loop over columns around one over rows reads with a large stride. Instead, a tile of columns goes innermost, with
+    a result for each; the outer loop over columns stays outside, for threads.
 
     Args:
-        widths: how many columns a run may have; the choice is a random variable.
-        fewest: columns that are worth it.
+        widths: the possible numbers of columns in a tile; the choice is a random variable.
+        fewest: the smallest number of columns to apply this to.
     """
     info = sch.describe(block)
     reason = _unfit(sch, block, info, fewest)

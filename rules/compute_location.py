@@ -1,4 +1,4 @@
-"""Where producers that are still on their own are computed."""
+"""Sampled compute locations of producers that are still at the root."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import metasched as ms
 
 @ms.rule
 def compute_location(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
-    """Compute a producer at a sampled place: on its own, inlined, or under a loop of its reader.
+    """Compute a producer at a sampled location: at the root, inlined, or under a loop of its reader.
 
-    Reductions that were not tiled move, too: those over rows, say, to where the row is used.
+    Untiled reductions move too: for example one over a row to the loop that uses the row.
     """
     info = sch.describe(block)
     if info.output or not info.readers:

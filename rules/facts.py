@@ -1,4 +1,4 @@
-"""What the rules here tell each other: typed facts on a block, which never enter a trace."""
+"""The typed facts on blocks that rules exchange; they are not recorded in a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tiled:
 class Factored:
     """The block is one side of a factored reduction, and is not tiled again.
 
-    `lanes` is the iteration variable along which partial results lie next to each other, one for each vector lane.
+    `lanes` is the iteration variable along which partial results are contiguous, one for each vector lane.
     """
 
     lanes: str | None = None
@@ -26,7 +26,7 @@ class Factored:
 
 @dataclass(frozen=True)
 class SmallNests:
-    """Whether threads share the nests that are neither small enough nor large enough for it to be clear."""
+    """The program-wide choice whether nests of medium size run on several threads."""
 
     threads: bool
 

@@ -48,7 +48,7 @@ def _unfit(info: ms.BlockInfo) -> str | None:
 
 
 def _too_large(sch: ms.Schedule, info: ms.BlockInfo, largest: int) -> str | None:
-    """Why its readers would be too large, who may compute it several times over."""
+    """Why inlining would make a reader too large, counting the block once for every read; None if it would not."""
     for reader in (sch.describe(sch.get_block(name)) for name in info.readers):
         reads = sum(read.buffer == info.writes for read in reader.reads)
         operations = reader.operations + reads * info.operations
@@ -58,7 +58,7 @@ def _too_large(sch: ms.Schedule, info: ms.BlockInfo, largest: int) -> str | None
 
 
 def _repeated(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
-    """Whether divisions or roots would be computed again for several terms of a reduction."""
+    """Whether divisions or roots would be recomputed for several terms of a reduction."""
     if not info.costly or info.instances is None:
         return False
     readers = [sch.describe(sch.get_block(name)) for name in info.readers]

@@ -1,4 +1,4 @@
-"""One parallel region for nests that follow one another."""
+"""One parallel region for consecutive nests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import metasched as ms
 
 @ms.rule
 def merge_parallel(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
-    """Have nests that follow one another on threads share a parallel region: threads start once for all of them.
+    """Run consecutive parallel nests in one parallel region: threads start once for all of them.
 
-    What stands between them is run by one thread of the region, unless threads share a loop inside it. It belongs
-    after `parallelize`, and is no part of a preset: `--rules cpu,+merge_parallel`.
+    Statements between them are run by one thread of the region. A statement with a parallel loop inside ends the
+    region. Use the rule after `parallelize`; it is in no preset: `--rules cpu,+merge_parallel`.
     """
     if sch.describe(block).name != sch.block_names()[0]:
         return ms.skip("the first block of the program decides for all")
@@ -30,7 +30,7 @@ def merge_parallel(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
 
 
 def _neighbours(sch: ms.Schedule) -> list[list[str]]:
-    """Runs of nests on threads that could share a region: of each nest, a block."""
+    """Sequences of parallel nests that could share a region, each nest given by one block."""
     runs: list[list[str]] = [[]]
     last = ""
     for name in sch.block_names():

@@ -22,13 +22,13 @@ def multi_level_tiling(
     innermost_reduction: int = 256,
     fuse_after: tuple[int, ...] = (1, 2),
 ) -> ms.Skip | None:
-    """Tile a reduction that reads its data again and again, so that tiles stay in registers and caches.
+    """Tile a reduction that reuses its data, so that tiles stay in registers and caches.
 
     `levels` gives the tile levels from the outside in, S for the spatial loops and R for the reduction loops (the
     structure of Ansor, Zheng et al. 2020, section 4.1). Structural choices: the single element-wise consumer
     computed under the first or second spatial level; without one, a write cache copied out there; or neither. And
-    whether the operand that vectors run along is copied, tile by tile, to where it lies densely, under the first
-    reduction level.
+    whether the operand that vectors run along is copied, tile by tile, to a dense buffer under the first reduction
+    level.
 
     Args:
         levels: the tile levels from the outside in, S for the spatial loops and R for the reduction loops.
@@ -82,7 +82,7 @@ class _Tiled:
     def fusions(self, trial: ms.Schedule, after: tuple[int, ...]) -> list[str]:
         """The places where the consumer can be, or else those where a write cache can be copied out."""
         if self.info.positions:
-            return []  # Values and positions are written together, where they belong.
+            return []  # Values and positions are written together, directly to their outputs.
         for kind in [CONSUMER, CACHE] if _has_consumer(trial, self.info) else [CACHE]:
             places = [f"{kind} at level {level}" for level in after]
             legal = [place for place in places if trial.refusal(partial(self.fuse, fusion=place)) is None]
@@ -114,7 +114,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
 
 
 def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
-    """Whether a single block reads the result, and is element-wise over the same elements."""
+    """Whether exactly one block reads the result, and is element-wise over the same elements."""
     if info.output or len(info.readers) != 1:
         return False
     reader = sch.describe(sch.get_block(info.readers[0]))
@@ -122,9 +122,9 @@ def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
 
 
 def _vector_operands(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
-    """Buffers that are read along the last dimension of the result, and again for other elements of it.
+    """Buffers that are read along the last dimension of the result, and reused for other elements of it.
 
-    Not what an element-wise block computes: the rule `compute_location` may put that block where its copy would be.
+    Results of element-wise blocks are excluded: `compute_location` may compute such a block where its copy would be.
     """
     moving = {sch.describe(b).writes for b in (sch.get_block(name) for name in info.sources) if _moves(sch.describe(b))}
     spatial = [it.name for it in info.spatial if it.extent != 1]

@@ -15,10 +15,10 @@ PARALLEL, SERIAL = "parallel", "serial"
 def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, tiny: int = 1 << 16) -> ms.Skip | None:
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
-    A tiled block fuses the loops of its outermost level, another one all but its innermost, as far as they are nested
-    directly; of several blocks in a nest the tiled one decides, else the last, which the others are computed for.
-    Nests of fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are of fewer than
-    `small`, whether they stay serial is a structural choice, one for the whole program.
+    For a tiled block, the loops of the outermost level are fused; for any other, all but the innermost, as far as they
+    are directly nested. In a nest of several blocks the tiled one determines the loops, else the last, which the others
+    are computed for. Nests of fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are
+    of fewer than `small`, whether they stay serial is a structural choice, one for the whole program.
 
     Args:
         small: instances from which a nest is always run on all threads.
@@ -63,7 +63,7 @@ def _threads(sch: ms.Schedule, block: ms.BlockRV, small: int) -> bool:
     sizes = [sch.describe(b).instances for b in blocks]
     if any(size is None or size >= small for size in sizes):
         return True
-    # Whichever block is asked first chooses for all, as a choice for each would multiply the sketches.
+    # The first block visited chooses for all, as separate choices would multiply the sketches.
     known: SmallNests | None = next((fact for b in blocks if (fact := sch.facts(b, SmallNests)) is not None), None)
     if known is None:
         known = SmallNests(threads=sch.choose("small nests", [PARALLEL, SERIAL]) == PARALLEL)

@@ -11,15 +11,14 @@ import metasched as ms
 def reduction_lanes(
     sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (16, 32, 64), shortest: int = 8
 ) -> ms.Skip | None:
-    """Run the innermost loop of a reduction in vector lanes, where it goes along the last dimension of what it reads.
+    """Run the innermost loop of a reduction in vector lanes, if it runs along the last dimension of what it reads.
 
-    Sums over rows have no data-parallel loop along which neighbours lie. Each lane has a result of its own instead, and
-    lanes are folded at the end of the reduction. The width is a random variable: lanes that several vectors have are
-    results that do not wait for one another.
+    Sums over rows have no data-parallel loop with contiguous accesses. Each lane accumulates a partial result instead,
+    and the lanes are combined at the end of the reduction. The width is a random variable: several vectors of lanes are
+    independent accumulators.
 
     Args:
-        lanes: what the width may be.
-        shortest: terms of the shortest reduction that is worth folding lanes for.
+        lanes: the possible widths. shortest: the fewest terms of a reduction to apply this to.
     """
     info = sch.describe(block)
     reason = _unfit(sch, block, info, shortest)

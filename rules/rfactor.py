@@ -1,4 +1,4 @@
-"""Factoring of reductions that have little else to run side by side."""
+"""Factoring of reductions with little other parallelism."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE, INNER, OUTER = "none", "inner", "outer"
 
 @ms.rule
 def rfactor(sch: ms.Schedule, block: ms.BlockRV, *, max_spatial: int = 512) -> ms.Skip | None:
-    """Split a reduction into partial results that do not depend on one another, and reduce those at the end.
+    """Split a reduction into independent partial results, and reduce those at the end.
 
     Applies to reductions at least as long as their result is large. Structural choice: `none`; `inner`, where
     neighbouring elements go to different partial results, which the rule `vectorize` puts in vector lanes; `outer`,

@@ -14,9 +14,9 @@ import metasched as ms
 def stream(sch: ms.Schedule, block: ms.BlockRV, *, cache: int | None = None) -> ms.Skip | None:
     """Offer stores past the caches for large results that nothing reads again.
 
-    A store through the caches first reads the line that it writes, and displaces others. Whether that is saved is a
-    random variable. Applies where the arguments and results of the program take more than the last cache, and the
-    block's result more than a quarter of it.
+    A normal store first reads the cache line that it writes, and evicts others. Whether to avoid that is a random
+    variable. Applies where the arguments and results of the program take more than the last cache, and the block's
+    result more than a quarter of it.
 
     Args:
         cache: bytes of the last cache; by default the target's.

@@ -12,7 +12,7 @@ def unroll(sch: ms.Schedule, block: ms.BlockRV, *, limits: tuple[int, ...] = (0,
     The limit is a random variable. Accumulators stay in registers where the loops over them are unrolled.
 
     Args:
-        limits: what the limit may be; 0 unrolls nothing.
+        limits: the possible limits; 0 unrolls nothing.
     """
     info = sch.describe(block)
     if not info.reduces:

@@ -14,10 +14,10 @@ import metasched as ms
 def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
     """Run the innermost loop, where it is data-parallel and the block is alone in it, in vector lanes.
 
-    Of partial results that lie side by side, the loop over them is put innermost first. The width is a random variable.
+    For contiguous partial results, the loop over them is first moved innermost. The width is a random variable.
 
-    A block that calls a math function may also take twice the widest: what the function does to an element is a chain
-    of steps that wait for one another, and those of several vectors fill the gaps.
+    A block that calls a math function may also take twice the widest: the function is a chain of dependent
+    instructions, and interleaving several vectors hides their latency.
 
     Args:
         lanes: what the width may be.

@@ -42,7 +42,7 @@ class MathFunction:
         numba: the same as an expression of Python that Numba compiles, with the arguments as `{0}`, `{1}`; `np` and
             `math` are known.
         slopes: bounds of its partial derivatives' sizes at arguments that are f64 expressions, one for each argument:
-            by them the reference tells how far rounding may move a result.
+            the reference bounds the rounding error of a result by them.
         integers: whether integer dtypes are taken besides floats.
         in_place: its code is an instruction or two, which stand where it is called.
         numpy_names: its other names in NumPy, Python and PyTorch, for hints.

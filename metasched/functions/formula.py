@@ -1,4 +1,5 @@
-"""What math functions are written in: lanes with Python's operators, each of which is an instruction of some target.
+"""The operations that math functions are written with: lanes with Python's operators, each of which is an instruction
+of some target.
 
 A formula serves scalars and vectors of any width, on any target; where one has an instruction for what takes others
 several steps, the result is the same. A multiply and an add may be fused where the target can; nothing else is

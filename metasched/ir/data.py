@@ -1,4 +1,4 @@
-"""Which integers depend on data: a program does not say what their values are."""
+"""Which integers depend on data, so that their values are not known from the program."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import TextIO
 
 
 class Part(Enum):
-    """What a piece of text is."""
+    """The kind of a piece of text."""
 
     KEYWORD = "keyword"
     KIND = "kind"  # how a loop runs

@@ -1,6 +1,6 @@
 """Index maps, such as `i, j -> j//16, i, j%16`: their images and their inverses.
 
-An index map is understood when every output is a *number of digits*, `i*56 + j` or `j % 16`: its terms have constant
+An index map is supported if every output is a *number of digits*, `i*56 + j` or `j % 16`: its terms have constant
 coefficients, each a multiple of the one before and more than all that the lower digits add up to. So digits can be
 taken out of outputs again, and `j//16` and `j%16` make `j`.
 """
@@ -20,7 +20,7 @@ _QUOTIENTS = (BinOp.FLOORDIV, BinOp.MOD)
 
 
 def image(index_map: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Where the map puts the element at `indices`."""
+    """The image of `indices` under the map."""
     values = dict(zip(index_map.names, indices, strict=True))
     return tuple(simplify(substitute(e, values)) for e in index_map.outputs)
 
@@ -47,7 +47,7 @@ def _extent(e: Expr, ranges: Ranges) -> Expr:
 
 
 def resolve(e: Expr, ranges: Ranges) -> Expr:
-    """`e` in normal form, with the quotients and remainders that the ranges decide taken out, and `x//a*a + x%a` as
+    """`e` in normal form, with the quotients and remainders that the ranges decide folded, and `x//a*a + x%a` as
     `x`. It has the value of `e` wherever the variables are in their ranges."""
     e = simplify(substitute(e, {name: ZERO for name, extent in ranges.items() if simplify(extent) == ONE}))
     return _joined(simplify(_resolved(e, ranges)))
@@ -160,7 +160,7 @@ def _flat_quotient(a: Expr, b: Expr) -> Expr:
 def inverse(index_map: IndexMap, shape: Sequence[Expr], outputs: Sequence[str]) -> dict[str, Expr]:
     """Each index by name in terms of the outputs, which are called `outputs`.
 
-    Names that are not there cannot be told from the outputs: then the map is not one to one, or not understood.
+    Missing names could not be derived from the outputs: the map is not one to one, or not supported.
     """
     ranges = dict(zip(index_map.names, shape, strict=True))
     known: dict[Expr, Expr] = {Var(name): ZERO for name, extent in ranges.items() if simplify(extent) == ONE}
@@ -205,7 +205,7 @@ def _is_radix(digits: Sequence[tuple[int, Expr]], ranges: Ranges) -> bool:
 
 
 def _wholes(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
-    """What a known quotient and remainder are of."""
+    """The dividends of known pairs of quotient and remainder."""
     for part, rest in known.items():
         if isinstance(part, Binary) and part.op is BinOp.MOD:
             quotient = known.get(resolve(_flat_quotient(part.a, part.b), ranges))

@@ -15,14 +15,16 @@ from metasched.ir.source import SourceNode
 # Python ends a program that nests a thousand calls, and a level takes up to four.
 MAX_LEVELS = 200
 # Of an expression of a program.
+
 MAX_NODES = 10_000
-# Of one that inlining makes: what is read twice is there twice, so that a chain of stages would double with each.
+# Of an expression made by inlining: a stage that is read twice is duplicated, so a chain of stages would grow
+# exponentially.
 MAX_INLINED_NODES = 1000
 
 
-# NumPy has had no more until its version 2.
+# NumPy's limit before version 2.
 MAX_RANK = 32
-# Around a block: what works on loops calls itself for those inside.
+# Around a block: passes over loops are recursive.
 MAX_LOOPS = 64
 SPLIT = "split it into several stages"
 

@@ -342,7 +342,7 @@ def lift(value: Expr | int | float | bool, like: Expr | None = None) -> Expr:
 
 
 def no_position(dtype: DType) -> Const:
-    """What the position of an arg-reduction starts from: any other comes before it."""
+    """The initial position of an arg-reduction, after any other."""
     return Const(integer_range(dtype)[1], dtype)
 
 
@@ -392,7 +392,7 @@ class Reducer(Enum):
 
     @property
     def of_values(self) -> Reducer:
-        """What becomes of the values alone."""
+        """The reducer of the values alone."""
         return {Reducer.ARGMAX: Reducer.MAX, Reducer.ARGMIN: Reducer.MIN}.get(self, self)
 
     @property
@@ -414,7 +414,7 @@ class IndexMap(Node):
 
 @node
 class Alignment(Node):
-    """Neighbours along dimension `axis` of an array are `offset` elements more than a multiple of `factor` apart."""
+    """The stride of dimension `axis` of an array is a multiple of `factor` elements, plus `offset`."""
 
     axis: int
     factor: Expr
@@ -437,8 +437,8 @@ class Roll(Node):
 
 @node
 class Buffer(Node):
-    """`shape` is what programs index. In memory an element is where `layout` maps its indices; None is as it is.
-    `alignments` are about the dimensions in memory. An input that others are indexed by holds values in [0, `below`).
+    """`shape` is the logical shape. `layout` maps indices to positions in memory; None is the identity. `alignments`
+    apply to the dimensions in memory. An input that others are indexed by holds values in [0, `below`).
     """
 
     name: str
@@ -514,7 +514,8 @@ class For(Stmt):
 
     PARALLEL loops of one `region`, which stand in one sequence, share a parallel region: from the first of them to the
     last, every statement of the sequence is a phase of it, and all threads wait for one another between two phases. A
-    phase that is no parallel loop is run by one thread. Empty is for a loop that has a region of its own.
+    phase that is no parallel loop is run by one thread. An empty name means that the loop shares its region with no
+    other.
     """
 
     var: str

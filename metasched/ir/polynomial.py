@@ -97,7 +97,7 @@ def without_factors(m: Monomial, factor: Monomial) -> Monomial | None:
 
 
 def is_positive_divisor(b: Poly) -> bool:
-    """Whether nothing says that a divisor is zero or negative: by such a number nothing is simplified."""
+    """Whether a divisor is not known to be zero or negative; divisions by such are not simplified."""
     value = constant_value(b)
     return value is None or value > 0
 

@@ -1,4 +1,4 @@
-"""What values index arithmetic takes while loops run: bounds, regions, and what they prove.
+"""Bounds and regions of index arithmetic over loop ranges, and comparisons that they prove.
 
 Loop variables range over `[0, extent)`; every other variable is a free tile variable, at least 1. So every variable is
 non-negative, and a polynomial whose coefficients are all non-negative is non-negative.
@@ -62,7 +62,7 @@ def _atom_nonnegative(atom: Expr) -> bool:
 def bounds(e: Expr, ranges: Mapping[str, Expr]) -> Interval:
     """Inclusive bounds of `e` when each variable of `ranges` runs over `[0, extent)`; other variables stay.
 
-    Raises NotAffine when a sign is unknown. Correlated quotients and remainders are bounded apart.
+    Raises NotAffine when a sign is unknown. Correlated quotients and remainders are bounded independently.
     """
     lo, hi = _bounds(to_poly(e), ranges, frozenset(ranges))
     return Interval(from_poly(lo), from_poly(hi))
@@ -188,7 +188,7 @@ def prove(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
 
 
 def _decide(op: BinOp, difference: Interval) -> bool | None:
-    """What `a - b` in an interval says of `a op b`."""
+    """Whether `a op b` holds, given the interval of `a - b`; None if that does not decide it."""
 
     def at_least(bound: int) -> bool:
         return nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))

@@ -18,7 +18,7 @@ Its files, in reading order:
 - `experts`: Expert traces: schedules that people wrote for operators of the library, to learn from and to start from
 - `matching`: Which expert traces were written for what a program computes, whatever its shape and its names
 - `named`: Programs and traces by what commands call them: a file, or `op:NAME` of the library
-- `suites`: Operators at the shapes by which others were judged
+- `suites`: Operators at the shapes of published benchmarks
 """
 
 from metasched.operators.experts import Expert as Expert

@@ -1,8 +1,8 @@
 """A trace for one element of a batch, carried over to the whole: loops over the batch stay outside of all others.
 
-Threads share the elements where these are enough to keep all of them busy, and the parts of each element where not, as
-the trace has it. (One loop over both would be balanced as well, but its quotients and remainders keep lowering from
-telling whole tiles from partial ones, which made products slow.)
+Threads share the elements if there are enough of them to keep all threads busy, and otherwise the parts of each
+element, as in the trace. (One loop over both would be balanced as well, but its quotients and remainders keep lowering
+from telling whole tiles from partial ones, which made products slow.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from metasched.schedule.primitives.transform_layout import OP as TRANSFORM_LAYOU
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 
-# Threads may idle for a quarter of the time before it is better that they share each element.
+# The smallest utilisation at which threads share the elements rather than each element's parts.
 _BUSY = 0.75
 
 
@@ -41,7 +41,7 @@ def for_batch(trace: Trace, batch: Batch, program: Program, threads: int) -> Tra
 
 
 class _Carried:
-    """Two schedules side by side, of an element and of the whole, in which blocks and loops are called the same.
+    """The schedules of an element and of the whole program, run in lockstep, with the same names for blocks and loops.
 
     `share_elements`: whether threads share elements, where the trace has them share parts of one. How an instruction
     is carried over, its primitive declares; this is the `Batching` that it works on.

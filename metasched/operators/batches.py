@@ -25,8 +25,8 @@ class Batch:
     """The leading dimensions of a program's results along which each element is computed alike.
 
     `element` is the program of one element, of which there are `elements`. `dims` says of each tensor which of its
-    dimensions are the batch's, `loops` which loops run over them. Operands that are `turned` lie the other way in the
-    element: they are matrices there, transposed.
+    dimensions are the batch's, `loops` which loops run over them. Operands in `turned` are transposed matrices in the
+    element.
     """
 
     element: Program
@@ -36,7 +36,7 @@ class Batch:
     turned: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        """What becomes of a trace for the element."""
+        """How a trace for the element is adapted, in words."""
         words = ["for each element of a batch"] if self.loops else []
         if self.turned:
             words.append(f"with {' and '.join(sorted(self.turned))} transposed")

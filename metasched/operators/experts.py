@@ -74,7 +74,7 @@ def expert_traces(operator: str) -> dict[str, Trace]:
 
 
 def _comment(text: str) -> str:
-    """What the comment lines before the trace say, as one paragraph."""
+    """The comment lines before the trace, as one paragraph."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -15,7 +15,7 @@ _CHANNELS = ("CI", "CO")
 def check_groups(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
     """Refuse groups that do not divide the channels; elaboration would, too, by where some stage's index ends.
 
-    What is no positive integer is left to elaboration, which says so.
+    Elaboration reports values that are not positive integers.
 
     Raises:
         LanguageError: when the operator has groups, and they do not divide its channels.

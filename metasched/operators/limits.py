@@ -27,7 +27,7 @@ class _Limit:
 def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
     """Refuse padding that a window of pooling has nothing beside, and output padding of a stride or more.
 
-    What is no integer is left to elaboration, which says so, and so is what is too small for there to be a limit.
+    Elaboration reports values that are not integers, and those too small for a limit to exist.
 
     Raises:
         LanguageError: when a parameter of the operator is beyond its limit.

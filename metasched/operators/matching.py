@@ -2,7 +2,7 @@
 
 A program is an operator where its definition is the operator's, or where it has the same stages: the same loops,
 reductions and operations, on tensors that are indexed by the same loops. Numbers may differ: sizes, strides, constants.
-What a trace says of one then has a meaning for the other; whether each step is legal there, its replay tells. A program
+A trace of one can then be replayed on the other, which checks whether each step is legal there. A program
 that is an operator for each element of a batch takes its traces, too.
 """
 
@@ -32,7 +32,7 @@ _COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
 @dataclass(frozen=True)
 class Names:
-    """What one program calls the blocks and the tensors of another."""
+    """One program's names for the blocks and tensors of another."""
 
     blocks: Mapping[str, str] = field(default_factory=dict)
     tensors: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def _header(name: str) -> Program:
 
 
 def names_between(one: Func, other: Func) -> Names | None:
-    """What `other` calls the blocks and tensors of `one`; None where the structure differs.
+    """The names in `other` of the blocks and tensors of `one`; None if the structure differs.
 
     Element types may differ, and so may every number.
     """

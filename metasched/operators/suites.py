@@ -1,4 +1,4 @@
-"""Operators at the shapes by which others were judged."""
+"""Operators at the shapes of published benchmarks."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ unless affine bounds prove it inside; a read of what is not an input, against th
 make it fast enough for programs of a billion terms and change no result:
 
 * where all the stages that write a buffer precede the nest that reads it, the flags are tested once before that nest;
-  if some element is missing, the program runs again with a test at each read, which says whether it was wanted;
+  if some element is missing, the program runs again with a test at each read, which finds out whether it is read;
 * in a perfect nest, the innermost loop that only chooses elements moves inside the reduction loops. The terms of each
   element are still added in the order of the program.
 """
@@ -88,7 +88,7 @@ _INCOMPLETE = "incomplete"
 
 
 def _run(func: Func, state: State, checks: Checks) -> bool:
-    """Whether the run is complete; it is not where only a test of each read can tell what is wanted."""
+    """Whether the run completed; if not, it has to be repeated with a test at each read."""
     kernel, sites = _compile(func, checks)
     for flag in state.written.values():
         flag[...] = False
@@ -226,7 +226,7 @@ class SourceWriter:
         name = block.store.buffer
         at = self._element(name, block.store.indices, env)
         if block.reducer is not None:
-            # What has an init has been started by it.
+            # A block with an init has initialised the element.
             before = self._let(f"{self._buffers[name]}[{at}]" if block.init is not None else self._read(name, at))
             value = self._wrapping(block.reducer.operation, block.store.value.dtype, before, value)
         self._line(f"{self._buffers[name]}[{at}] = {value}")

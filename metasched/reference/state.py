@@ -1,4 +1,4 @@
-"""What both executors of the reference share: the arrays of one run, and how a run can fail."""
+"""What both executors of the reference share: the arrays of one run, and its errors."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _single(f: Formula, x: Lanes) -> Lanes:
 
 
 def _in_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
-    """A polynomial as its even and its odd half, which do not wait for one another."""
+    """A polynomial as its even and its odd half, which are independent."""
     square = x * x
     return f.polynomial(square, coefficients[::2]) + x * f.polynomial(square, coefficients[1::2])
 

@@ -65,7 +65,7 @@ def pow(f: Formula, x: Lanes, y: Lanes) -> Lanes:  # noqa: A001
     # A large power is halved first: the large part alone may be beyond the largest number.
     halved = high > 0.0
     power = wide.call("exp2", wide.select(halved, high - 1.0, high))
-    # Where the power overflowed, or the product is no number, the small part says nothing.
+    # Where the power overflowed, or the product is NaN, the small part is meaningless.
     finite = wide.both(wide.abs(high) < 2000.0, power < math.inf)
     corrected = wide.select(finite, power * low * math.log(2.0) + power, power)
     result = f.convert(wide.select(halved, corrected * 2.0, corrected))
