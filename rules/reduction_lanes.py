@@ -18,7 +18,8 @@ def reduction_lanes(
     independent accumulators.
 
     Args:
-        lanes: the possible widths. shortest: the fewest terms of a reduction to apply this to.
+        lanes: the possible widths.
+        shortest: the fewest terms of a reduction to apply this to.
     """
     info = sch.describe(block)
     reason = _unfit(sch, block, info, shortest)
