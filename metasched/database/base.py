@@ -38,7 +38,7 @@ class Database(Protocol):
         """Store records and commit them together: all of them, or none. Returns their numbers, which only grow."""
 
     def update(self, records: Sequence[Record]) -> None:
-        """Give records that are there, known by their `identity`, these visits or this failure."""
+        """Replace the visits and the failure of stored records, found by their `identity`."""
 
     def add_duplicates(self, search: SearchKey, duplicates: Sequence[Duplicate]) -> None:
         """Store proposals for which nothing was measured: a search that goes on learns them again."""
@@ -47,7 +47,7 @@ class Database(Protocol):
         """Every duplicate of a search, oldest first."""
 
     def join(self, search: SearchKey, claimant: Claimant) -> None:
-        """Say that a process is at a search, until it leaves; said again, that it still is."""
+        """Register a process as working on a search until it leaves; calling it again renews the registration."""
 
     def leave(self, search: SearchKey, claimant: Claimant) -> None:
         """Give up whatever a process claimed of a search."""
@@ -65,7 +65,7 @@ class Database(Protocol):
         """Give up a process's claims on codes, which are recorded by now or were not measured."""
 
     def remove(self, records: Sequence[Record]) -> None:
-        """Remove records, together, and give the space back. Those that are not there are passed over."""
+        """Remove records, together, and give the space back. Records not in the database are ignored."""
 
     def damaged(self) -> list[str]:
         """What is wrong with each record that cannot be read or whose trace does not parse."""

@@ -79,7 +79,7 @@ class Role(Enum):
 
     CANDIDATE = "candidate"  # the search proposed it
     GUESS = "guess"  # the guess in the space that was searched
-    DEFAULT = "default"  # the guess of a caller who says nothing of the space
+    DEFAULT = "default"  # the guess for a caller who names no space
 
 
 # The number of a record that is no trial: the default guess, where another space was searched.
@@ -132,7 +132,7 @@ class Record:
 
     @property
     def _by(self) -> str:
-        """What it was timed with, where that is not what runs now: then the time may be another now."""
+        """What it was timed with, if that is not what runs now: the time may then differ."""
         return "" if self.is_current else f", timed with {self.code_version}; tuning again times it anew"
 
     def _repr_html_(self) -> str:
@@ -173,7 +173,7 @@ class Record:
 
     @property
     def identity(self) -> tuple[TaskKey, str, float, int, int]:
-        """What stays of a record when it is timed again."""
+        """The fields of a record that do not change when it is timed again."""
         return self.task, self.trace, self.timestamp, self.trial, self.seed
 
     def times_of(self, kind: VisitKind) -> list[Times]:

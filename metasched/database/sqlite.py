@@ -134,7 +134,7 @@ class SQLiteDatabase(BaseDatabase):
         return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {OF_TASK} ORDER BY id")
 
     def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
-        # Of the few that are new rows are read, of all of them the index alone.
+        # For a few new records, rows are read; for all of them, only the index.
         how = "NOT INDEXED WHERE id > ? AND" if after else "INDEXED BY records_in_short WHERE id > ? AND"
         with self._session() as connection:
             rows = connection.execute(f"SELECT {IN_SHORT} FROM records {how} {OF_TASK}", (after, *key_of(task)))
@@ -268,7 +268,7 @@ def _require_there(url: str, file: Path, access: Access) -> None:
 
 
 def _reading(url: str, file: Path) -> sqlite3.Connection:
-    """A connection by which nothing is written. What an older version wrote is upgraded in memory."""
+    """A connection that writes nothing. A file of an older version is upgraded in memory."""
     connection = connect_to_read(file, _BUSY_SECONDS)
     try:
         found = _known_version(url, connection)
@@ -438,7 +438,7 @@ def _visits_text(record: Record) -> str:
 
 
 def _identity(record: Record) -> tuple[object, ...]:
-    """What `_IDENTICAL` is asked with."""
+    """The parameters of the query `_IDENTICAL`."""
     return *key_of(record.task), record.trace, record.timestamp, record.trial, record.seed
 
 

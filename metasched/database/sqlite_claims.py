@@ -19,7 +19,7 @@ _PRESENCE = ""
 
 
 def join(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> None:
-    """Say that a process is at a search."""
+    """Register a process as working on a search."""
     _drop_void(connection, search)
     connection.execute(
         f"DELETE FROM {_CLAIMS} AND code = ? AND {_OWN}",

@@ -17,7 +17,7 @@ _UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
 
 def connect_to_read(file: Path, timeout_s: float) -> sqlite3.Connection:
-    """A connection to a database that is there; nobody writes by it. Raises sqlite3.Error."""
+    """A connection to an existing database, used only to read. Raises sqlite3.Error."""
     connection = _connect(file, "mode=rw", timeout_s)  # of a file that may only be read, SQLite makes that itself
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -33,11 +33,11 @@ def connect_to_read(file: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _connect_beside_nothing(file: Path, timeout_s: float) -> sqlite3.Connection:
-    """For a folder in which nothing can be made, and so nobody is writing."""
+    """For a folder where no file can be created, so that nobody is writing."""
     log = Path(f"{file}-wal")
     if not log.exists() or log.stat().st_size == 0:
         return _connect(file, "immutable=1", timeout_s)
-    # What is in the log only would be left out. Read in a folder where SQLite may work it in.
+    # What is only in the log would be missed. Copy both to a folder where SQLite can apply the log.
     with tempfile.TemporaryDirectory(prefix="metasched-") as folder:
         copy = Path(folder) / file.name
         shutil.copyfile(file, copy)

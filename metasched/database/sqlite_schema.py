@@ -35,7 +35,7 @@ def written_number(program: str, params: str) -> int:
 
 
 def _fill_in(connection: sqlite3.Connection) -> None:
-    """Work out what records of before had no columns for."""
+    """Compute the columns that older records lack."""
     last = 0
     while rows := connection.execute(
         "SELECT id, trace, visits, raced, program, params FROM records WHERE id > ? ORDER BY id LIMIT ?", (last, _CHUNK)
@@ -61,7 +61,7 @@ def _of_visits(text: str, raced: int) -> tuple[float | None, int, int, int]:
     try:
         visits = visits_from_json(json.loads(text))
         seconds = seconds_in_search(visits)
-    except (ValueError, TypeError, RecursionError):  # whoever reads the record is told
+    except (ValueError, TypeError, RecursionError):  # reading the record reports it
         return None, 0, 0, 0
     turns, repeats = (len(visit_groups(visits, kind)) for kind in (VisitKind.TURN, VisitKind.REPEAT))
     return seconds, int(len(visits) >= LEAST_VISITS and not raced), turns, repeats

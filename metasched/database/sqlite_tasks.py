@@ -12,17 +12,17 @@ OF_SEARCH = f"{OF_TASK} AND space = ? AND code_version = ?"
 
 
 def key_of(task: TaskKey) -> tuple[str, str, int]:
-    """What `OF_TASK` is asked with."""
+    """The parameters of the condition `OF_TASK`."""
     return task.program_hash, task.target, task.threads
 
 
 def search_of(search: SearchKey) -> tuple[str, str, int, str, str]:
-    """What `OF_SEARCH` is asked with."""
+    """The parameters of the condition `OF_SEARCH`."""
     return *key_of(search.task), search.space, search.code_version
 
 
 def number_of(connection: sqlite3.Connection, task: TaskKey) -> int:
-    """The number of a task's row, which is made if it is not there."""
+    """The number of a task's row, which is added if missing."""
     key = key_of(task)
     connection.execute("INSERT OR IGNORE INTO tasks (program_hash, target, threads) VALUES (?, ?, ?)", key)
     (number,) = connection.execute(f"SELECT id FROM tasks WHERE {_KEY}", key).fetchone()

@@ -225,7 +225,7 @@ def new_records(database: Database, records: Iterable[Record]) -> list[Record]:
 
 @dataclass(frozen=True)
 class Removal:
-    """Which records to remove: those that all of what is given holds for.
+    """Which records to remove: those that meet every condition given.
 
     `program` is a name; `before` seconds since the epoch; `failures` means those without a time; `keep_best` spares
     the fastest of each task and version; `other_than` is a code version, and records of it stay.

@@ -177,7 +177,7 @@ def _difference(a: Poly, b: Poly) -> Poly:
 
 
 def _whole(p: Poly) -> Poly:
-    """With each `(x // d)*d + x % d` in it, times anything, as `x`."""
+    """`p` with each `(x // d)*d + x % d`, and each multiple of it, replaced by `x`, or that multiple of `x`."""
     for monomial, coefficient_ in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
@@ -247,7 +247,7 @@ def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
     return combine
 
 
-# What makes of two polynomials the polynomial of an operation.
+# For each operation: the function from the polynomials of its operands to that of its result.
 POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.ADD: _sum,
     BinOp.SUB: _difference,
@@ -258,7 +258,7 @@ POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.MIN: _extremum(BinOp.MIN),
     BinOp.MAX: _extremum(BinOp.MAX),
 }
-# Those that mean the same modulo 2**64.
+# The operations that are also valid modulo 2**64.
 _RING = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL})
 DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
@@ -333,7 +333,7 @@ def terms_over(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Monomial, Exp
 def linear(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Expr, Expr]]:
     """`e` as a part free of `names`, and the coefficient of each variable, quotient or remainder that touches them.
 
-    Raises NotAffine when two such are multiplied.
+    Raises NotAffine when two of these are multiplied.
     """
     base, terms = terms_over(e, names)
     if any(len(product) != 1 for product in terms):

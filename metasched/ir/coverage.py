@@ -1,8 +1,8 @@
 """Which instances of its blocks a small concrete program runs, by enumerating them.
 
 Every instance is in its domain. Blocks that write outputs run every instance exactly once. A block that writes an
-intermediate buffer may be recomputed, every instance of an element as often as the others; where nothing is needed of
-it, none runs. Iterations of parallel and vector loops neither read nor write what another one writes.
+intermediate buffer may be recomputed: all instances of an element then run equally often, or not at all if the element
+is not needed. No iteration of a parallel or vector loop reads or writes what another iteration writes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _parts(func: Func) -> Iterator[list[Block]]:
 
 
 def _twice(parts: list[Instances], exactly_once: bool) -> Iterator[str]:
-    """Instances that several parts run; of what may be computed again, in one iteration of the loops around all."""
+    """Instances that several parts run; where recomputation is allowed, in one iteration of the loops they share."""
     shared = 0 if exactly_once else len(query.common_loops(*(part.above for part in parts)))
     seen: dict[tuple[int, ...], str] = {}
     for part in parts:
@@ -114,7 +114,7 @@ def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
 
 
 def _unguarded(found: Instances) -> Instances:
-    """The instances in the domain that would run but for guards that may leave instances out."""
+    """The instances in the domain that would run without the guards that may leave instances out."""
     block = found.block
     guards = tuple(g for g in block.guards if not _leaves_out(block, g) and not _relates(block, g, found.above))
     return _inside(replace(block, guards=guards), found.above)
@@ -143,7 +143,7 @@ def _domain(found: Instances, every: Instances, exactly_once: bool) -> Iterator[
     if exactly_once and highest > 1:
         yield f"instance {_point(block, counts > 1)} runs {highest} times"
     missing = (counts == 0) if exactly_once else (counts == 0) & (most > 0)
-    # What such guards may leave out need not run, of what would run without them.
+    # An instance that would run without such guards, and that they may leave out, need not run.
     excused = np.zeros(found.extents, np.bool_)
     excused[tuple(every.iters.T)] = True
     missing &= ~excused
@@ -163,7 +163,7 @@ def _leaves_out(block: Block, guard: Expr) -> bool:
 
 
 def _has_unit(block: Block) -> bool:
-    """Whether an iteration variable is always 0, and so not to be seen in a guard that is over it, too."""
+    """Whether an iteration variable is always 0: a guard over it need not mention it."""
     return any(as_int(it.extent) == 1 and as_int(b) == 0 for it, b in zip(block.iters, block.bindings, strict=True))
 
 
@@ -206,7 +206,7 @@ def _point(block: Block, where: Any) -> str:
 
 
 def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
-    """Reads, under no condition, of elements that no instance writes."""
+    """Unconditional reads of elements that no instance writes."""
     writers: dict[str, list[Block]] = {}
     for block in query.blocks(func):
         for name in query.written(block):
@@ -242,7 +242,7 @@ def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[s
         shared = buffer in outputs or any(buffer in query.reads(r) and r.name not in names for r in everywhere)
         if shared and _overlaps(found, loop):
             yield f"several iterations write the same elements of `{buffer}`, which is read after it"
-        # What a fill and the copy over it write, they write together.
+        # A fill and the copy over it count as one writer.
         together = [known.get(b.name) for b in inside if buffer in query.written(b)]
         for reader in inside:
             other = known.get(reader.name)
@@ -264,9 +264,9 @@ def _overlaps(found: Instances, loop: For) -> bool:
 
 
 def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: str) -> bool:
-    """Whether an iteration writes all that it reads for sure, as far as the writers are known.
+    """Whether an iteration writes everything that it reads unconditionally, as far as the writers are known.
 
-    Reads under a condition are not looked at.
+    Conditional reads are ignored.
     """
     written: set[tuple[int, ...]] = set()
     for writer in writers:
@@ -283,7 +283,7 @@ def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: 
 
 
 def elements_of(found: Instances, indices: tuple[Expr, ...]) -> Array:
-    """The elements that an access is of, an instance a row."""
+    """The elements that an access touches, one row per instance."""
     env = {it.name: found.iters[:, n] for n, it in enumerate(found.block.iters)}
     rows = len(found.iters)
     at = [_column(i, env, rows) for i in indices]

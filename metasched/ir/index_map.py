@@ -26,9 +26,9 @@ def image(index_map: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def image_shape(index_map: IndexMap, shape: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The extents of the space that a box of `shape` is put into. Raises NotAffine when an index may be negative.
+    """The extents of the space that a box of `shape` is mapped into. Raises NotAffine when an index may be negative.
 
-    A remainder of something whose extent is not known takes all its values.
+    A remainder whose dividend has an unknown extent is assumed to take all its values.
     """
     ranges = dict(zip(index_map.names, shape, strict=True))
     return tuple(_extent(resolve(e, ranges), ranges) for e in index_map.outputs)
@@ -85,7 +85,7 @@ def _quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr:
 
 
 def _resolved_terms(e: Expr, ranges: Ranges) -> Expr:
-    """A sum that simplification took whole multiples out of; what is left may be decided."""
+    """A sum from which simplification took out whole multiples; the ranges may decide what is left."""
     if isinstance(e, Binary) and e.op in _QUOTIENTS:
         return _quotient(e.op, e.a, e.b, ranges)
     return e.map(lambda child: _resolved_terms(child, ranges)) if isinstance(e, Binary) else e

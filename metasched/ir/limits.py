@@ -41,7 +41,7 @@ class ExpressionSize:
 
 
 def size_of(tree: Tree) -> ExpressionSize:
-    """The size of an expression, written out. Cost: linear in its parts, those that are there twice counting once."""
+    """The size of an expression, written out. Cost: linear in its parts, each distinct part being visited once."""
     known: dict[int, ExpressionSize] = {}
     stack: list[tuple[Tree, bool]] = [(tree, False)]
     while stack:

@@ -29,7 +29,7 @@ class Linear(NamedTuple):
         return self.const == 0 and len(self.terms) == 1 and self.terms[0][1] == 1
 
     def coefficient(self, atom: Expr) -> int:
-        """How often an atom is in it."""
+        """The coefficient of an atom; 0 if absent."""
         for own, c in self.terms:
             if own == atom:
                 return c

@@ -350,7 +350,7 @@ TRUE = Const(True, DType.BOOL)
 FALSE = Const(False, DType.BOOL)
 
 
-# How often the loops around a block may run: beyond it, neither loops nor what is computed of them fit in 64 bits.
+# The most iterations that the loops around a block may have in all: beyond it, index arithmetic overflows 64 bits.
 MAX_ITERATIONS = 2**62
 
 
@@ -406,7 +406,7 @@ _OPERATIONS = {Reducer.SUM: BinOp.ADD, Reducer.PROD: BinOp.MUL, Reducer.MAX: Bin
 
 @node
 class IndexMap(Node):
-    """`names -> outputs`: the indices in one space of what `names` are the indices of in another."""
+    """`names -> outputs`: maps the indices `names` of an element in one space to its indices in another."""
 
     names: tuple[str, ...]
     outputs: tuple[Expr, ...]
@@ -425,7 +425,7 @@ class Alignment(Node):
 class Roll(Node):
     """Storage of a buffer that outlives iterations of the loop around its computation, and keeps a window of it.
 
-    It is set up in each iteration of the loop `loop`, or once where that is empty. Of dimension `axis` only the last
+    It is allocated in each iteration of the loop `loop`, or once if `loop` is empty. Of dimension `axis` only the last
     `window` indices are kept; each iteration inside computes `step` new ones.
     """
 
@@ -438,7 +438,7 @@ class Roll(Node):
 @node
 class Buffer(Node):
     """`shape` is the logical shape. `layout` maps indices to positions in memory; None is the identity. `alignments`
-    apply to the dimensions in memory. An input that others are indexed by holds values in [0, `below`).
+    apply to the dimensions in memory. An input used to index other buffers holds values in [0, `below`).
     """
 
     name: str
@@ -514,8 +514,7 @@ class For(Stmt):
 
     PARALLEL loops of one `region`, which stand in one sequence, share a parallel region: from the first of them to the
     last, every statement of the sequence is a phase of it, and all threads wait for one another between two phases. A
-    phase that is no parallel loop is run by one thread. An empty name means that the loop shares its region with no
-    other.
+    phase that is not a parallel loop is run by one thread. An empty name means that the loop does not share its region.
     """
 
     var: str

@@ -39,7 +39,7 @@ def subtract(a: Poly, b: Poly) -> Poly:
 
 
 def replace_atom(p: Poly, atom: Expr, value: Poly) -> Poly:
-    """`p`, each term of which has `atom`, with a value in the place of one of it."""
+    """`p`, each term of which contains `atom`, with one factor `atom` of each term replaced by `value`."""
     out: Poly = {}
     for m, c in p.items():
         rest = without_factors(m, (atom,))
@@ -87,7 +87,7 @@ def divide_out(a: Poly, b: Poly) -> tuple[Poly, Poly]:
 
 
 def without_factors(m: Monomial, factor: Monomial) -> Monomial | None:
-    """The monomial divided by another; None where it is no multiple of it."""
+    """The monomial divided by another; None if it is not divisible by it."""
     left = list(m)
     for atom in factor:
         if atom not in left:

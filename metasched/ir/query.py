@@ -125,7 +125,7 @@ def edit(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
 
 
 def reduces_in_lanes(loop: For) -> bool:
-    """Whether a vectorised loop is right around a reduction along it, which can be folded: each lane has a part of it.
+    """Whether a vectorised loop directly encloses a reduction along it: lanes can hold partial results, to be folded.
 
     Only reduction iterations use the loop.
     """

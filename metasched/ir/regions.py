@@ -42,7 +42,7 @@ def phases(seq: Seq) -> list[tuple[str, tuple[Stmt, ...]]]:
 
 @dataclass(frozen=True)
 class Starts:
-    """How often a run through a program starts threads, and has those that are started wait for one another."""
+    """How often a run of a program starts threads, and how often running threads wait for one another."""
 
     regions: int
     barriers: int
@@ -64,7 +64,7 @@ def is_parallel(stmt: Stmt) -> bool:
 
 
 def parallel_inside(stmt: Stmt) -> For | None:
-    """A parallel loop inside a statement that is none itself."""
+    """A parallel loop inside a statement that is not itself a parallel loop."""
     if is_parallel(stmt):
         return None
     return next((s for s in walk_stmts(stmt) if isinstance(s, For) and s.kind is LoopKind.PARALLEL), None)

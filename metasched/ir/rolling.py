@@ -110,7 +110,7 @@ def _replaced(func: Func, found: RollingBuffer) -> Iterator[str]:
 
 
 def amortised(func: Func) -> Func:
-    """`func` where blocks that write rolling buffers compute in each iteration just what is new, the first as well.
+    """`func` with blocks that write rolling buffers computing only new elements in each iteration, even the first.
 
     For estimates of work: the loop over the window has as many iterations as the window moves.
     """
@@ -127,7 +127,7 @@ def amortised(func: Func) -> Func:
 
 
 def _window_loop(func: Func, found: RollingBuffer) -> For | None:
-    """The loop over the window, where there is just one."""
+    """The loop over the window; None unless there is exactly one."""
     roll = found.buffer.roll
     assert roll is not None
     values = {it.name: b for it, b in zip(found.writer.iters, found.writer.bindings, strict=True)}

@@ -208,7 +208,7 @@ class ProgramParameter(SourceNode):
 
 
 def settings_from_json(pairs: Iterable[Iterable[object]]) -> tuple[tuple[str, Setting], ...]:
-    """Parameters and what they are set to, from what JSON makes of them."""
+    """Parameters and their values, from their JSON form."""
     return tuple((str(name), value if isinstance(value, str) else int(str(value))) for name, value in pairs)
 
 

@@ -293,7 +293,7 @@ def _may_follow(first: Block, second: Block) -> bool:
 
 
 def _order(func: Func) -> Iterator[str]:
-    """Everything is written, by one block or by two of which the second goes on from the first, before it is read."""
+    """Everything is written before it is read: by one block, or by two, the second of which continues the first."""
     blocks = query.blocks(func)
     inputs = {b.name for b in func.inputs}
     written: set[str] = set()
@@ -314,7 +314,7 @@ def _order(func: Func) -> Iterator[str]:
                 yield f"`{first.name}` and `{second.name}` both write `{buffer.name}`"
         if mine:
             first_read = next((n for n, b in enumerate(blocks) if buffer.name in query.reads(b)), len(blocks))
-            # Of a buffer that is written in parts, a part may be read before another is written.
+            # If a buffer is written in parts, one part may be read before another is written.
             complete = mine[-1] if len(groups) == len(mine) else mine[0]
             if first_read < blocks.index(complete):
                 yield f"block `{blocks[first_read].name}`: it reads `{buffer.name}` before it is complete"

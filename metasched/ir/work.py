@@ -12,7 +12,7 @@ class Work:
     """Arithmetic operations of one run: those on floats, and those on integers that are data.
 
     Each `+ - * /`, `max`, `min` and math function counts one per instance, so that a multiply-add of a reduction counts
-    two. Of a conditional's sides the dearer one counts. Arithmetic on indices does not count.
+    two. A conditional counts its more expensive side. Arithmetic on indices does not count.
     """
 
     floats: int = 0
@@ -65,7 +65,7 @@ def _one(e: Expr) -> Work:
 
 
 def _of_value(e: Expr) -> tuple[Work, bool]:
-    """The arithmetic of a value, and whether it depends on data: what does not is about indices."""
+    """The arithmetic of a value, and whether it depends on data; if not, it is index arithmetic."""
     if isinstance(e, Load):
         return Work(), True
     if isinstance(e, Select):

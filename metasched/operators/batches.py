@@ -61,7 +61,7 @@ def batches(program: Program) -> Iterator[Batch]:
     """The batches that an unscheduled program may be taken for: of one leading dimension, then of two, and so on.
 
     A dimension is a batch's where every stage that computes something of it has an iteration variable of its own for
-    it, which does nothing but pick an element of the operands; operands without it are shared.
+    it, which only selects an element of the operands; operands not indexed by it are shared.
     """
     least = min(len(buffer.shape) for buffer in program.outputs)
     for count in range(1, least):
@@ -89,7 +89,7 @@ def _batch(program: Program, count: int) -> Batch | None:
 
 
 def _variables(block: Block, dims: Mapping[str, tuple[int, ...]]) -> frozenset[str] | None:
-    """The iteration variables of a block at the batch's dimensions of what it writes; None where another thing is."""
+    """The iteration variables that index the batch's dimensions of what a block writes; None if another index does."""
     spatial = {it.name for it in block.iters if it.kind is IterKind.SPATIAL}
     found: set[str] = set()
     for store in block.stores:
@@ -101,7 +101,7 @@ def _variables(block: Block, dims: Mapping[str, tuple[int, ...]]) -> frozenset[s
 
 
 def _collect(block: Block, variables: frozenset[str], dims: dict[str, tuple[int, ...]]) -> bool:
-    """Add the batch's dimensions of what a block reads; False where a batch's variable does something else."""
+    """Add the batch's dimensions of what a block reads; False if a batch variable is used in any other way."""
     values = [store.value for store in block.stores] + ([] if block.init is None else [block.init])
     uses = sum(isinstance(n, Var) and n.name in variables for value in values for n in value.walk())
     for load in (load for value in values for load in query.loads(value)):
@@ -113,7 +113,7 @@ def _collect(block: Block, variables: frozenset[str], dims: dict[str, tuple[int,
 
 
 def _loops(func: Func, variables: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
-    """The loops that a batch's variables are bound to; None where one of them does something else, too."""
+    """The loops that a batch's variables are bound to; None if one of them is also used otherwise."""
     own: set[str] = set()
     others: set[str] = set()
     for block in query.blocks(func):

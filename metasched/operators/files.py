@@ -50,8 +50,8 @@ def names() -> tuple[str, ...]:
 
 
 def file_of(name: str) -> Traversable:
-    """The file of an operator. Raises MetaschedError for one that is not there, that two packages have, or that cannot
-    be loaded.
+    """The file of an operator. Raises MetaschedError if there is none, if two packages have it, or if it cannot be
+    loaded.
     """
     added = name in added_names()
     if name in library_names():

@@ -13,7 +13,7 @@ _CHANNELS = ("CI", "CO")
 
 
 def check_groups(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
-    """Refuse groups that do not divide the channels; elaboration would, too, by where some stage's index ends.
+    """Refuse groups that do not divide the channels; elaboration would refuse them too, but as an index out of bounds.
 
     Elaboration reports values that are not positive integers.
 

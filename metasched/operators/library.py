@@ -22,7 +22,7 @@ from metasched.operators.limits import check_limits
 
 
 def source(name: str) -> str:
-    """The text of an operator's file. Raises MetaschedError for one that is not there."""
+    """The text of an operator's file. Raises MetaschedError if there is no such operator."""
     return file_of(name).read_text(encoding="utf-8")
 
 

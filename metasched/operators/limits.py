@@ -25,7 +25,7 @@ class _Limit:
 
 
 def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
-    """Refuse padding that a window of pooling has nothing beside, and output padding of a stride or more.
+    """Refuse padding that can hold an entire pooling window, and output padding that reaches both stride and dilation.
 
     Elaboration reports values that are not integers, and those too small for a limit to exist.
 

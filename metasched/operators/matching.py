@@ -42,7 +42,7 @@ class Names:
 class Fit:
     """An expert trace for a program of the same structure, whose names for the operator's `names` has.
 
-    Where the program is so for each element of a batch only, or with operands transposed, `batch` says how.
+    If only each element of a batch has that structure, or only with operands transposed, `batch` says how.
     """
 
     expert: Expert
@@ -162,7 +162,7 @@ def _counts(func: Func) -> tuple[int, ...]:
     return len(func.inputs), len(func.outputs), len(func.temps), len(func.scalars), len(query.blocks(func))
 
 
-# A name, and whether it is a block's or what is loaded from.
+# A name, and whether it names a block or something loaded from.
 _Name = tuple[type[Block] | type[Load], str]
 _Known = dict[_Name, str]
 
@@ -219,7 +219,7 @@ def _access(a: _Access, b: _Access, known: _Known, scope: _Scope) -> _Known | No
 
 
 def _paired(a: _Name, b: str, known: _Known) -> _Known | None:
-    """`known` with one name more; None where either has another partner."""
+    """`known` with this pair added; None if either name is already paired with another."""
     if a in known:
         return known if known[a] == b else None
     taken = any(of is a[0] and name == b for (of, _), name in known.items())

@@ -93,7 +93,7 @@ def _whole(value: float, dtype: DType) -> int:
 
 
 def _wrapped(value: Value) -> Value:
-    """A number of Python's, which indices are, in 64 bits; NumPy's are so already."""
+    """A Python integer (indices are) wrapped to 64 bits; NumPy integers already are."""
     if type(value) is int and not -_WRAPS <= value < _WRAPS:
         return (value + _WRAPS) % (2 * _WRAPS) - _WRAPS
     return value

@@ -1,8 +1,8 @@
 """The reference as plain Numba loops: the program written out as sequential Python source, then `njit`.
 
 No fastmath, no parallel loops, one statement for each operation. An access is checked against its buffer's shape
-unless affine bounds prove it inside; a read of what is not an input, against the flags of what was written. Two things
-make it fast enough for programs of a billion terms and change no result:
+unless affine bounds prove it inside; a read of a buffer that is not an input, against its flags of written
+elements. Two things make it fast enough for programs of a billion terms and change no result:
 
 * where all the stages that write a buffer precede the nest that reads it, the flags are tested once before that nest;
   if some element is missing, the program runs again with a test at each read, which finds out whether it is read;
@@ -234,7 +234,7 @@ class SourceWriter:
             self._line(f"{self._flags[name]}[{at}] = True")
 
     def _update_pair(self, block: Block, index: Store, env: Mapping[str, str]) -> None:
-        """A value and its position, where they come before what is there: NaN, the best, the lowest position."""
+        """Store a value and its position if they win over those stored: NaN, the best, the lowest position."""
         new, position = self._let(self._expr(block.store.value, env)), self._let(self._expr(index.value, env))
         at = self._element(block.store.buffer, block.store.indices, env)
         depth = self._depth
