@@ -13,6 +13,7 @@ from typing import Self
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.support.first_use import import_numba
+from metasched.support.imports import imports
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -161,15 +162,13 @@ def _positive(key: str, text: str) -> int:
 
 @lru_cache(maxsize=1)
 def _host() -> tuple[str, frozenset[str]]:
-    import llvmlite.binding as llvm
-
+    llvm = imports.module("llvmlite.binding")
     return llvm.get_host_cpu_name(), frozenset(f for f, on in llvm.get_host_cpu_features().items() if on)
 
 
 @lru_cache(maxsize=1)
 def _known_features() -> frozenset[str]:
-    import llvmlite.binding as llvm
-
+    llvm = imports.module("llvmlite.binding")
     return frozenset(llvm.get_host_cpu_features())
 
 

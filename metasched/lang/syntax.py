@@ -37,7 +37,9 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
 @cache
 def grammar() -> Lark:
     """The parser, built at the first use."""
-    text = files(imports.module("metasched.grammar")).joinpath("metasched.lark").read_text(encoding="utf-8")
+    package = imports.module("metasched.grammar")
+    with imports.under_way():  # Python imports what reads resources when they are first read
+        text = files(package).joinpath("metasched.lark").read_text(encoding="utf-8")
     return Lark(
         text,
         parser="lalr",

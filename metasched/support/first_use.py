@@ -29,4 +29,5 @@ class FirstUse:
         self._done = True
 
 
-import_numba = FirstUse("numba")
+# By the one file that uses its private parts: no thread is left to import these unseen, beside a fork.
+import_numba = FirstUse("metasched.support.numba_internals")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from types import ModuleType
 
 from metasched.support.forks import ForkGuards
@@ -44,3 +48,26 @@ def test_what_is_held_is_let_go_of_in_reverse_and_nothing_else() -> None:
     assert order == ["hold a", "hold b", "b"]
     guards._release()
     assert order == ["hold a", "hold b", "b"]
+
+
+WATCHED = """
+import sys, threading
+import numpy as np
+import metasched as ms
+from metasched.support.imports import imports
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if threading.get_ident() not in imports._threads:
+            print(name)
+
+f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
+sys.meta_path.insert(0, Watch())
+f(np.ones((4, 3), np.float32), np.ones((3, 5), np.float32))
+"""
+
+
+def test_a_fork_waits_for_whatever_the_first_call_of_a_kernel_imports(tmp_path: Path) -> None:
+    env = {**os.environ, "METASCHED_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, env=env, check=True)
+    assert done.stdout.split() == []
