@@ -1,7 +1,8 @@
 """The few constants of a CPU core that the hand-made terms use.
 
-They are orders of magnitude for current x86 cores, the same for every target: the learned model corrects what they
-get wrong. What differs between targets (caches, vector registers, threads) comes from the target.
+By default they are orders of magnitude for current x86 cores, the same for every target. A `Core` is a value that goes
+with the target, from whoever asks for an estimate down to the terms. What differs between targets (caches, vector
+registers, threads) comes from the target.
 """
 
 from __future__ import annotations
@@ -46,4 +47,4 @@ class Core:
     usable: float = 0.8
 
 
-CORE = Core()
+DEFAULT_CORE = Core()

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from metasched.cost.core import CORE
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
 from metasched.cost.groups import describe
 from metasched.cost.index import Table
@@ -84,12 +84,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def expected(func: Func, target: Target) -> Expectation:
+def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectation:
     """What the roofline expects of a scheduled program whose numbers are all decided."""
-    nest, views = _views(func, target)
+    nest, views = _views(func, target, core)
     described = [describe(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)
-    parts[Limit.LAUNCH] = start_cycles(nest.starts)
+    parts[Limit.LAUNCH] = start_cycles(nest.starts, core)
     for columns in described:
         longest = max(_UNITS, key=lambda name: _number(columns, name))
         parts[_UNITS[longest]] += _number(columns, longest)
@@ -97,26 +97,26 @@ def expected(func: Func, target: Target) -> Expectation:
             parts[limit] += _number(columns, name)
     cycles = parts[Limit.LAUNCH] + sum(_number(columns, "cycles") for columns in described)
     useful = sum(float(view.domain[0]) * view.statement.operations.flops for view in views)
-    peak = 2.0 * CORE.operations * target.vector_bits / 32 * max(target.threads, 1)
+    peak = 2.0 * core.operations * target.vector_bits / 32 * max(target.threads, 1)
     return Expectation(cycles, useful / max(cycles * peak, 1.0), parts)
 
 
-def least_cycles(func: Func, target: Target) -> float:
+def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
     """Cycles that no schedule of an unscheduled program is thought to go below: its operations in full vectors on all
     threads.
     """
     total = 0.0
-    for view in _views(func, target)[1]:
+    for view in _views(func, target, core)[1]:
         lanes = target.vector_bits / (8 * view.statement.store.element_bytes)
-        total += float(view.domain[0]) * view.statement.operations.instructions / (CORE.operations * lanes)
+        total += float(view.domain[0]) * view.statement.operations.instructions / (core.operations * lanes)
     return total / max(target.threads, 1)
 
 
-def _views(func: Func, target: Target) -> tuple[Nest, list[View]]:
+def _views(func: Func, target: Target, core: Core) -> tuple[Nest, list[View]]:
     table = Table()
     nest = analyse(func, table)
     sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(table.exprs)({})]
-    return nest, [View(statement, sizes, 1, target) for statement in nest.statements]
+    return nest, [View(statement, sizes, 1, target, core) for statement in nest.statements]
 
 
 def _number(columns: Columns, name: str) -> float:

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.cost.core import CORE
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe
@@ -80,6 +80,7 @@ class FeatureProgram:
         func: the program; its free variables are among `columns`.
         columns: the tile variables, in the order of a row's entries.
         target: caches, vector width, registers and threads to judge by.
+        core: what the operations of one of its cores cost.
 
     Calling it with rows, int64 of shape (n, len(columns)), gives float32 of shape (n, len(names)). The features of a
     row are those of the program with the row's numbers put in.
@@ -89,9 +90,10 @@ class FeatureProgram:
 
     names = NAMES
 
-    def __init__(self, func: Func, columns: tuple[str, ...], target: Target) -> None:
+    def __init__(self, func: Func, columns: tuple[str, ...], target: Target, core: Core = DEFAULT_CORE) -> None:
         self.columns = columns
         self.target = target
+        self.core = core
         table = Table()
         self._nest = analyse(func, table)
         self._order = _by_weight(self._nest)
@@ -116,7 +118,7 @@ class FeatureProgram:
         count = len(rows)
         env: Mapping[str, Any] = {name: np.ascontiguousarray(rows[:, n]) for n, name in enumerate(self.columns)}
         sizes = [np.asarray(value, dtype=np.float32) for value in self._evaluate(env)]
-        views = [View(statement, sizes, count, self.target) for statement in self._nest.statements]
+        views = [View(statement, sizes, count, self.target, self.core) for statement in self._nest.statements]
         described = [describe(view) for view in views]
         empty = np.zeros(count, np.float32)
         first, second = ([*self._order, None, None])[:2]
@@ -145,10 +147,10 @@ class FeatureProgram:
             useful += view.domain * view.statement.operations.flops
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view)
-        launches = start_cycles(self._nest.starts)
+        launches = start_cycles(self._nest.starts, self.core)
         total = out["cycles"] + launches
         lanes = self.target.vector_bits / 32
-        peak = 2.0 * CORE.operations * lanes * max(self.target.threads, 1)
+        peak = 2.0 * self.core.operations * lanes * max(self.target.threads, 1)
         out["domain_flops"] = useful
         out["launch_cycles"] = np.full(count, launches, np.float32)
         out["total_cycles"] = total
@@ -185,7 +187,7 @@ def _by_weight(nest: Nest) -> list[int]:
     return sorted(range(len(nest.statements)), key=weight, reverse=True)
 
 
-def features_of(func: Func, target: Target) -> Features:
+def features_of(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Features:
     """Features of one concrete program, float32 of shape (number of features,)."""
-    features: Features = FeatureProgram(func, (), target)(np.empty((1, 0), dtype=np.int64))[0]
+    features: Features = FeatureProgram(func, (), target, core)(np.empty((1, 0), dtype=np.int64))[0]
     return features

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
-from metasched.cost.core import CORE
+from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.statement import View, total
@@ -13,15 +13,15 @@ from metasched.ir.nodes import LoopKind
 from metasched.ir.regions import Starts
 
 
-def start_cycles(starts: Starts) -> float:
+def start_cycles(starts: Starts, core: Core) -> float:
     """Cycles to start threads on every parallel region and wait for their end, and at the barriers inside."""
-    return starts.regions * CORE.parallel_launch + starts.barriers * CORE.barrier
+    return starts.regions * core.parallel_launch + starts.barriers * core.barrier
 
 
 def code_bytes(view: View) -> Array:
     """Machine code of the unrolled copies, roughly."""
     per_copy = view.statement.operations.instructions + len(view.statement.accesses)
-    return view.copies * (per_copy * CORE.instruction_bytes)
+    return view.copies * (per_copy * view.core.instruction_bytes)
 
 
 def alive(view: View) -> Array:
@@ -54,7 +54,7 @@ def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
 
 def instance_cycles(view: View, conditions: Columns) -> Columns:
     """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
-    tile, statement = view.tile, view.statement
+    tile, statement, core = view.tile, view.statement, view.core
     held = tile.held > 0
     loose = view.full(float(statement.reduces))  # an accumulator in memory is loaded every time
     for n in view.reads():
@@ -62,19 +62,19 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     loads = np.where(held, tile.loads / tile.operations, loose)
     stores = np.where(held, 0.0, np.where(view.steps[0] > 1, view.vector.lanes, 1.0))
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
-    transfers = tile.held * (tile.accumulators * CORE.transfer / (tile.operations * tile.together))
+    transfers = tile.held * (tile.accumulators * core.transfer / (tile.operations * tile.together))
     vector_guards, unrolled_guards = conditions_left(view, conditions)
     # A mask that is known costs little, unless what was stored under it is loaded again: that waits for the cache.
     reloaded = ~held & statement.reduces
-    tails = view.vector.masked * np.where(reloaded, CORE.mask_overhead, CORE.tail_overhead)
-    masked = np.maximum(tails, vector_guards * CORE.mask_overhead)
-    branches = unrolled_guards * CORE.branch_overhead
+    tails = view.vector.masked * np.where(reloaded, core.mask_overhead, core.tail_overhead)
+    masked = np.maximum(tails, vector_guards * core.mask_overhead)
+    branches = unrolled_guards * core.branch_overhead
     at_once = np.maximum(view.copies, view.vector.strips / view.vector.steps)
     return {
-        "operations": view.full(statement.operations.instructions / CORE.operations),
-        "ports": np.maximum(loads / CORE.loads, stores / CORE.stores),
+        "operations": view.full(statement.operations.instructions / core.operations),
+        "ports": np.maximum(loads / core.loads, stores / core.stores),
         "latency": _chain(view),
-        "overhead": transfers + masked + branches + CORE.loop_overhead / at_once + _code_size_penalty(view),
+        "overhead": transfers + masked + branches + core.loop_overhead / at_once + _code_size_penalty(view),
     }
 
 
@@ -83,17 +83,17 @@ def _chain(view: View) -> Array:
 
     Accumulators of a tile are independent chains, and so are the tiles that the core can see at once.
     """
-    tile, statement = view.tile, view.statement
+    tile, statement, core = view.tile, view.statement, view.core
     if not statement.reduces:
         return view.full(0.0)
-    step = CORE.memory_round_trip + tile.held * (CORE.operation_latency - CORE.memory_round_trip)
+    step = core.memory_round_trip + tile.held * (core.operation_latency - core.memory_round_trip)
     instructions = statement.operations.instructions + len(statement.accesses) - 1.0
     runs, chains = tile.together, tile.accumulators
     if statement.vector is not None and statement.loops[statement.vector].reduces:
         # Each register of a vector has sums of its own.
         runs = runs * view.vector.strips / view.vector.extent
         chains = chains * view.vector.strips / view.vector.steps
-    in_flight = CORE.window / (runs * tile.operations * instructions)
+    in_flight = core.window / (runs * tile.operations * instructions)
     outside = view.instances / (runs * tile.operations)
     waiting: Array = step / (chains * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
     return waiting
@@ -101,7 +101,7 @@ def _chain(view: View) -> Array:
 
 def _code_size_penalty(view: View) -> Array:
     """Code that does not fit the instruction caches."""
-    penalty: Array = 0.5 * np.clip(code_bytes(view) / CORE.code_bytes - 1.0, 0.0, 4.0)
+    penalty: Array = 0.5 * np.clip(code_bytes(view) / view.core.code_bytes - 1.0, 0.0, 4.0)
     return penalty
 
 
@@ -128,9 +128,9 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     share = 1.0 / speedup
     work = view.instances * alive(view) * share
     core = work * (bound + each["overhead"])
-    l2 = total(near) / CORE.l2_bytes * share
-    l3 = scattered[0] / CORE.l3_bytes * share
-    memory = scattered[1] / CORE.memory_bytes * np.maximum(share, 0.25)
+    l2 = total(near) / view.core.l2_bytes * share
+    l3 = scattered[0] / view.core.l3_bytes * share
+    memory = scattered[1] / view.core.memory_bytes * np.maximum(share, 0.25)
     parts = core + l2 + l3 + memory
     worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
     return {
@@ -142,7 +142,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "l2_cycles": l2,
         "l3_cycles": l3,
         "memory_cycles": memory,
-        "cycles": worst + 0.3 * (parts - worst) + _handed_over(view, share) / CORE.handed_over_bytes,
+        "cycles": worst + 0.3 * (parts - worst) + _handed_over(view, share) / view.core.handed_over_bytes,
     }
 
 
@@ -152,7 +152,7 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     Those that the second cache holds come as fast without them.
     """
     run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
-    slower: Array = 1.0 + (CORE.scatter - 1.0) * (1.0 - np.minimum(run / CORE.stream_bytes, 1.0))
+    slower: Array = 1.0 + (view.core.scatter - 1.0) * (1.0 - np.minimum(run / view.core.stream_bytes, 1.0))
     return slower
 
 

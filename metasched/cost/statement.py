@@ -15,7 +15,7 @@ from metasched.compiler.policy import (
     rereads,
     vectors_for,
 )
-from metasched.cost.core import CORE
+from metasched.cost.core import Core
 from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions, usable_sets
 from metasched.cost.index import Index
 from metasched.cost.nest import Statement
@@ -27,12 +27,12 @@ Size = Callable[[int], Array]
 CACHES = ("l1", "l2", "l3")
 
 
-def capacities(target: Target) -> tuple[float, float, float]:
+def capacities(target: Target, core: Core) -> tuple[float, float, float]:
     """Usable bytes of each cache for one thread."""
     return (
-        target.l1 * CORE.usable,
-        target.l2 * CORE.usable,
-        target.l3 * CORE.usable / max(target.threads, 1),
+        target.l1 * core.usable,
+        target.l2 * core.usable,
+        target.l3 * core.usable / max(target.threads, 1),
     )
 
 
@@ -77,11 +77,12 @@ class RegisterTile:
 class View:
     """One statement's arrays, computed once and shared by the feature groups."""
 
-    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int, target: Target) -> None:
+    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int, target: Target, core: Core) -> None:
         self.statement = statement
         self.sizes = sizes
         self.rows = rows
         self.target = target
+        self.core = core
         self._full: dict[float, Array] = {}
         self.ranges = Ranges(statement, sizes, rows)
         self.extents = self.ranges.extents
@@ -106,7 +107,9 @@ class View:
         # The last cache spreads its lines by a hash of the address; rows far apart do not meet in few of its sets.
         self.fits = [
             self._fit(capacity, uses)
-            for capacity, uses in zip(capacities(target), (conflicting, conflicting, self.between_uses), strict=True)
+            for capacity, uses in zip(
+                capacities(target, core), (conflicting, conflicting, self.between_uses), strict=True
+            )
         ]
         self.tile = self._tile()
         levels = dict(zip(CACHES, self.fits, strict=True))
@@ -242,7 +245,7 @@ class View:
         What is stored moves twice; where it goes past the caches, it is `past` times what is moved. Kernels run again
         and again: where a cache holds all that the statement touches, it is there from the run before.
         """
-        runs = np.where(self.working_set[0] > size * CORE.usable, at_level(self.outer, level) * LINE, 0.0)
+        runs = np.where(self.working_set[0] > size * self.core.usable, at_level(self.outer, level) * LINE, 0.0)
         streams = self.full(0.0) if self.statement.streams is None else self.sizes[self.statement.streams] > 0
         out: list[Array] = []
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):

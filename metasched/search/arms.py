@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.features import FeatureProgram, Features
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.locator import Locator
@@ -24,9 +25,10 @@ MAX_VARIANTS = 6
 class SketchArm:
     """A sketch with its features on a target, whose analysis is made at first use."""
 
-    def __init__(self, sketch: Sketch, target: Target) -> None:
+    def __init__(self, sketch: Sketch, target: Target, core: Core) -> None:
         self.sketch = sketch
         self._target = target
+        self._core = core
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -38,7 +40,7 @@ class SketchArm:
 
     @cached_property
     def feature_program(self) -> FeatureProgram:
-        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target)
+        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target, self._core)
 
     def sample(self, rng: np.random.Generator, count: int) -> Rows:
         return self.sketch.sample(rng, count)
@@ -57,11 +59,14 @@ class SketchArm:
 
 
 class SpaceArms:
-    """The `SearchSpace` of a `Space`, which should have been made with `max_sketches=MAX_ARMS`."""
+    """The `SearchSpace` of a `Space`, which should have been made with `max_sketches=MAX_ARMS`.
 
-    def __init__(self, space: Space, target: Target) -> None:
+    Features are those of the `target`, by the constants of its `core`.
+    """
+
+    def __init__(self, space: Space, target: Target, core: Core = DEFAULT_CORE) -> None:
         share = min(MAX_VARIANTS, max(1, MAX_ARMS // len(space)))
-        self._arms = [SketchArm(sketch, target) for n in range(len(space)) for sketch in space.variants(n, share)]
+        self._arms = [SketchArm(sketch, target, core) for n in range(len(space)) for sketch in space.variants(n, share)]
 
     @property
     def arms(self) -> Sequence[SketchArm]:

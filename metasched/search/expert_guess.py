@@ -8,6 +8,7 @@ from math import log, prod
 
 from metasched.compiler.cpu.emit.tensor import require_features
 from metasched.compiler.lower import lower
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expected import Expectation, expected
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
@@ -64,12 +65,12 @@ class ExpertChoice:
     passed_over: Mapping[str, str]
 
 
-def best_expert(program: Program, target: Target) -> ExpertChoice:
-    """The best expert trace that the machine can run."""
+def best_expert(program: Program, target: Target, core: Core = DEFAULT_CORE) -> ExpertChoice:
+    """The best expert trace that the machine can run, by estimates with the constants of `core`."""
     reasons: dict[str, str] = {}
-    candidates = _candidates(program, target, reasons)
+    candidates = _candidates(program, target, core, reasons)
     for candidate in _ranked(candidates):
-        chosen = _with_threads_where_they_pay(program, candidate, target)
+        chosen = _with_threads_where_they_pay(program, candidate, target, core)
         obstacle = obstacle_to(chosen.schedule.func, target)
         if obstacle is None:
             others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
@@ -111,15 +112,14 @@ def _why_not(other: ExpertCandidate, chosen: ExpertCandidate) -> str:
     return "it was written for another shape" if ratio <= _TIE else f"the estimate is {ratio:.1f} times as long"
 
 
-def _candidates(program: Program, target: Target, reasons: dict[str, str]) -> list[ExpertCandidate]:
+def _candidates(program: Program, target: Target, core: Core, reasons: dict[str, str]) -> list[ExpertCandidate]:
     found = []
     for fit in fits(program):
         reason = _other_types(fit, program)
         if reason is None:
             try:
-                found.append(
-                    _candidate(program, fit, _asked(fit.trace_for(program, target.threads), program, target), target)
-                )
+                trace = _asked(fit.trace_for(program, target.threads), program, target)
+                found.append(_candidate(program, fit, trace, target, core))
                 continue
             except ScheduleError as error:
                 reason = error.reason
@@ -157,18 +157,18 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
     return sum(sizes) > target.l3
 
 
-def _candidate(program: Program, fit: Fit, trace: Trace, target: Target) -> ExpertCandidate:
+def _candidate(program: Program, fit: Fit, trace: Trace, target: Target, core: Core) -> ExpertCandidate:
     schedule = _applied(trace, program)
     found = ExpertCandidate(
         fit.expert.name,
         trace,
         schedule,
         terms_of(schedule.func),
-        expected(schedule.func, target),
+        expected(schedule.func, target, core),
         _distance(fit, program),
         "" if fit.batch is None else str(fit.batch),
     )
-    return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target)
+    return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target, core)
 
 
 def _applied(trace: Trace, program: Program) -> Schedule:
@@ -188,14 +188,16 @@ def _intrinsics(func: Func) -> list[Intrinsic]:
     return [intrinsics()[name] for loop in tensorized(func).values() if (name := tensorized_by(loop)) is not None]
 
 
-def _with_threads_where_they_pay(program: Program, candidate: ExpertCandidate, target: Target) -> ExpertCandidate:
+def _with_threads_where_they_pay(
+    program: Program, candidate: ExpertCandidate, target: Target, core: Core
+) -> ExpertCandidate:
     """The candidate, or the same without threads unless they gain enough."""
     instructions = tuple(i for i in candidate.written.instructions if not registry()[i.op].threads)
     if len(instructions) == len(candidate.written.instructions):
         return candidate
     written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
     schedule = _applied(written, program)
-    alone = expected(schedule.func, target)
+    alone = expected(schedule.func, target, core)
     if candidate.cycles < _WORTH_THREADS * alone.cycles:
         return candidate
     return replace(candidate, written=written, schedule=schedule, expected=alone)

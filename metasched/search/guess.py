@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expected import Expectation, expected, least_cycles
 from metasched.errors import NoRecord
 from metasched.ir.notebook import TextReport
@@ -80,23 +81,30 @@ MakeArms = Callable[[RuleSpec, int], SearchSpace]
 
 
 def guess(
-    program: Program, target: Target, rules: RuleSpec = None, seed: int = 0, make_arms: MakeArms | None = None
+    program: Program,
+    target: Target,
+    rules: RuleSpec = None,
+    seed: int = 0,
+    make_arms: MakeArms | None = None,
+    core: Core = DEFAULT_CORE,
 ) -> Guess:
     """The best guess: from the space of the rules if some are given, otherwise an expert's trace if one applies.
 
-    `make_arms` returns the space, if the caller has made it already.
+    `make_arms` returns the space, if the caller has made it already. `core` has the constants of the estimates.
 
     Raises RuleError for an unknown rule, NoRecord for an empty space.
     """
-    arms = make_arms or _arms_of(program, target)
+    arms = make_arms or _arms_of(program, target, core)
     if rules is not None:
-        return _the_favourite(program, target, arms(rules, seed), seed, "the rules were given", {})
-    choice = best_expert(program, target)
+        found = _favourite(program, target, core, arms(rules, seed), seed)
+        return _of_space(program, found, "the rules were given", {})
+    choice = best_expert(program, target, core)
     if choice.taken is None:
-        return _the_favourite(program, target, arms(None, seed), seed, choice.why, choice.passed_over)
+        found = _favourite(program, target, core, arms(None, seed), seed)
+        return _of_space(program, found, choice.why, choice.passed_over)
     why = choice.why
-    if _leaves_room(program, choice.taken, target):
-        found = _favourite(program, target, arms(None, seed), seed)
+    if _leaves_room(program, choice.taken, target, core):
+        found = _favourite(program, target, core, arms(None, seed), seed)
         if found is not None:
             ratio = found[1].cycles / choice.taken.cycles
             if ratio < _BETTER and obstacle_to(found[0].apply_to(program).func, target) is None:
@@ -121,32 +129,30 @@ def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 _Favourite = tuple[Trace, Expectation]
 
 
-def _leaves_room(program: Program, taken: ExpertCandidate, target: Target) -> bool:
+def _leaves_room(program: Program, taken: ExpertCandidate, target: Target, core: Core) -> bool:
     """Whether choosing from the space may gain enough over an expert's trace to be worth its time."""
     if taken.terms or taken.cycles < _WORTH_LOOKING:
         return False  # the estimate does not know what tensor instructions gain
-    return least_cycles(program.func, target) < _BETTER * taken.cycles
+    return least_cycles(program.func, target, core) < _BETTER * taken.cycles
 
 
-def _arms_of(program: Program, target: Target) -> MakeArms:
+def _arms_of(program: Program, target: Target, core: Core) -> MakeArms:
     return lambda rules, seed: SpaceArms(
-        space_of(program, rules, target=target, max_sketches=MAX_ARMS, seed=seed), target
+        space_of(program, rules, target=target, max_sketches=MAX_ARMS, seed=seed), target, core
     )
 
 
-def _favourite(program: Program, target: Target, arms: SearchSpace, seed: int) -> _Favourite | None:
+def _favourite(program: Program, target: Target, core: Core, arms: SearchSpace, seed: int) -> _Favourite | None:
     """The trace of the rules' space that the untrained cost model scores highest; None if the space is empty."""
     found = favourite(arms, seed)
     if found is None:
         return None
     trace = Trace.parse(found)
-    return trace, expected(trace.apply_to(program).func, target)
+    return trace, expected(trace.apply_to(program).func, target, core)
 
 
-def _the_favourite(
-    program: Program, target: Target, arms: SearchSpace, seed: int, why: str, passed_over: Mapping[str, str]
-) -> Guess:
-    found = _favourite(program, target, arms, seed)
+def _of_space(program: Program, found: _Favourite | None, why: str, passed_over: Mapping[str, str]) -> Guess:
+    """The guess that takes the model's choice. Raises NoRecord where the space is empty."""
     if found is None:
         raise NoRecord(f"the space of {program.key} is empty")
     why += "; it has the shortest estimate that a search of the rules' space found"

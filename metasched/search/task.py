@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.measure.inputs import Inputs
@@ -37,6 +38,7 @@ class Task:
             (generator, shape, dtype); by default signed random numbers.
         max_sketches: beyond so many, sketches are sampled.
         seed: of that sample.
+        core: what operations of one of the CPU's cores cost, for the estimates that a search begins with.
 
     Raises RuleError for a rule that is not there, ScheduleError where one random variable is decided twice.
     """
@@ -52,6 +54,7 @@ class Task:
         inputs: Inputs | None = None,
         max_sketches: int = MAX_ARMS,
         seed: int = 0,
+        core: Core = DEFAULT_CORE,
     ) -> None:
         if not isinstance(program, Program):
             raise MetaschedError(
@@ -67,6 +70,7 @@ class Task:
         self.inputs = inputs
         self.described_by = space
         self.seed = seed
+        self.core = core
         self.source = source_of(space)
         self._max_sketches = min(max_sketches, space.max_sketches) if isinstance(space, Space) else max_sketches
 
@@ -83,7 +87,7 @@ class Task:
     @cached_property
     def arms(self) -> SpaceArms:
         """The space in the form that searches use."""
-        return SpaceArms(self.space, self.target)
+        return SpaceArms(self.space, self.target, self.core)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,7 +118,7 @@ class Task:
         from metasched.search.guess import guess  # this imports the compiler, which a task alone does not need
 
         try:
-            return str(guess(self.program, self.target, make_arms=self._default_arms).trace)
+            return str(guess(self.program, self.target, make_arms=self._default_arms, core=self.core).trace)
         except NoRecord:  # `compile` does not find one, either
             return None
 
@@ -124,7 +128,7 @@ class Task:
 
     def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SearchSpace:
         made = space_of(self.program, space, target=self.target, max_sketches=max_sketches, seed=seed)
-        return SpaceArms(made, self.target)
+        return SpaceArms(made, self.target, self.core)
 
 
 def _allowed(names: Iterable[str]) -> frozenset[str]:
