@@ -21,7 +21,7 @@ from benchmarks.yardstick.data import DATA, NEAR_BEST, SPACE, TimedCode, TimedTa
 from benchmarks.yardstick.tasks import TaskSpec, tasks
 from metasched.database import TaskKey, open_database
 from metasched.errors import ScheduleError
-from metasched.measure.records import Measurement
+from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
 from metasched.operators.matching import fits
@@ -45,6 +45,7 @@ _EXPERT = -1
 
 # A candidate of a pool: the number of its sketch, its row, its trace.
 _Drawn = tuple[int, tuple[int, ...], str]
+_Lowered = tuple[_Drawn, Lowered]
 
 
 class Collector:
@@ -98,13 +99,13 @@ class Collector:
     ) -> TimedTask:
         failures: Counter[str] = Counter()
         experts = list(_experts(program, self._target))
-        chosen = self._distinct(program, [(_EXPERT - n, (), trace) for n, (_, trace) in enumerate(experts)], 99)
+        written = [(_EXPERT - n, (), trace) for n, (_, trace) in enumerate(experts)]
+        chosen = self._distinct(program, written, len(experts))
         chosen += self._distinct(program, drawn, count)
         sketches = [str(arm.sketch.trace) for arm in space.arms]
         codes: list[TimedCode] = []
         known: dict[str, str] = {}
-        traces = [trace for _, _, trace in chosen]
-        for (arm, row, trace), found in zip(chosen, self._measured(program, traces, plan), strict=True):
+        for ((arm, row, trace), _), found in zip(chosen, self._measured(program, chosen, plan), strict=True):
             if found.failure is not None:
                 failures[found.failure.reason] += 1
                 continue
@@ -127,18 +128,25 @@ class Collector:
             dict(failures),
         )
 
-    def _distinct(self, program: ms.Program, drawn: Sequence[_Drawn], count: int) -> list[_Drawn]:
-        """The first `count` whose code is not that of an earlier one."""
-        futures = [self._runner.lower(program, trace, str(self._target)) for _, _, trace in drawn]
-        by_code: dict[str, _Drawn] = {}
-        for one, future in zip(drawn, futures, strict=True):
-            lowered = future.result()
-            if lowered.code is not None:
-                by_code.setdefault(lowered.code, one)
-        return list(by_code.values())[:count]
+    def _distinct(self, program: ms.Program, drawn: Sequence[_Drawn], count: int) -> list[_Lowered]:
+        """The first `count` whose code is not that of an earlier one; no more are lowered than that takes."""
+        by_code: dict[str, _Lowered] = {}
+        first = 0
+        while len(by_code) < count and first < len(drawn):
+            some = drawn[first : first + count - len(by_code)]
+            futures = [self._runner.lower(program, trace, str(self._target)) for _, _, trace in some]
+            for one, future in zip(some, futures, strict=True):
+                lowered = future.result()
+                if lowered.code is not None:
+                    by_code.setdefault(lowered.code, (one, lowered))
+            first += len(some)
+        return list(by_code.values())
 
-    def _measured(self, program: ms.Program, traces: Sequence[str], plan: TimingPlan) -> Iterator[Measurement]:
-        futures = [self._runner.submit(program, trace, str(self._target), plan=plan) for trace in traces]
+    def _measured(self, program: ms.Program, chosen: Sequence[_Lowered], plan: TimingPlan) -> Iterator[Measurement]:
+        futures = [
+            self._runner.submit(program, trace, str(self._target), lowered=lowered, plan=plan)
+            for (_, _, trace), lowered in chosen
+        ]
         return (future.result() for future in futures)
 
 
