@@ -73,7 +73,7 @@ class TimedTask:
         codes = tuple(TimedCode(s, tuple(row), first, second) for s, row, first, second in data.pop("codes"))
         lines = data.pop("lines")
         sketches = tuple("\n".join(lines[n] for n in sketch) + "\n" for sketch in data.pop("sketches"))
-        absent = {"params": {}, "text": None, "suite": None}
+        absent: dict[str, Any] = {"params": {}, "text": None, "suite": None}
         return cls(**{**absent, **data}, sketches=sketches, codes=codes)
 
 
