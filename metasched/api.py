@@ -23,6 +23,7 @@ from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
 from metasched.search.other_names import own_trace
 from metasched.search.progress_view import Shown
+from metasched.search.report import TuningReport
 from metasched.search.session import DEFAULT_DATABASE, TuningSession, goal_of
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task import Task
@@ -34,6 +35,7 @@ from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.target import Target
 
 DEFAULT_TRIALS = 64
+_KEPT_NOWHERE = "sqlite:///:memory:"
 
 
 def parse_trace(text: str) -> Trace:
@@ -149,6 +151,11 @@ def tune(
         [task], db=db, runner=runner, strategy=strategy, model=model, seed=seed, progress=progress
     ) as session:
         (report,) = session.run(goal.trials, budget)
+    return _kernel(program, own_trace(_best_of(report, program), program), where, report, Origin.MEASURED)
+
+
+def _best_of(report: TuningReport, program: Program) -> Record:
+    """The best record of a search. Raises as `tune` does."""
     if report.best is None and report.interrupted:
         raise KeyboardInterrupt
     if report.best is None:
@@ -156,7 +163,7 @@ def tune(
             ", ".join(f"{reason} ({count})" for reason, count in report.failures.items()) or "nothing was measured"
         )
         raise NoRecord(f"no candidate of {program.key} was valid: {reasons}")
-    return _kernel(program, own_trace(report.best, program), where, report, Origin.MEASURED)
+    return report.best
 
 
 _MADE_BY = {
@@ -184,11 +191,14 @@ def compile(  # noqa: A001
     *,
     trace: Trace | None = None,
     db: str | None = None,
+    trials: int | None = None,
     rules: RuleSpec = None,
     target: Target | None = None,
     policy: Policy = Policy.STRICT,
 ) -> Kernel:
-    """A kernel without measuring: of a trace, of the best one in a database, or the best guess.
+    """A kernel without measuring: of a trace, of the best one in a database, or the best guess; or of a few trials.
+
+        kernel = ms.compile(prog, trials=16)
 
     Args:
         program: what to compute.
@@ -197,17 +207,23 @@ def compile(  # noqa: A001
         db: instead of a trace, the URL of a database: the best is taken over all spaces that the program was tuned in,
             under whatever names. `kernel.report` is its `Record`. Where this version of metasched, Numba and llvmlite
             has measured nothing of it yet, the best of another version is taken, and the record says so.
-        rules: of the guess, where neither is given: the rules whose space it is chosen in. `kernel.report` is a
-            `Guess`, which says where it comes from.
+        trials: measure so many candidates first, as `tune` does: the guess, expert traces and what the model likes
+            best. 16 take some seconds. They are kept in `db`, where a later `tune` goes on from them, or nowhere.
+            `kernel.report` is a `TuningReport`.
+        rules: of the guess, where no `trace` or `db` is given, and of the trials: the rules whose space it is chosen
+            in. The report of a guess is a `Guess`, which says where it comes from.
         target: the CPU to compile for; by default this one.
         policy: what becomes of decisions of `trace` that do not fit.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program and target, MetaschedError for arguments that do not go together.
     """
-    _require_one_source(trace, db, rules, policy)
+    _require_one_source(trace, db, trials, rules, policy)
     _require("program", program, Program)
     where = _target(target)
+    if trials is not None:
+        tuned = tune(program, trials, _KEPT_NOWHERE if db is None else db, rules, target=where)
+        return tuned if db is None or rules is not None else _best_over_spaces(tuned, db)
     if trace is not None:
         _require("trace", trace, Trace)
         return _kernel(program, trace, where, None, Origin.TRACE, policy)
@@ -218,11 +234,25 @@ def compile(  # noqa: A001
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
-def _require_one_source(trace: Trace | None, db: str | None, rules: RuleSpec, policy: Policy) -> None:
+def _best_over_spaces(tuned: Kernel, db: str) -> Kernel:
+    """What a search of the default space came to, or what a search of another space of the program had found."""
+    best = own_trace(_best_record(tuned.program, db, tuned.target), tuned.program)
+    same = str(best) == str(tuned.trace)
+    return tuned if same else _kernel(tuned.program, best, tuned.target, tuned.report, Origin.MEASURED)
+
+
+def _require_one_source(
+    trace: Trace | None, db: str | None, trials: int | None, rules: RuleSpec, policy: Policy
+) -> None:
     """Raise MetaschedError for arguments of `compile` one of which would be ignored."""
+    if trace is not None and trials is not None:
+        raise MetaschedError(
+            "`trace` says which schedule to take, and `trials` measures others\n  "
+            "hint: leave out `trials`; the holes of a trace are searched by `tune(program, trials, space=trace)`"
+        )
     if trace is not None and db is not None:
         raise MetaschedError("`trace` and `db` both say where the schedule comes from; give one of them")
-    if rules is not None and (trace is not None or db is not None):
+    if rules is not None and trials is None and (trace is not None or db is not None):
         given = "trace" if trace is not None else "db"
         raise MetaschedError(
             f"`rules` are for a guess, and `{given}` says which schedule to take\n  "

@@ -80,6 +80,12 @@ class Role(Enum):
     CANDIDATE = "candidate"  # the search proposed it
     GUESS = "guess"  # the guess in the space that was searched
     DEFAULT = "default"  # the guess for a caller who names no space
+    EXPERT = "expert"  # an expert's trace for what the program computes, which the guess did not take
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether it is what a caller without records gets, so that the best has to beat it."""
+        return self in {Role.GUESS, Role.DEFAULT}
 
 
 # The number of a record that is no trial: the default guess, where another space was searched.

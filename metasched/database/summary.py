@@ -7,7 +7,7 @@ from typing import NamedTuple
 from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, VisitKind
 from metasched.schedule.trace_outline import Outline, outline_of
 
-_CANDIDATE = Role.CANDIDATE.value
+_GUESSES = frozenset(role.value for role in Role if role.is_guess)
 
 
 class Summary(NamedTuple):  # and no dataclass: making one of these takes a tenth of the time
@@ -51,7 +51,7 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     @property
     def is_guess(self) -> bool:
         """Whether it was measured as a guess."""
-        return self.role != _CANDIDATE
+        return self.role in _GUESSES
 
     def search(self, task: TaskKey) -> SearchKey:
         return SearchKey(task, self.space, self.code_version)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from metasched.database.base import Database
 from metasched.database.claims import Claimant
-from metasched.database.record import NO_TRIAL, Duplicate, Record, Role, SearchKey, Visit
+from metasched.database.record import NO_TRIAL, Duplicate, Record, SearchKey, Visit
 from metasched.ir.program import Program
 from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
@@ -116,7 +116,7 @@ class BatchMeasuring:
                 beside.append((proposal, found))
             elif code in waiting or self._is_of_known_code(proposal, code):
                 same.append((proposal, code))
-            elif len(waiting) < self._left(wanted) or proposal.role is not Role.CANDIDATE:
+            elif len(waiting) < self._left(wanted) or proposal.role.is_guess:
                 waiting[code] = (proposal, found)
             else:
                 break
@@ -129,7 +129,7 @@ class BatchMeasuring:
 
     def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
         """Whether it need not be measured because its code was. A guess is measured anyway."""
-        return proposal.role is Role.CANDIDATE and self._known.of_code(code) is not None
+        return not proposal.role.is_guess and self._known.of_code(code) is not None
 
     def _measure_claimed(
         self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, wanted: int
@@ -142,7 +142,7 @@ class BatchMeasuring:
         while waiting or beside:
             others = self._database.others(self._key, self._claimant)
             under_way = self._database.under_way(self._key, self._claimant) if others else 0
-            guesses = sum(proposal.role is not Role.CANDIDATE for proposal, _ in waiting.values())
+            guesses = sum(proposal.role.is_guess for proposal, _ in waiting.values())
             limit = max(self._left(wanted) - under_way, guesses)
             share = -(-len(waiting) // (1 + others))
             mine = self._database.claim(self._key, list(waiting), min(share, limit), self._claimant)
@@ -166,7 +166,7 @@ class BatchMeasuring:
     def _submit(self, runner: Runner, proposal: Proposal, lowered: Lowered) -> Future[Measurement]:
         """Submit a candidate for measurement. A guess does not race: turns at the end show whether it was disturbed."""
         trace = lowered.candidate.trace
-        if proposal.role is not Role.CANDIDATE:
+        if proposal.role.is_guess:
             plan = TimingPlan().without_race()
             return runner.submit(self._program, trace, self._target, lowered=lowered, plan=plan)
         return runner.submit(self._program, trace, self._target, self._known.fastest_s(), lowered=lowered)

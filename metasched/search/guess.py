@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expected import Expectation, expected, least_cycles
@@ -48,7 +48,8 @@ class Guess(TextReport):
     chose in the space of the rules. `carried_over` says to what the trace was carried over, if it was: to each element
     of a batch, to transposed operands. `why` is the reason for the choice, `expected` the
     roofline's estimate. `repairs` is what the replay changed. `passed_over` are the other expert traces for what the
-    program computes, each with the reason why it was not taken.
+    program computes, each with the reason why it was not taken; `rivals` those of them that can be replayed, the most
+    promising first.
     """
 
     trace: Trace
@@ -58,6 +59,7 @@ class Guess(TextReport):
     expected: Expectation | None = None
     repairs: Repairs = Repairs()
     passed_over: tuple[tuple[str, str], ...] = ()
+    rivals: tuple[ExpertCandidate, ...] = field(default=(), compare=False)
 
     def counts(self) -> dict[str, int]:
         """How many expert traces were passed over for each reason."""
@@ -115,7 +117,8 @@ def guess(
 
 def _by_expert(choice: ExpertChoice, taken: ExpertCandidate, why: str) -> Guess:
     trace, repairs = taken.schedule.trace, Repairs(taken.schedule.repairs)
-    return Guess(trace, taken.name, taken.carried_over, why, taken.expected, repairs, _sorted(choice.passed_over))
+    passed_over = _sorted(choice.passed_over)
+    return Guess(trace, taken.name, taken.carried_over, why, taken.expected, repairs, passed_over, choice.others)
 
 
 def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -164,4 +167,5 @@ def _instead(favourite: _Favourite, ratio: float, choice: ExpertChoice, taken: E
     why = f"it is expected to take {ratio:.2f} of the time of the expert trace {taken.name}"
     reason = f"the estimate is {1 / ratio:.1f} times as long"
     passed_over = {**choice.passed_over, taken.name: reason}
-    return Guess(favourite[0], None, "", why, favourite[1], passed_over=_sorted(passed_over))
+    rivals = (taken, *choice.others)
+    return Guess(favourite[0], None, "", why, favourite[1], passed_over=_sorted(passed_over), rivals=rivals)

@@ -178,6 +178,10 @@ class Known:
         """How many trials failed for each reason, most first."""
         return dict((+self._failures).most_common())
 
+    def roles(self) -> dict[str, int]:
+        """How many trials were measured for each reason."""
+        return dict(Counter(trial.role for trial in self._trials.values()))
+
     def fastest_s(self) -> float | None:
         """The least time of a trial, and no bound."""
         return None if self._fastest is None else self._fastest.seconds

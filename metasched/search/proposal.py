@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metasched.database.record import NO_TRIAL, Role
@@ -18,10 +17,14 @@ class Guesses:
     `own`, from the space that is searched, is the first trial. `default` is what `compile` gives if the caller names no
     space. If it is another, it is measured too, so that the best record of the task is never slower than what one had
     without records; it is not a trial. None where there is no guess.
+
+    `experts` are the other expert traces for what the program computes, the most promising first. They are trials of
+    the first batch: which of them is best, an estimate says less well than a clock.
     """
 
     own: str | None = None
     default: str | None = None
+    experts: tuple[str, ...] = ()
 
     def with_roles(self) -> list[tuple[str, Role]]:
         """The traces to measure, the first trial first."""
@@ -53,15 +56,16 @@ class Proposal:
         """Whether it is illegal, or its result is recorded."""
         if self.trace is None:
             return True
-        if self.role is Role.CANDIDATE:
+        if not self.role.is_guess:
             return known.of(self.trace) is not None
         # A guess is measured anew in each space: it is the baseline there.
         return known.has_default if self.place == NO_TRIAL else known.has_trial(self.trace)
 
 
-def unmeasured(guesses: Sequence[tuple[str, Role]], known: Known, space: SearchSpace) -> list[Proposal]:
+def unmeasured(guesses: Guesses, known: Known, space: SearchSpace) -> list[Proposal]:
     """The proposals of guesses that were not measured yet."""
     found = [
-        Proposal(0 if n == 0 else NO_TRIAL, space.locate(trace), trace, role) for n, (trace, role) in enumerate(guesses)
+        Proposal(0 if n == 0 else NO_TRIAL, space.locate(trace), trace, role)
+        for n, (trace, role) in enumerate(guesses.with_roles())
     ]
     return [proposal for proposal in found if not proposal.is_settled(known)]

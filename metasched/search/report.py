@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from metasched.database.best import Noise
-from metasched.database.record import Record
+from metasched.database.record import Record, Role
 from metasched.errors import counted
 from metasched.ir.notebook import TextReport
 from metasched.measure.comparison import Comparison
@@ -17,11 +17,12 @@ class TuningReport(TextReport):
     """The result of tuning.
 
     `best` is None if no candidate was ever valid. `records` and `failures` (by reason) count everything recorded for
-    the task, `measured` what this call added; `raced` counts the records whose time is a bound, `duplicates` proposals
-    whose code was measured for another. `rejected` counts candidates that turned out illegal before they were measured.
-    `guess` is the record of the guess, and `over_guess` compares it with the best, if both were timed in turns. `noise`
-    comes from repeated measurements of the same code. `exhausted` says that the space held nothing new, `interrupted`
-    that Ctrl-C ended it. `phases` are seconds by name, of this call.
+    the task, `measured` what this call added; `roles` counts the records by why they were measured (see `Role`).
+    `raced` counts the records whose time is a bound, `duplicates` proposals whose code was measured for another.
+    `rejected` counts candidates that turned out illegal before they were measured. `guess` is the record of the guess,
+    and `over_guess` compares it with the best, if both were timed in turns. `noise` comes from repeated measurements of
+    the same code. `exhausted` says that the space held nothing new, `interrupted` that Ctrl-C ended it. `phases` are
+    seconds by name, of this call.
     """
 
     SHORT = 3  # the number of records, the best time, and whether it is the guess's
@@ -40,6 +41,7 @@ class TuningReport(TextReport):
     guess: Record | None = None
     over_guess: Comparison | None = None
     noise: Noise | None = None
+    roles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_guess(self) -> bool:
@@ -49,7 +51,7 @@ class TuningReport(TextReport):
     def __str__(self) -> str:
         """For a person: how much was measured, what failed and why, and where the time went."""
         best = self.best.seconds if self.best is not None else None
-        lines = [f"{self.records} records, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
+        lines = [f"{self.records} records{self._by_role()}, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
         lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms")
         lines += self.verdict()
         for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
@@ -61,6 +63,15 @@ class TuningReport(TextReport):
         if self.interrupted:
             lines.append("interrupted: the same call goes on from here")
         return "\n".join(lines)
+
+    def _by_role(self) -> str:
+        """`: the guess, 5 expert traces, 10 candidates`, if there are any besides the candidates of the search."""
+        guesses = sum(count for role, count in self.roles.items() if Role(role).is_guess)
+        experts, candidates = (self.roles.get(role.value, 0) for role in (Role.EXPERT, Role.CANDIDATE))
+        parts = ["the guess"] if guesses else []
+        parts += [counted(experts, "expert trace")] if experts else []
+        parts += [counted(candidates, "candidate")] if candidates and parts else []
+        return f" ({', '.join(parts)})" if parts else ""
 
     @property
     def _guess_ratio(self) -> float | None:

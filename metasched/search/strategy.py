@@ -13,6 +13,9 @@ from metasched.support.registry import Registry, UnfitError
 
 GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary"
+# The first candidates of a search: what looks best without a doubt, and nothing for the sake of learning. So a search
+# of no more trials is as good as it can be, and one of many has lost little.
+SHORT_LIST = 16
 
 
 @dataclass(frozen=True)

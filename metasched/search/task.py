@@ -106,21 +106,31 @@ class Task:
         next(iter(self.space), None)
 
     def guesses(self) -> Guesses:
-        """The guesses: one from this space, and that of a call of `compile` that names no space."""
-        default = self._default_guess()
+        """The guesses: one from this space, and that of a call of `compile` that names no space.
+
+        With the default space, the expert traces that the guess did not take are worth measuring, too.
+        """
+        default, experts = self._default_guess()
         if self.source.by_default:
-            return Guesses(default, default)
+            return Guesses(default, default, experts)
         # A guess does not depend on the seed of the search.
         arms = self.arms if self.seed == 0 else self._arms_of(self.described_by, self._max_sketches, 0)
         return Guesses(favourite(arms), default)
 
-    def _default_guess(self) -> str | None:
-        from metasched.search.guess import guess  # this imports the compiler, which a task alone does not need
+    def _default_guess(self) -> tuple[str | None, tuple[str, ...]]:
+        """The guess of a call of `compile`, and the expert traces that are its rivals."""
+        # These import the compiler, which a task alone does not need.
+        from metasched.search.expert_guess import worth_measuring
+        from metasched.search.guess import guess
 
         try:
-            return str(guess(self.program, self.target, make_arms=self._default_arms, core=self.core).trace)
+            found = guess(self.program, self.target, make_arms=self._default_arms, core=self.core)
         except NoRecord:  # `compile` does not find one, either
-            return None
+            return None, ()
+        if not self.source.by_default or found.expected is None:
+            return str(found.trace), ()
+        rivals = worth_measuring(self.program, self.target, self.core, found.rivals, found.expected.cycles)
+        return str(found.trace), tuple(map(str, rivals))
 
     def _default_arms(self, rules: RuleSpec, seed: int) -> SearchSpace:
         same = self.source.by_default and (self._max_sketches, self.seed) == (MAX_ARMS, seed)

@@ -34,12 +34,14 @@ from metasched.search.proposal import Guesses, Proposal, unmeasured
 from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
-from metasched.search.strategy import MakeStrategy, StrategyInputs
+from metasched.search.strategy import SHORT_LIST, MakeStrategy, StrategyInputs
 from metasched.support import collection
 from metasched.target import Target
 
 # Batches in a row without new code, after which the space is taken to hold none.
 _PATIENCE = 6
+# The least that a strategy is asked for, however much else there is to measure.
+_LEAST_PROPOSED = 4
 
 
 class Searched(Protocol):
@@ -121,10 +123,10 @@ class Step:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The space, and the traces of the guesses with their roles."""
+    """The space, and the guesses."""
 
     space: SearchSpace
-    guesses: list[tuple[str, Role]]
+    guesses: Guesses
 
 
 @dataclass
@@ -213,7 +215,7 @@ class TaskSearch:
             self._parts.runner().prepare(self.task.program, self.task.inputs)
             with self.phases.timed(Phase.SPACE):
                 space = self.task.arms
-                guesses = self.task.guesses().with_roles() if self._parts.guess else []
+                guesses = self.task.guesses() if self._parts.guess else Guesses()
             self._prepared = _Prepared(space, guesses)
         return self._prepared
 
@@ -227,14 +229,16 @@ class TaskSearch:
                 resumed = resume(self.known, space, strategy, earlier)
             self._open = _Open(space, strategy, resumed, unmeasured(prepared.guesses, self.known, space))
             if resumed.before == 0:
-                self._begin(self._open, earlier)
+                self._begin(self._open, prepared.guesses, earlier)
         return self._open
 
-    def _begin(self, at: _Open, earlier: Earlier) -> None:
-        """Put results from other spaces and other versions into the first batch."""
+    def _begin(self, at: _Open, guesses: Guesses, earlier: Earlier) -> None:
+        """Put expert traces, and results from other spaces and other versions, into the first batch."""
         earlier.adopt(self._parts.database, self.key, at.batch)
-        seeds = enumerate(earlier.seeds(), start=1)
-        at.seeds = [Proposal(place, candidate, self._trace(at.space, candidate)) for place, candidate in seeds]
+        experts = enumerate(guesses.experts, start=1)
+        at.seeds = [Proposal(place, at.space.locate(trace), trace, Role.EXPERT) for place, trace in experts]
+        seeds = enumerate(earlier.seeds(), start=1 + len(at.seeds))
+        at.seeds += [Proposal(place, candidate, self._trace(at.space, candidate)) for place, candidate in seeds]
         found = earlier.elsewhere()
         if found is not None:
             at.guesses.append(Proposal(NO_TRIAL, None, found.trace, space=found.space))
@@ -269,7 +273,8 @@ class TaskSearch:
 
     def _propose(self, at: _Open) -> list[Proposal]:
         # The guess is in the first batch, also when that batch is proposed again.
-        size = batch_size(at.before) - (1 if at.before == 0 and self.prepare().guesses else 0) - len(at.seeds)
+        fixed = len(at.seeds) + (1 if at.before == 0 and self.prepare().guesses.with_roles() else 0)
+        size = max(batch_size(at.before) - fixed, _LEAST_PROPOSED)
         with self.phases.timed(Phase.SCORING):
             proposed = at.strategy.propose(size)
         places = enumerate(proposed, start=1 + len(at.seeds))
@@ -342,6 +347,7 @@ class TaskSearch:
             guess=guess,
             over_guess=None if best is None or guess is None or best == guess else comparison(guess, best),
             noise=self.known.noise(),
+            roles=self.known.roles(),
         )
 
     def _tell(self) -> None:
@@ -378,6 +384,6 @@ class TaskSearch:
 
 def batch_size(start: int) -> int:
     """The size of the next batch after `start` proposals: larger as there are more results to learn from."""
-    if start == 0:
-        return 16
+    if start < SHORT_LIST:
+        return min(8, SHORT_LIST - start)
     return 8 if start < 64 else 16 if start < 256 else 32

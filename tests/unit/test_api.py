@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched import api
 from metasched.database import Access, Record, Role, TaskKey, TaskStats, open_database
 from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
@@ -96,6 +97,40 @@ def test_a_guess_measures_nothing(program: ms.Program) -> None:
     assert kernel.trace == ms.guess(program)
 
 
+def test_a_few_trials_are_kept_nowhere_unless_a_database_is_named(
+    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kernel = ms.compile(program, trials=3)
+    a, b = data(program)
+    np.testing.assert_array_equal(kernel(a, b), np.maximum(a @ b, 0))
+    assert kernel.origin is Origin.MEASURED
+    assert (kernel.report.records, list(tmp_path.iterdir())) == (3, [])
+    assert kernel.report.guess.trace == str(ms.guess(program))
+
+
+def test_a_search_goes_on_from_a_few_trials(program: ms.Program, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/t.db"
+    assert ms.compile(program, trials=2, db=url).report.measured == 2
+    assert ms.tune(program, trials=3, db=url).report.measured == 1
+    again = ms.compile(program, trials=2, db=url)
+    assert (again.report.measured, again.report.records) == (0, 3)
+    other = ms.compile(program, trials=1, db=url, rules="cpu,-parallelize")
+    assert "parallel(" not in str(other.trace)
+
+
+def test_a_few_trials_are_not_slower_than_what_another_space_gave(
+    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compile` from the same database takes the best over all spaces, and trials must not take that away."""
+    url = f"sqlite:///{tmp_path}/t.db"
+    own = ms.tune(program, trials=1, db=url, space=ms.parse_trace(TRACE))
+    record = own.report.best
+    monkeypatch.setattr(api, "_best_record", lambda *_: record)
+    kernel = ms.compile(program, trials=1, db=url)
+    assert (kernel.trace, kernel.origin, kernel.report.records) == (own.trace, Origin.MEASURED, 1)
+
+
 def test_a_guess_of_other_rules(program: ms.Program) -> None:
     assert "parallel(" not in str(ms.guess(program, rules="cpu,-parallelize"))
 
@@ -103,6 +138,10 @@ def test_a_guess_of_other_rules(program: ms.Program) -> None:
 def test_one_source_at_a_time(program: ms.Program) -> None:
     with pytest.raises(ms.MetaschedError, match="`trace` and `db` both say where the schedule comes from"):
         ms.compile(program, trace=ms.parse_trace(TRACE), db="sqlite:///x.db")
+    with pytest.raises(ms.MetaschedError, match="`trace` says which schedule to take, and `trials` measures others"):
+        ms.compile(program, trace=ms.parse_trace(TRACE), trials=16)
+    with pytest.raises(ms.MetaschedError, match="trials is 0; at least one measurement is needed"):
+        ms.compile(program, trials=0)
     with pytest.raises(ms.MetaschedError, match="`rules` are for a guess, and `trace` says which schedule to take"):
         ms.compile(program, trace=ms.parse_trace(TRACE), rules="cpu")
     with pytest.raises(ms.MetaschedError, match="`rules` are for a guess, and `db` says which"):

@@ -21,7 +21,7 @@ from metasched.search.phases import Phase, Phases
 from metasched.search.population import crossover, distinct, draw, draw_parents, keys, legal
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Candidate, Observation, Rows, Strategy
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy import SHORT_LIST, StrategyInputs
 
 # Rows and their features.
 Scored = tuple[Rows, Features]
@@ -40,7 +40,7 @@ class EvolutionConfig:
     Of every arm `probe` draws are scored; the `active` arms that look best breed. There, `population` fresh draws and
     up to `elite` measured rows of each arm go through `generations`. A child is mutated with probability `mutate` and
     has two parents with probability `cross`. `explore` is the share of a batch picked at random among the draws, the
-    better ones more often.
+    better ones more often, after the short list of the first candidates.
     """
 
     population: int = 3072
@@ -180,7 +180,7 @@ class Evolution:
 
     def _select(self, pool: Pool, drawn: Sequence[Candidate], count: int) -> list[Candidate]:
         chosen = self._newcomers(pool, count // 2)
-        random = round(count * self.config.explore) if len(self.history) else count // 4
+        random = round(count * self.config.explore) if len(self.history) >= SHORT_LIST else 0
         chosen += spread(pool, count - len(chosen) - random, chosen)
         taken = set(chosen)
         new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in taken]

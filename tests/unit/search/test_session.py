@@ -190,6 +190,59 @@ def test_a_guess_that_was_disturbed_is_timed_in_turns_all_the_same(database: Dat
     assert report.is_guess
 
 
+# --- expert traces
+
+
+# One that is of the space, and one that is not.
+RIVAL, FOREIGN = trace(3, 3, 3, 3), trace(1, 2, arm=7)
+EXPERTS = Guesses(SLOW, SLOW, (RIVAL, FOREIGN))
+
+
+def with_foreign() -> ToyRunner:
+    runner = ToyRunner(ToySpace())
+    runner.fixed[FOREIGN] = 1e-9
+    return runner
+
+
+def test_expert_traces_are_measured_after_the_guess_and_before_the_strategys_proposals(database: Database) -> None:
+    runner = with_foreign()
+    report = tuned(database, 16, runner, guesses=EXPERTS)
+    assert runner.traces[:3] == [SLOW, RIVAL, FOREIGN]
+    roles = [record.role for record in database.records(key().task)]
+    assert roles == [Role.DEFAULT, Role.EXPERT, Role.EXPERT, *[Role.CANDIDATE] * 13]
+    assert str(report).startswith("16 records (the guess, 2 expert traces, 13 candidates), 16 of them new")
+    assert runner.raced_against[1] is not None, "they race as any candidate does"
+    assert (report.best is not None, report.is_guess) == (True, False)
+    assert report.best is not None
+    assert report.best.trace == FOREIGN, "what is not of the space competes as well"
+
+
+@pytest.mark.parametrize("first", [1, 2, 5, 8, 11])
+def test_a_run_in_two_parts_measures_each_expert_trace_once(first: int, tmp_path: Path) -> None:
+    runners = [with_foreign() for _ in range(3)]
+    with open_database(f"sqlite:///{tmp_path}/one.db") as one:
+        tuned(one, 20, runners[0], guesses=EXPERTS)
+    for runner, trials in zip(runners[1:], (first, 20), strict=True):
+        with open_database(f"sqlite:///{tmp_path}/two.db") as two:
+            tuned(two, trials, runner, guesses=EXPERTS)
+    assert runners[0].traces == runners[1].traces + runners[2].traces
+
+
+def test_an_expert_trace_of_known_code_is_no_trial(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    runner.codes = lambda text: SLOW if text == RIVAL else text
+    report = tuned(database, 8, runner, guesses=Guesses(SLOW, SLOW, (RIVAL,)))
+    assert (report.records, report.duplicates) == (8, 1)
+    assert RIVAL not in runner.traces
+
+
+def test_the_strategy_is_asked_for_some_however_many_experts_there_are(database: Database) -> None:
+    experts = tuple(trace(n, 1, 1, 1) for n in range(2, 12))
+    with toy_session(database, runner := ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW, experts)) as session:
+        session.step(trials=32)
+    assert len(runner.traces) == 1 + len(experts) + 4
+
+
 def test_one_trial_is_the_guess(database: Database) -> None:
     runner = ToyRunner(ToySpace())
     report = tuned(database, 1, runner, guesses=Guesses(SLOW, SLOW))

@@ -67,12 +67,12 @@ class Journal(ToyRunner):
 def test_tasks_take_turns_a_batch_each(database: Database) -> None:
     seen: list[Progress] = []
     with session(database, ToyRunner(ToySpace()), task(8), task(9), task(10), progress=seen.append) as tuning:
-        steps = [tuning.step(trials=20) for _ in range(7)]
+        steps = [tuning.step(trials=12) for _ in range(7)]
     assert [step.task for step in steps if step is not None] == [0, 1, 2, 0, 1, 2]
     assert [step.batch for step in steps if step is not None] == [0, 0, 0, 1, 1, 1]
     assert [step.measured for step in steps if step is not None] == [batch_size(0)] * 3 + [4] * 3
     assert steps[-1] is None
-    assert [p.task for p in seen[:17]] == ["add[N=8]"] * 16 + ["add[N=9]"]
+    assert [p.task for p in seen[:9]] == ["add[N=8]"] * 8 + ["add[N=9]"]
 
 
 def test_each_task_is_searched_as_it_would_be_alone(database: Database) -> None:
@@ -94,9 +94,9 @@ def test_the_next_task_is_made_ready_while_candidates_are_lowered_and_nothing_is
         assert second.made == 1
         own, other = "add[N=8]", "add[N=9]"
         batch = [entry for entry in runner.log if entry[0] != "submit"]
-        assert batch == [("prepare", own), *[("lower", own)] * 16, ("prepare", other)]
+        assert batch == [("prepare", own), *[("lower", own)] * 8, ("prepare", other)]
         assert runner.log.index(("submit", own)) == 2, "the guess has been measured by itself"
-        assert runner.log[-15:] == [("submit", own)] * 15, "nothing else happens once the batch is measured"
+        assert runner.log[-7:] == [("submit", own)] * 7, "nothing else happens once the batch is measured"
         del runner.log[:]
         tuning.step()
     assert runner.log[:2] == [("lower", other), ("submit", other)], "the next one begins with its guess at once"

@@ -180,3 +180,15 @@ def test_a_task_has_the_threads_that_are_given() -> None:
 def test_mistakes(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ms.MetaschedError, match=re.escape(message)):
         Task(**{"program": PROGRAM, "target": TARGET, **settings})  # type: ignore[arg-type]
+
+
+def test_expert_traces_that_the_guess_did_not_take_are_measured_where_no_space_is_named() -> None:
+    """They are no guesses in a space that somebody has restricted."""
+    product = ms.operator("matmul_nn", M=96, N=80, K=64)
+    own, experts = Task(product, None, TARGET).guesses(), Task(product, "cpu", TARGET).guesses().experts
+    assert own.default not in own.experts
+    assert 1 < len(own.experts) == len(set(own.experts)) <= 5
+    for text in own.experts:
+        assert ms.parse_trace(text).apply_to(product).trace == ms.parse_trace(text)
+        assert "tensorize" not in text, "this target has no such instructions"
+    assert experts == ()

@@ -9,6 +9,7 @@ from metasched.cost.model import CostModel
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
+from metasched.search.strategy import SHORT_LIST
 from tests.support.toys import Bench, Toy
 
 SMALL = EvolutionConfig(population=128, generations=2)
@@ -68,6 +69,18 @@ def test_every_arm_is_measured_early() -> None:
     bench = Bench(arms)
     run(evolution(arms), bench, 3)
     assert {c.arm for c in bench.seen} == set(range(6))
+
+
+def test_the_first_candidates_are_what_the_model_likes_best_and_none_at_random() -> None:
+    """So a search that ends with them has spent nothing on learning; what comes after them explores."""
+    seen = []
+    for explore in (0.0, 1.0):
+        arms = [Toy(), Toy(flavour=1)]
+        bench, config = Bench(arms), EvolutionConfig(population=128, generations=2, explore=explore)
+        run(evolution(arms, config=config), bench, 3)
+        seen.append(bench.seen)
+    assert seen[0][:SHORT_LIST] == seen[1][:SHORT_LIST]
+    assert seen[0][SHORT_LIST:] != seen[1][SHORT_LIST:]
 
 
 def test_a_good_arm_gets_most_of_the_budget() -> None:
