@@ -36,6 +36,10 @@ def main() -> int:
     sweep.add_argument(
         "--trials", type=_positive, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
+    judging = parser.add_argument_group("of the yardstick `model_quality`")
+    judging.add_argument("--data", type=Path, metavar="FILE", help="measurements (default: those of the repository)")
+    judging.add_argument("--models", type=_names, default=(), metavar="trees,...", help="who is judged (default: all)")
+    judging.add_argument("--kept", type=Path, metavar="DIR", help="keep features there, for the next run")
     args = parser.parse_args()
     if (args.tvm_python is None) != (args.tvm_records is None):
         parser.error("--tvm-python and --tvm-records go together: TVM replays records")
@@ -56,6 +60,9 @@ def main() -> int:
         only=args.only,
         shapes=args.shapes,
         trials=args.trials,
+        data=args.data,
+        models=args.models,
+        kept=args.kept,
     )
     for result in BENCHMARKS[args.name].run(options):
         print(json.dumps(result) if args.json else render(result), flush=True)
@@ -69,6 +76,10 @@ def _operators(text: str) -> tuple[str, ...]:
     if unknown:
         raise argparse.ArgumentTypeError(f"no operator `{unknown[0]}`: there are {', '.join(TWELVE)}")
     return names
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _positive(text: str) -> int:

@@ -12,7 +12,9 @@ from pathlib import Path
 class Options:
     """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
     compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither). What a
-    sweep over shapes takes: operators (all, where none is named), the first shapes of each, and trials of a search."""
+    sweep over shapes takes: operators (all, where none is named), the first shapes of each, and trials of a search.
+    What the yardstick of cost models takes: a file of measurements, the models to judge (all, where none is named), and
+    a folder in which features are kept for the next time."""
 
     threads: int = 2
     quick: bool = False
@@ -22,6 +24,9 @@ class Options:
     only: tuple[str, ...] = ()
     shapes: int | None = None
     trials: int = 64
+    data: Path | None = None
+    models: tuple[str, ...] = ()
+    kept: Path | None = None
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -58,6 +63,7 @@ _ALL = (
     Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against OpenMP's"),
     Benchmark("region_start", "what it costs to start a parallel region, and a barrier in one, against OpenMP's"),
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
+    Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}

@@ -7,4 +7,15 @@ Its files, in reading order:
 - `random_programs`: Small random programs of several stages, as text
 - `data`: The file of measurements: a line of JSON a task
 - `collect`: Measuring: random candidates of each task, and those near the best known ones of the twelve operators
+- `metrics`: How well scores rank the candidates of one task, whose times are known
+- `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
+- `folds`: Which candidates a model learns from, and on which it is judged then
+- `contestants`: What is judged: scores without learning, and the models of the registry, as each learns from other
+  tasks
+- `evaluation`: Judging contestants: on families of operators never seen, and with some records of the task itself
+- `summary`: What verdicts say as figures: means over tasks, with bootstrap intervals
+- `table`: The summaries of all models as a table to read, in Markdown
+- `cores`: Whether other constants of a core rank any task worse: what a calibration has to pass
+- `replay`: Whether the measurements still go with the code: every sketch replays, and every row is one of its
+  candidates
 """

@@ -1,0 +1,57 @@
+"""How well cost models rank candidates: on operators of families that they never saw, and with 64 records of the task.
+
+The candidates are those of the yardstick, a file of text: about 150 tasks with 64 distinct codes each, and for the
+twelve operators 200 more near the best known, each timed without racing at two moments. Features are computed from the
+sources at hand; models are trained from nothing. A line for each model, protocol and pool; the last line is a table.
+
+`--models roofline,trees` judges some, `--data FILE` by other measurements (`python -m benchmarks.yardstick.collect`
+makes them), `--kept DIR` keeps features for the next run, and `--quick` takes every sixth task and one seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from benchmarks.registry import Options, Result
+from benchmarks.yardstick.contestants import Contestant, contestants
+from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.evaluation import agreement, verdicts
+from benchmarks.yardstick.samples import samples
+from benchmarks.yardstick.summary import summary
+from benchmarks.yardstick.table import table
+
+_SEEDS = 5
+_QUICK_EVERY = 6
+
+
+def run(options: Options) -> Iterator[Result]:
+    """A line for each verdict, the ceiling first, and the table of all. Raises ValueError for an unknown model, and for
+    a file without measurements."""
+    chosen = chosen_contestants(options.models)
+    tasks = measured_tasks(options)
+    found = samples(tasks, processes=options.threads, folder=options.kept)
+    seeds = 1 if options.quick else _SEEDS
+    lines = []
+    for verdict in chain(agreement(found), *(verdicts(found, contestant, seeds) for contestant in chosen)):
+        lines.append(summary(verdict))
+        yield lines[-1]
+    yield {"case": "table", "table": table(lines)}
+
+
+def measured_tasks(options: Options) -> list[TimedTask]:
+    """The tasks that are judged by: of a quick run, some of each family."""
+    path = options.data or DATA
+    tasks = list(read(path))
+    if not tasks:
+        raise ValueError(f"{path} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
+    return tasks[::_QUICK_EVERY] if options.quick else tasks
+
+
+def chosen_contestants(names: Sequence[str]) -> list[Contestant]:
+    """Those of the names, or all. Raises ValueError, which names those there are."""
+    everyone = contestants()
+    unknown = sorted(set(names) - {one.name for one in everyone})
+    if unknown:
+        raise ValueError(f"no model `{unknown[0]}`: there are {', '.join(one.name for one in everyone)}")
+    return [one for one in everyone if not names or one.name in names]

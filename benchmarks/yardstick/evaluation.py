@@ -1,0 +1,101 @@
+"""Judging contestants: on families of operators never seen, and with some records of the task itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from benchmarks.yardstick.contestants import Contestant, Predict
+from benchmarks.yardstick.data import NEAR_BEST, SPACE
+from benchmarks.yardstick.folds import by_family, with_own
+from benchmarks.yardstick.metrics import Judgement, judge, mean_judgement
+from benchmarks.yardstick.samples import Samples
+
+POOLS = (SPACE, NEAR_BEST)
+CEILING = "second measurement"
+
+
+class Protocol(Enum):
+    """What a contestant may learn from."""
+
+    UNSEEN = "families never seen"
+    OWN = "64 own records as well"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A contestant's judgements on the tasks of a pool, the means over seeds, in the order of the tasks.
+
+    `runs` has them for each seed.
+    """
+
+    contestant: str
+    protocol: Protocol
+    pool: str
+    seeds: int
+    runs: tuple[tuple[Judgement, ...], ...]
+
+    @property
+    def tasks(self) -> list[Judgement]:
+        return [mean_judgement(of_task) for of_task in zip(*self.runs, strict=True)]
+
+
+def verdicts(samples: Sequence[Samples], contestant: Contestant, seeds: int) -> Iterator[Verdict]:
+    """A verdict for each protocol and pool in which there are tasks.
+
+    Args:
+        samples: candidates of all tasks, those of one family to be left out in turns.
+        contestant: who is judged.
+        seeds: how often, where there is chance.
+    """
+    numbers = range(seeds if contestant.chance else 1)
+    for protocol, run in _RUNS.items():
+        # Which records are its own is chance for everyone.
+        runs = [run(samples, contestant, seed) for seed in (range(seeds) if protocol is Protocol.OWN else numbers)]
+        for pool in POOLS:
+            of_pool = [tuple(judged for place, judged in one if place == pool) for one in runs]
+            if of_pool[0]:
+                yield Verdict(contestant.name, protocol, pool, len(runs), tuple(of_pool))
+
+
+def agreement(samples: Sequence[Samples]) -> Iterator[Verdict]:
+    """The ceiling: the second measurement, judged by the first."""
+    for pool in POOLS:
+        found = tuple(judge(one.task, -one.second, one.second, one.first) for one in samples if one.pool == pool)
+        if found:
+            yield Verdict(CEILING, Protocol.UNSEEN, pool, 1, (found,))
+
+
+_Run = list[tuple[str, Judgement]]
+
+
+def _unseen(samples: Sequence[Samples], contestant: Contestant, seed: int) -> _Run:
+    found: _Run = []
+    for fold in by_family(samples):
+        predict = contestant.train(fold.others, None, seed)
+        found += [(one.pool, judged(one, predict, seed)) for one in fold.judged]
+    return found
+
+
+def _with_own(samples: Sequence[Samples], contestant: Contestant, seed: int) -> _Run:
+    found: _Run = []
+    for fold in by_family(samples):
+        for one in fold.judged:
+            parts = with_own(one, seed)
+            if parts is not None:
+                own, rest = parts
+                found.append((one.pool, judged(rest, contestant.train(fold.others, own, seed), seed)))
+    return found
+
+
+_RUNS: dict[Protocol, Callable[[Sequence[Samples], Contestant, int], _Run]] = {
+    Protocol.UNSEEN: _unseen,
+    Protocol.OWN: _with_own,
+}
+
+
+def judged(samples: Samples, predict: Predict, seed: int) -> Judgement:
+    """A prediction for some candidates, judged by their times."""
+    prediction = predict(samples.features)
+    return judge(samples.task, prediction.score, prediction.seconds, samples.seconds, samples.known, seed)

@@ -1,0 +1,151 @@
+"""How well scores rank the candidates of one task, whose times are known.
+
+Scores are higher for what is thought to be faster; times are in seconds. All arrays have shape (n,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
+Order = np.ndarray[Any, np.dtype[np.int64]]
+
+# Pairs whose times differ by less are not asked for: which is faster changes from one measurement to the next.
+GAP = 0.02
+# How many of the favourites are measured, as regret is told; TenSet tells the score of the top 1 and 5.
+REGRETS = (1, 8, 16)
+TOPS = (1, 5)
+# Of the ten fastest, how many are among the thirty favourites.
+FASTEST, FAVOURITES = 10, 30
+# Between these shares of a normal distribution lie two standard deviations.
+_LOW, _HIGH = 0.1587, 0.8413
+
+
+def pair_accuracy(score: Array, seconds: Array, gap: float = GAP) -> float:
+    """The share of pairs ranked right, among those whose times differ by over `gap`; a tied score is half right.
+
+    NaN where no two times differ so much.
+    """
+    _require_numbers(score)
+    slower = seconds[:, None] > seconds[None, :] * (1.0 + gap)
+    asked = int(slower.sum())
+    if asked == 0:
+        return float("nan")
+    right = (score[:, None] < score[None, :]) + 0.5 * (score[:, None] == score[None, :])
+    return float(right[slower].sum() / asked)
+
+
+def fastest_quarter(seconds: Array) -> Order:
+    """Positions of the fastest quarter of the candidates, at least two."""
+    return np.argsort(seconds, kind="stable")[: max(2, len(seconds) // 4)]
+
+
+def favourites(score: Array, seed: int = 0) -> Order:
+    """Positions by score, the highest first. Ties are in an order that depends on the seed alone: candidates come in
+    the order of their sketches, which a model that cannot tell them apart must not gain by.
+    """
+    _require_numbers(score)
+    return np.lexsort((np.random.default_rng(seed).permutation(len(score)), -score))
+
+
+def best_of_top(order: Order, seconds: Array, count: int) -> float:
+    """The time of the fastest of the first `count` favourites."""
+    return float(seconds[order[:count]].min())
+
+
+def recall(order: Order, seconds: Array, fastest: int = FASTEST, among: int = FAVOURITES) -> float:
+    """The share of the fastest candidates that are among the favourites."""
+    wanted = np.argsort(seconds, kind="stable")[:fastest]
+    return float(np.isin(wanted, order[:among]).mean())
+
+
+def calibration(expected: Array, seconds: Array) -> tuple[float, float]:
+    """The median of log2(expected time / time), and its spread: half of what the middle 68 % range over, which is the
+    standard deviation of a normal distribution.
+    """
+    error = np.log2(expected / seconds)
+    low, middle, high = np.quantile(error, [_LOW, 0.5, _HIGH])
+    return float(middle), float(high - low) / 2
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found for one task: shares of pairs, recall, and times in seconds.
+
+    `best_of_top` has the time of the best of the top k by k, of `REGRETS` and `TOPS`. `best` is the fastest of the
+    candidates judged, `known` the fastest of the task that is known at all. `bias` and `spread` are of the absolute
+    time, in powers of two; NaN for scores that are no times.
+    """
+
+    task: str
+    pairs: float
+    fast_pairs: float
+    recall: float
+    best_of_top: dict[int, float]
+    best: float
+    known: float
+    bias: float
+    spread: float
+
+
+def judge(
+    task: str, score: Array, expected: Array | None, seconds: Array, known: float | None = None, seed: int = 0
+) -> Judgement:
+    """All metrics of one task.
+
+    Args:
+        task: its name.
+        score: higher for what is thought to be faster, shape (n,), n > 1.
+        expected: the seconds that are expected, shape (n,); None for scores that are no times.
+        seconds: the times, shape (n,).
+        known: the least time known of the task, where that is less than all `seconds`.
+        seed: of the order of ties.
+    """
+    if not len(score) == len(seconds) > 1:
+        raise ValueError(f"{task}: {len(score)} scores for {len(seconds)} times; there should be two at least")
+    order, fast = favourites(score, seed), fastest_quarter(seconds)
+    bias, spread = (float("nan"), float("nan")) if expected is None else calibration(expected, seconds)
+    best = float(seconds.min())
+    return Judgement(
+        task,
+        pair_accuracy(score, seconds),
+        pair_accuracy(score[fast], seconds[fast]),
+        recall(order, seconds),
+        {k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRETS, *TOPS))},
+        best,
+        best if known is None else min(best, known),
+        bias,
+        spread,
+    )
+
+
+def mean_judgement(found: Sequence[Judgement]) -> Judgement:
+    """The mean over seeds of one task; of times, the geometric one."""
+    first = found[0]
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.mean(values))
+
+    def geometric(values: Sequence[float]) -> float:
+        return float(np.exp(np.mean(np.log(values))))
+
+    return Judgement(
+        first.task,
+        mean([one.pairs for one in found]),
+        mean([one.fast_pairs for one in found]),
+        mean([one.recall for one in found]),
+        {k: geometric([one.best_of_top[k] for one in found]) for k in first.best_of_top},
+        geometric([one.best for one in found]),
+        geometric([one.known for one in found]),
+        mean([one.bias for one in found]),
+        mean([one.spread for one in found]),
+    )
+
+
+def _require_numbers(score: Array) -> None:
+    if not np.isfinite(score).all():
+        raise ValueError(f"{int((~np.isfinite(score)).sum())} of {len(score)} scores are not finite")

@@ -1,0 +1,163 @@
+"""The measured candidates of a task as arrays: their features, which are computed anew, and their times.
+
+Sketches are replayed for it, 0.05 s each, so tasks go to several processes, and what was computed can be kept in a
+folder: by the text of a task, the constants of the core, and all sources that features come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import metasched as ms
+from benchmarks.yardstick.data import TimedTask
+from benchmarks.yardstick.metrics import Array
+from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.features import NAMES, FeatureProgram, Features, Rows
+from metasched.schedule.trace import Trace
+from metasched.space.sketch import Sketch
+from metasched.target import Target
+
+# Nothing that features are made from imports these (a test of the architecture holds that).
+_ABOVE = ("measure", "database", "search", "cli")
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Candidates of a task.
+
+    `features` is float32 of shape (n, F); `first` and `second` are seconds at two moments, shape (n,). `known` is the
+    least time known of the task, in seconds, whatever pool it is of.
+    """
+
+    task: str
+    family: str
+    suite: str | None
+    pool: str
+    features: Features
+    first: Array
+    second: Array
+    known: float
+
+    @property
+    def seconds(self) -> Array:
+        """The lesser of both times: what disturbs a measurement makes it longer."""
+        return np.minimum(self.first, self.second)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def at(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Samples:
+        """Some of the candidates."""
+        return Samples(
+            self.task,
+            self.family,
+            self.suite,
+            self.pool,
+            self.features[positions],
+            self.first[positions],
+            self.second[positions],
+            self.known,
+        )
+
+
+def sketch_of(task: TimedTask, number: int, program: ms.Program | None = None) -> Sketch:
+    """The parametric program of a task's sketch.
+
+    Raises ScheduleError where its trace no longer replays, and LanguageError where it is no longer understood.
+    """
+    return ms.space(program or task.program(), rules=Trace.parse(task.sketches[number]))[0]
+
+
+def features_of(task: TimedTask, core: Core = DEFAULT_CORE) -> Features:
+    """The features of a task's candidates, in their order, float32 of shape (n, F)."""
+    target, program = Target.parse(task.target), task.program()
+    out = np.empty((len(task.codes), len(NAMES)), np.float32)
+    positions: dict[int, list[int]] = defaultdict(list)
+    for n, code in enumerate(task.codes):
+        positions[code.sketch].append(n)
+    for number, of_sketch in positions.items():
+        sketch = sketch_of(task, number, program)
+        rows: Rows = np.array([task.codes[n].row for n in of_sketch], np.int64).reshape(len(of_sketch), -1)
+        out[of_sketch] = FeatureProgram(sketch.func, sketch.columns, target, core)(rows)
+    return out
+
+
+def samples(
+    tasks: Sequence[TimedTask], core: Core = DEFAULT_CORE, processes: int = 1, folder: Path | None = None
+) -> list[Samples]:
+    """Candidates of the pools of all tasks, those that are only known to be good left out.
+
+    Args:
+        tasks: measurements, of which a task may have several, of one pool each.
+        core: by what the roofline counts.
+        processes: in how many features are computed.
+        folder: where features are kept.
+    """
+    known: dict[str, float] = {}
+    for task in tasks:
+        best = min((min(code.first_s, code.second_s) for code in task.codes), default=float("inf"))
+        known[task.spec.name] = min(known.get(task.spec.name, best), best)
+    found = []
+    for task, features in zip(tasks, _all_features(tasks, core, processes, folder), strict=True):
+        pool = np.array([n for n in range(len(task.codes)) if str(n) not in task.known], np.int64)
+        first = np.array([code.first_s for code in task.codes])
+        second = np.array([code.second_s for code in task.codes])
+        name = task.spec.name
+        whole = Samples(name, task.family, task.suite, task.pool, features, first, second, known[name])
+        found.append(whole.at(pool))
+    return found
+
+
+def _all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder: Path | None) -> Iterator[Features]:
+    compute = partial(kept_features, core=core, folder=folder)
+    if processes == 1:
+        yield from map(compute, tasks)
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(compute, tasks)
+
+
+def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Features:
+    """Features from the folder, or computed and put there."""
+    if folder is None:
+        return features_of(task, core)
+    path = folder / f"{_key(task, core)}.npy"
+    if path.exists():
+        features: Features = np.load(path)
+        return features
+    features = features_of(task, core)
+    folder.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{multiprocessing.current_process().pid}.npy")
+    np.save(part, features)
+    part.replace(path)
+    return features
+
+
+def _key(task: TimedTask, core: Core) -> str:
+    """A hash of all that a task's features depend on: times are not among it."""
+    rows = [(code.sketch, code.row) for code in task.codes]
+    parts = (task.spec, task.target, task.sketches, rows, core, sources_hash())
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+@cache
+def sources_hash() -> str:
+    """A hash of every source that features are made from, and of more."""
+    found = hashlib.sha256()
+    for folder in ("metasched", "rules", "grammar"):
+        for path in sorted((_ROOT / folder).rglob("*")):
+            name = path.relative_to(_ROOT)
+            if path.suffix in {".py", ".lark", ".ms"} and name.parts[1] not in _ABOVE:
+                found.update(f"{name}\n".encode() + path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,117 @@
+"""Judging: who may learn from what, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from benchmarks.yardstick.contestants import Contestant, OwnOnly, Predict, Prediction, Random, Roofline, contestants
+from benchmarks.yardstick.data import NEAR_BEST, SPACE
+from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, verdicts
+from benchmarks.yardstick.folds import OWN
+from benchmarks.yardstick.samples import Samples
+from metasched.cost.features import NAMES
+from tests.unit.benchmarks.yardstick.conftest import MakeSamples
+
+
+@dataclass
+class Spy:
+    """Remembers what it was trained on, and predicts one of the features."""
+
+    name: str = "spy"
+    chance: bool = False
+    trained: list[tuple[set[str], set[float], int]] = field(default_factory=list)
+
+    def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
+        self.trained.append(({one.family for one in others}, set() if own is None else set(own.first), seed))
+        return lambda features: Prediction(features.sum(axis=1).astype(np.float64))
+
+
+@pytest.fixture
+def some(made_up: MakeSamples) -> list[Samples]:
+    return [
+        made_up("a 1", "a", count=120),
+        made_up("a 2", "a", count=64),
+        made_up("a 1", "a", count=200, pool=NEAR_BEST),
+        made_up("b 1", "b", count=64),
+        made_up("b 2", "b", count=110),
+    ]
+
+
+def test_a_contestant_never_sees_the_family_that_it_is_judged_on(some: list[Samples]) -> None:
+    spy = Spy()
+    found = list(verdicts(some, spy, seeds=2))
+    assert [(one.protocol, one.pool, one.seeds) for one in found] == [
+        (Protocol.UNSEEN, SPACE, 1),
+        (Protocol.UNSEEN, NEAR_BEST, 1),
+        (Protocol.OWN, SPACE, 2),
+        (Protocol.OWN, NEAR_BEST, 2),
+    ]
+    assert [[one.task for one in verdict.tasks] for verdict in found] == [
+        ["a 1", "a 2", "b 1", "b 2"],
+        ["a 1"],
+        ["a 1", "b 2"],
+        ["a 1"],
+    ]
+    assert spy.trained[:2] == [({"b"}, set(), 0), ({"a"}, set(), 0)]
+    with_own = spy.trained[2:]
+    assert len(with_own) == 2 * 3  # a task of 64 has no rest to be judged on
+    assert [families for families, _, _ in with_own] == [{"b"}, {"b"}, {"a"}] * 2
+    assert [seed for _, _, seed in with_own] == [0, 0, 0, 1, 1, 1]
+    assert all(len(own) == OWN for _, own, _ in with_own)
+    assert set(some[0].first) > with_own[0][1] != with_own[3][1]
+
+
+def test_chance_is_tried_with_every_seed(some: list[Samples]) -> None:
+    spy = Spy(chance=True)
+    first = next(verdicts(some, spy, seeds=3))
+    assert first.seeds == 3
+    assert [seed for _, _, seed in spy.trained] == [0, 0, 1, 1, 2, 2]
+
+
+def test_of_random_scores_half_the_pairs_are_right(some: list[Samples]) -> None:
+    first = next(verdicts(some, Random(), seeds=5))
+    assert np.mean([one.pairs for one in first.tasks]) == pytest.approx(0.5, abs=0.03)
+    assert len({run[0].pairs for run in first.runs}) == 5
+
+
+def test_the_roofline_is_judged_by_its_cycles_as_times(some: list[Samples]) -> None:
+    first = next(verdicts(some, Roofline(), seeds=5))
+    assert first.seeds == 1
+    assert all(one.pairs > 0.85 for one in first.tasks)
+    assert all(abs(one.bias) < 0.2 and 0.1 < one.spread < 0.5 for one in first.tasks)
+
+
+def test_the_ceiling_is_the_other_measurement(some: list[Samples]) -> None:
+    space, near = agreement(some)
+    assert (space.contestant, space.pool, near.pool) == (CEILING, SPACE, NEAR_BEST)
+    assert all(one.pairs == 1.0 for one in space.tasks)
+    assert space.tasks[0].bias == pytest.approx(np.log2(1.01))
+
+
+def test_what_learns_from_its_own_records_ignores_the_others(some: list[Samples], made_up: MakeSamples) -> None:
+    features = made_up("c", "c").features
+    learned = next(one for one in contestants() if isinstance(one, OwnOnly))
+    own = some[0]
+
+    def score(others: Sequence[Samples], own: Samples | None) -> np.ndarray:
+        return learned.train(others, own, 0)(features).score
+
+    assert np.array_equal(score(some[3:], own), score([], own))
+    assert np.array_equal(score(some[3:], None), score([], None))
+    assert not np.array_equal(score([], own), score([], None))
+
+
+@pytest.mark.parametrize("contestant", [one for one in contestants() if one.name != "random"], ids=lambda one: one.name)
+def test_nobody_knows_more_than_the_roofline_before_training(contestant: Contestant, made_up: MakeSamples) -> None:
+    """What was trained on measurements, and is shipped, must have no part in what is judged on the same ones."""
+    features = made_up("d", "d").features
+    others = features.copy()
+    others[:, :20] = np.random.default_rng(0).random((len(features), 20)).astype(np.float32)
+    predict = contestant.train([], None, 0)
+    assert np.array_equal(predict(others).score, predict(features).score)
+    slowest_first = np.argsort(-features[:, NAMES.index("all.total_cycles")])
+    assert np.argsort(predict(features).score, kind="stable").tolist() == slowest_first.tolist()
