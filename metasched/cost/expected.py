@@ -13,6 +13,7 @@ from metasched.cost.feature import Columns
 from metasched.cost.groups import describe
 from metasched.cost.index import Table
 from metasched.cost.nest import Nest, analyse
+from metasched.cost.peak import cycles_at_peak
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
@@ -55,7 +56,8 @@ class Expectation:
     """An estimate that nothing was measured for.
 
     `cycles` of the CPU are from the start to the end of a call, `efficiency` is the share of the peak arithmetic of all
-    threads. `parts` are the cycles of each term; they overlap, so that their sum is more.
+    threads: that of full vectors, or of the fastest tensor intrinsic that the target has for what is computed. `parts`
+    are the cycles of each term; they overlap, so that their sum is more.
     """
 
     cycles: float
@@ -96,14 +98,13 @@ def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectati
         for name, limit in _BESIDE.items():
             parts[limit] += _number(columns, name)
     cycles = parts[Limit.LAUNCH] + sum(_number(columns, "cycles") for columns in described)
-    useful = sum(float(view.domain[0]) * view.statement.operations.flops for view in views)
-    peak = 2.0 * core.operations * target.vector_bits / 32 * max(target.threads, 1)
-    return Expectation(cycles, useful / max(cycles * peak, 1.0), parts)
+    least = sum(float(cycles_at_peak(view)[0]) for view in views)
+    return Expectation(cycles, least / max(cycles, 1.0), parts)
 
 
 def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
-    """Cycles that no schedule of an unscheduled program is thought to go below: its operations in full vectors on all
-    threads.
+    """Cycles that no schedule of an unscheduled program is thought to go below without tensor intrinsics, which no rule
+    uses: its operations in full vectors on all threads.
     """
     total = 0.0
     for view in _views(func, target, core)[1]:

@@ -40,6 +40,7 @@ from metasched.cost.groups import STATEMENT_FEATURES, describe
 from metasched.cost.index import Table
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Nest, Statement, analyse
+from metasched.cost.peak import cycles_at_peak
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
@@ -138,23 +139,18 @@ class FeatureProgram:
             for columns in described:
                 total += columns[name]
             out[name] = total
-        useful, serial, allocated = (
-            np.zeros(count, np.float32),
-            np.zeros(count, np.float32),
-            np.zeros(count, np.float32),
-        )
+        useful, least, serial, allocated = (np.zeros(count, np.float32) for _ in range(4))
         for view, columns in zip(views, described, strict=True):
             useful += view.domain * view.statement.operations.flops
+            least += cycles_at_peak(view)
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view)
         launches = start_cycles(self._nest.starts, self.core)
         total = out["cycles"] + launches
-        lanes = self.target.vector_bits / 32
-        peak = 2.0 * self.core.operations * lanes * max(self.target.threads, 1)
         out["domain_flops"] = useful
         out["launch_cycles"] = np.full(count, launches, np.float32)
         out["total_cycles"] = total
-        out["efficiency"] = useful / np.maximum(total * peak, 1.0)
+        out["efficiency"] = least / np.maximum(total, 1.0)
         out["serial_share"] = serial / np.maximum(total, 1.0)
         out["allocated"] = allocated
         out["statements"] = np.full(count, float(len(views)), np.float32)

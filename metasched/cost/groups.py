@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.compiler.policy import operand_registers
 from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import at_level
-from metasched.cost.roofline import code_bytes, cycles
+from metasched.cost.roofline import code_bytes, cycles, issue_cycles
 from metasched.cost.statement import CACHES, View, total
+from metasched.cost.tensor_use import comfortable_registers
 from metasched.ir.nodes import LoopKind
 
 
@@ -109,16 +109,37 @@ def vectors(view: View) -> Columns:
 )
 def registers(view: View) -> Columns:
     """Unrolling and the register tile."""
-    tile = view.tile
+    tile, tensor = view.tile, view.statement.tensor
+    comfortable = comfortable_registers(None if tensor is None else tensor.intrinsic, view.target)
     return {
         "copies": view.copies,
         "code_bytes": code_bytes(view),
         "tile_operations": tile.operations,
         "accumulators": tile.accumulators,
-        "register_pressure": tile.accumulators / operand_registers(view.target.registers),
+        "register_pressure": tile.accumulators / comfortable,
         "held": tile.held,
         "loads_per_operation": tile.loads / tile.operations,
         "broadcasts_per_operation": tile.broadcasts / tile.operations,
+    }
+
+
+@features(
+    Feature("tensorized", raw=True, second=True),
+    Feature("flops_per_operation", second=True),
+    "operation_issue",
+    "operation_loads",
+)
+def operations(view: View) -> Columns:
+    """What one operation does: of a vector of instances, or of a tensor intrinsic on tiles or vectors.
+
+    Its arithmetic, the cycles until the next one, and the loads for it where nothing stays in registers.
+    """
+    loads = total([view.full(0.0), *(view.loads_of_one[n] for n in view.reads())])
+    return {
+        "tensorized": view.full(view.statement.tensor is not None),
+        "flops_per_operation": view.iterations * view.statement.operations.flops / view.instances,
+        "operation_issue": issue_cycles(view),
+        "operation_loads": loads,
     }
 
 
@@ -201,7 +222,7 @@ def shape(view: View) -> Columns:
 
 
 # In the order in which they are given.
-GROUPS = (arithmetic, guards, reduction, vectors, registers, parallelism, locality, shape, cycles)
+GROUPS = (arithmetic, guards, reduction, vectors, registers, operations, parallelism, locality, shape, cycles)
 STATEMENT_FEATURES = tuple(feature for group in GROUPS for feature in group.features)
 require_distinct(STATEMENT_FEATURES)
 
@@ -215,6 +236,7 @@ def describe(view: View) -> Columns:
         **reduction(view),
         **vectors(view),
         **registers(view),
+        **operations(view),
         **spread,
         **locality(view),
         **shape(view),

@@ -39,7 +39,7 @@ from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.annotation import AnnotationKey
 from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.unroll_limit import unroll_limit
-from metasched.schedule.tensor import in_vector_form
+from metasched.schedule.tensor import Intrinsic, in_vector_form, intrinsics, intrinsics_for, tensorized_by
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,20 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class TensorUse:
+    """A tensor intrinsic that does all of a statement's loops from `depth` inward, as one operation."""
+
+    intrinsic: Intrinsic
+    depth: int
+
+
+@dataclass(frozen=True)
 class Statement:
     """A block with its loops, outermost first. The store is the first access.
 
     `limit` is the unroll limit (a slot) for the run of loops right above the block: its own, which holds for every
-    loop, or the innermost loop's. `streams` (a slot) is not zero where the store goes past the caches.
+    loop, or the innermost loop's. `streams` (a slot) is not zero where the store goes past the caches. `tensor` is the
+    tensor intrinsic that computes it, if one does, and `intrinsics` are those that there are for what it computes.
     """
 
     name: str
@@ -107,6 +116,13 @@ class Statement:
     limit: int | None
     own_limit: bool
     streams: int | None = None
+    tensor: TensorUse | None = None
+    intrinsics: tuple[Intrinsic, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many loops are around one operation: all of them, unless a tensor intrinsic does the inner ones."""
+        return len(self.loops) if self.tensor is None else self.tensor.depth
 
     @property
     def store(self) -> StatementAccess:
@@ -282,7 +298,17 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         limit=own if own is not None else nearest[-1] if nearest else None,
         own_limit=own is not None,
         streams=_number(non_temporal, block.annotations, table),
+        tensor=_tensor_use(site.loops),
+        intrinsics=intrinsics_for(block, storage.buffers[block.store.buffer].dtype),
     )
+
+
+def _tensor_use(loops: tuple[For, ...]) -> TensorUse | None:
+    for depth, loop in enumerate(loops):
+        name = tensorized_by(loop)
+        if name is not None:
+            return TensorUse(intrinsics()[name], depth)
+    return None
 
 
 def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

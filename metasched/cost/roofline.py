@@ -20,7 +20,7 @@ def start_cycles(starts: Starts, core: Core) -> float:
 
 def code_bytes(view: View) -> Array:
     """Machine code of the unrolled copies, roughly."""
-    per_copy = view.statement.operations.instructions + len(view.statement.accesses)
+    per_copy = view.instructions + len(view.statement.accesses)
     return view.copies * (per_copy * view.core.instruction_bytes)
 
 
@@ -56,13 +56,15 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
     tile, statement, core = view.tile, view.statement, view.core
     held = tile.held > 0
-    loose = view.full(float(statement.reduces))  # an accumulator in memory is loaded every time
+    # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
+    loose = view.full(float(statement.reduces and not view.in_tiles))
     for n in view.reads():
-        loose = loose + np.where(view.steps[n] > 1, view.vector.lanes, 1.0)
+        loose = loose + view.loads_of_one[n]
     loads = np.where(held, tile.loads / tile.operations, loose)
-    stores = np.where(held, 0.0, np.where(view.steps[0] > 1, view.vector.lanes, 1.0))
+    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0])
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
-    transfers = tile.held * (tile.accumulators * core.transfer / (tile.operations * tile.together))
+    moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
+    transfers = (moved + tile.spilled / tile.operations) * core.transfer
     vector_guards, unrolled_guards = conditions_left(view, conditions)
     # A mask that is known costs little, unless what was stored under it is loaded again: that waits for the cache.
     reloaded = ~held & statement.reduces
@@ -71,11 +73,26 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     branches = unrolled_guards * core.branch_overhead
     at_once = np.maximum(view.copies, view.vector.strips / view.vector.steps)
     return {
-        "operations": view.full(statement.operations.instructions / core.operations),
+        "operations": issue_cycles(view),
         "ports": np.maximum(loads / core.loads, stores / core.stores),
         "latency": _chain(view),
         "overhead": transfers + masked + branches + core.loop_overhead / at_once + _code_size_penalty(view),
     }
+
+
+def issue_cycles(view: View) -> Array:
+    """Cycles from one operation to the next of those that the units take.
+
+    Operands of a vector intrinsic that are not neighbours in memory are put together of single loads, one a cycle.
+    """
+    tensor = view.statement.tensor
+    if tensor is None:
+        return view.full(view.statement.operations.instructions / view.core.operations)
+    cycles, tile = view.full(tensor.intrinsic.throughput), view.tile
+    for n in () if tensor.intrinsic.tiles else view.reads():
+        single, loaded = view.loads_of_one[n], view.vectors(n, tile.level, tile.place) / tile.operations
+        cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
+    return cycles
 
 
 def _chain(view: View) -> Array:
@@ -86,8 +103,9 @@ def _chain(view: View) -> Array:
     tile, statement, core = view.tile, view.statement, view.core
     if not statement.reduces:
         return view.full(0.0)
-    step = core.memory_round_trip + tile.held * (core.operation_latency - core.memory_round_trip)
-    instructions = statement.operations.instructions + len(statement.accesses) - 1.0
+    latency = core.operation_latency if statement.tensor is None else statement.tensor.intrinsic.latency
+    step = np.where(tile.held > 0, latency, core.memory_round_trip)
+    instructions = view.instructions + len(statement.accesses) - 1.0
     runs, chains = tile.together, tile.accumulators
     if statement.vector is not None and statement.loops[statement.vector].reduces:
         # Each register of a vector has sums of its own.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from metasched.compiler.policy import (
-    accumulator_registers,
     joins_unrolled,
     lanes_used,
     loads_rereading,
@@ -18,7 +17,17 @@ from metasched.compiler.policy import (
 from metasched.cost.core import Core
 from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions, usable_sets
 from metasched.cost.index import Index
-from metasched.cost.nest import Statement
+from metasched.cost.nest import Statement, TensorUse
+from metasched.cost.tensor_use import (
+    comfortable_registers,
+    distinct_operands,
+    innermost_choice,
+    loads_of_one,
+    registers_for_sums,
+    spilled,
+    sum_registers,
+    tile_loads,
+)
 from metasched.ir.nodes import LoopKind
 from metasched.target import Target
 
@@ -59,8 +68,10 @@ class RegisterTile:
     """The register tile: what runs inside one iteration of the innermost reduction loop of more than one iteration (the
     outer `level` loops are fixed).
 
-    `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations,
-    accumulators, loads, broadcasts: in vectors. held: 1 where accumulators stay in registers over that loop.
+    `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations: of
+    vectors, or uses of a tensor intrinsic. accumulators: in registers, vectors or tiles; sums: the vectors that they
+    are in memory. loads, broadcasts: of vectors or rows of tiles. held: 1 where accumulators stay in registers over
+    that loop. spilled: registers of a tensor intrinsic that do not.
     """
 
     level: Levels
@@ -69,9 +80,11 @@ class RegisterTile:
     together: Array
     operations: Array
     accumulators: Array
+    sums: Array
     loads: Array
     broadcasts: Array
     held: Array
+    spilled: Array
 
 
 class View:
@@ -96,9 +109,12 @@ class View:
         if depth is not None:
             self.strips = self.extents.copy()
             self.strips[depth] = self.vector.strips
+            self.strips[statement.depth :] = 1.0  # one operation does all of a tensorized nest
         self.strips_inside = self._products_inside(self.strips)
         self.instances = self.strips_inside[0]
         self.steps = self._vector_steps()
+        self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
+        self.loads_of_one = self._loads_of_one()
         self.unrolled, self.copies = self._unroll()
         self.domain = self._domain()
         self.working_set = self._working_set()
@@ -131,6 +147,16 @@ class View:
 
     def reads(self) -> list[int]:
         return list(range(1, len(self.statement.accesses)))
+
+    @property
+    def instructions(self) -> float:
+        """Instructions of one operation, loads and stores apart."""
+        return self.statement.operations.instructions if self.statement.tensor is None else 1.0
+
+    @property
+    def in_tiles(self) -> bool:
+        """Whether a tensor intrinsic computes in tile registers."""
+        return self.statement.tensor is not None and self.statement.tensor.intrinsic.tiles
 
     # --- loops
 
@@ -175,6 +201,20 @@ class View:
         pairs = zip(self.statement.accesses, self.marks, strict=True)
         return [np.abs(flat_step(access, mark, self.ranges, depth)) for access, mark in pairs]
 
+    def _operands(self, tensor: TensorUse) -> list[Array]:
+        """For each access, (levels, rows) how many operands of a tensor intrinsic there are under each level."""
+        return [distinct_operands(access, self.ranges, tensor.depth) for access in self.statement.accesses]
+
+    def _loads_of_one(self) -> list[Array]:
+        """For each access, loads for one operation: a vector or a broadcast, an element for each lane, or an operand of
+        a tensor intrinsic."""
+        tensor = self.statement.tensor
+        if tensor is None:
+            return [np.where(step > 1, self.vector.lanes, self.full(1.0)) for step in self.steps]
+        bits = tensor.intrinsic.vector_bits or self.target.vector_bits
+        pairs = zip(self.statement.accesses, self.marks, strict=True)
+        return [loads_of_one(mark, access, tensor.depth, bits) for access, mark in pairs]
+
     def _unroll(self) -> tuple[Array, Array]:
         """(loops, rows) 1 where a loop is unrolled, and how many copies of the statement that makes.
 
@@ -186,6 +226,9 @@ class View:
         joins = np.ones(self.rows, dtype=bool)
         for loop in reversed(range(self.depth)):
             info = self.statement.loops[loop]
+            if loop >= self.statement.depth:
+                unrolled[loop] = 1.0
+                continue
             product = product * (self.vector.steps if loop == self.statement.vector else self.extents[loop])
             always = info.kind is LoopKind.UNROLLED
             limited = self.statement.limit is not None and (info.limited or self.statement.own_limit)
@@ -262,9 +305,9 @@ class View:
         """
         tiles = self.instances / self.tile.operations
         out: list[Array] = []
-        for n, (access, step) in enumerate(zip(self.statement.accesses, self.steps, strict=True)):
+        for n, access in enumerate(self.statement.accesses):
             of_tiles = self.vectors(n, self.tile.level, self.tile.place) * tiles
-            one_by_one = self.instances * np.where(step > 1, self.vector.lanes, 1.0)
+            one_by_one = self.instances * self.loads_of_one[n]
             if access.is_store:
                 of_tiles, one_by_one = 2.0 * of_tiles / self.tile.together, 2.0 * one_by_one
             out.append(np.where(self.tile.held > 0, of_tiles, one_by_one) * LINE)
@@ -273,7 +316,9 @@ class View:
     # --- registers
 
     def vectors(self, access: int, level: Levels, place: Levels) -> Array:
-        """Vector loads that the tile of an access takes: whole vectors, broadcasts or single lanes."""
+        """Loads that the tile of an access takes: whole vectors, broadcasts, single lanes, or rows of tiles."""
+        if self.operands:
+            return at_level(self.operands[access], place) * self.loads_of_one[access]
         elements = at_level(self.marks[access].elements, place)
         depth = self.statement.vector
         if depth is None:
@@ -286,7 +331,7 @@ class View:
     def _tile(self) -> RegisterTile:
         level, runs = np.zeros(self.rows, np.int64), np.ones(self.rows, np.float32)
         together, running = runs.copy(), runs.copy()
-        for loop, info in enumerate(self.statement.loops):
+        for loop, info in enumerate(self.statement.loops[: self.statement.depth]):
             iterates = self.extents[loop] > 1
             if info.reduces:
                 running = running * self.extents[loop]
@@ -300,22 +345,53 @@ class View:
         broadcasts = self.full(0.0)
         taken = {n: self.vectors(n, level, place) for n in self.reads()}
         for n, vectors in taken.items():
-            broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0)
+            broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0) * (not self.in_tiles)
         whole = np.ones((self.depth + 1, self.rows), np.float32)
         for loop in reversed(range(self.depth)):
             flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
             whole[loop] = whole[loop + 1] * flat
-        accumulators = self.vectors(0, level, place)
-        loads = total([self.full(0.0), *taken.values()])
-        if len(taken) == 2:
-            fewest = np.minimum(*taken.values())
-            again = rereads(accumulators, fewest, self.target.registers)
-            loads = np.where(again, loads_rereading(accumulators, fewest), loads)
-        fits = accumulators <= accumulator_registers(self.target.registers)
+        sums = self.vectors(0, level, place)
+        accumulators, loads = self._in_registers(sums, taken, place)
+        tensor = self.statement.tensor
+        fits = accumulators <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)
-        return RegisterTile(level, place, runs, together, operations, accumulators, loads, broadcasts, held)
+        spills = held * self._spilled(accumulators, place)
+        return RegisterTile(
+            level, place, runs, together, operations, accumulators, sums, loads, broadcasts, held, spills
+        )
+
+    def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:
+        """The registers of a tile's accumulators, and its loads, of operands that do not stay in registers again."""
+        tensor, loads = self.statement.tensor, total([self.full(0.0), *taken.values()])
+        if tensor is not None:
+            accumulators = at_level(self.operands[0], place) * sum_registers(tensor.intrinsic)
+            if tensor.intrinsic.tiles:
+                loads = self._tile_loads(tensor, accumulators, place)
+            return accumulators, loads
+        if len(taken) == 2:
+            fewest = np.minimum(*taken.values())
+            again = rereads(sums, fewest, self.target.registers)
+            loads = np.where(again, loads_rereading(sums, fewest), loads)
+        return sums, loads
+
+    def _tile_loads(self, tensor: TensorUse, accumulators: Array, place: Levels) -> Array:
+        """Rows of tiles that are loaded for a tile of accumulators."""
+        return tile_loads(*self._outer_and_inner(tensor, place), accumulators) * self.loads_of_one[1]
+
+    def _spilled(self, accumulators: Array, place: Levels) -> Array:
+        tensor = self.statement.tensor
+        if tensor is None or tensor.intrinsic.tiles:
+            return self.full(0.0)
+        _, inner = self._outer_and_inner(tensor, place)
+        return spilled(accumulators, inner, comfortable_registers(tensor.intrinsic, self.target))
+
+    def _outer_and_inner(self, tensor: TensorUse, place: Levels) -> tuple[Array, Array]:
+        """How many operands a tile takes of each of the two: of the one that changes last, and first."""
+        second = innermost_choice(self.statement, self.ranges, tensor.depth) > 0
+        one, other = (at_level(self.operands[n], place) for n in (1, 2))
+        return np.where(second, one, other), np.where(second, other, one)
 
 
 def total(parts: Sequence[Array]) -> Array:

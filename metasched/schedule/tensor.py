@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import permutations
+from math import inf, prod
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 from metasched.dtypes import DType
 from metasched.ir import query
@@ -52,6 +54,9 @@ class Intrinsic:
     that it uses (0 with `tiles`). `dense` is the number of an operand's last axes that must be contiguous in memory, if
     more than one; `layout` tells the user, in messages, how to arrange that. With `flushes_denormals` it treats
     denormals as zero. With `tiles` its output stays in dedicated tile registers.
+
+    What it costs: `throughput` cycles from one use to the next, `latency` cycles until the next use may add to the same
+    output, and `registers` vectors beside those of its operands.
     """
 
     name: str
@@ -63,6 +68,9 @@ class Intrinsic:
     layout: str = ""
     flushes_denormals: bool = False
     tiles: bool = False
+    throughput: float = 1.0
+    latency: float = 5.0
+    registers: int = 0
 
     @property
     def block(self) -> Block:
@@ -88,6 +96,17 @@ class Intrinsic:
         """Elements along the last axis of its output."""
         return self.extent(self.axes[-1])
 
+    @property
+    def products(self) -> int:
+        """Products that one use adds up, over its whole output."""
+        return prod(self.extent(axis) for axis in self.axes)
+
+    @property
+    def rows(self) -> int:
+        """Vectors, or rows of a tile, that hold its output."""
+        written = prod(self.extent(_name(e)) for e in self.block.store.indices)
+        return written // self.lanes if self.tiles else written * self.operands[0].type.bits // self.vector_bits
+
     def last_extent(self, operand: Load) -> int:
         """Elements along the last axis of an operand."""
         return self.extent(_name(operand.indices[-1]))
@@ -107,6 +126,9 @@ def _name(e: Expr) -> str:
     return e.name
 
 
+# Cycles after its last issue until the sums of an instruction are there, where its file does not say so.
+_PIPELINE = 4.0
+
 # The constants in a file of `metasched.schedule.intrinsics`, with their defaults.
 _CONSTANTS = MappingProxyType(
     {
@@ -117,6 +139,9 @@ _CONSTANTS = MappingProxyType(
         "DENSE": Constant(dict, MappingProxyType({})),
         "LAYOUT": Constant(str, ""),
         "FLUSHES_DENORMALS": Constant(bool, default=False),
+        "THROUGHPUT": Constant((float, int), None),
+        "LATENCY": Constant((float, int), None),
+        "REGISTERS": Constant(int, 0),
     }
 )
 
@@ -149,7 +174,24 @@ def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
         declared["TILES"],
     )
     _require_vectors(found)
-    return found
+    return _with_costs(found, declared)
+
+
+def _with_costs(found: Intrinsic, declared: Mapping[str, Any]) -> Intrinsic:
+    """The intrinsic with what it costs; a vector or a row of a tile takes a cycle, unless its file says otherwise.
+
+    Raises TypeError for cycles or registers that cannot be.
+    """
+    throughput = float(found.rows if declared["THROUGHPUT"] is None else declared["THROUGHPUT"])
+    latency = float(throughput + _PIPELINE if declared["LATENCY"] is None else declared["LATENCY"])
+    if not (0 < throughput < inf and throughput <= latency < inf):
+        raise TypeError(
+            f"intrinsic {found.name}: `THROUGHPUT` is the cycles from one use to the next and `LATENCY` those until "
+            f"its sums may be added to, as many or more; it says {throughput:g} and {latency:g}"
+        )
+    if declared["REGISTERS"] < 0:
+        raise TypeError(f"intrinsic {found.name}: `REGISTERS` counts vectors, and it says {declared['REGISTERS']}")
+    return replace(found, throughput=throughput, latency=latency, registers=declared["REGISTERS"])
 
 
 def _require_vectors(found: Intrinsic) -> None:
@@ -228,6 +270,28 @@ def _different_values(value: Expr, intrinsic: Intrinsic) -> str:
     text = f"its operands are {shown}, the intrinsic's {' and '.join(map(str, theirs))}"
     fitting = [name for name, other in intrinsics().items() if _element_types(other.block.store.value) == mine]
     return f"{text}; {' and '.join(f'`{name}`' for name in fitting)} would fit" if fitting else text
+
+
+def intrinsics_for(block: Block, dtype: DType) -> tuple[Intrinsic, ...]:
+    """The intrinsics for reductions of products such as a block's into sums of `dtype`, whatever its loops are."""
+    factors = _factors(block.store.value)
+    if factors is None or block.index is not None:
+        return ()
+    return tuple(
+        found
+        for found in intrinsics().values()
+        if found.block.reducer is block.reducer
+        and found.operands[0].type is dtype
+        and _factors(found.block.store.value) == factors
+    )
+
+
+def _factors(value: Expr) -> frozenset[tuple[DType, int]] | None:
+    """The types of what a product multiplies, before they are widened, with how many there are; None for no product."""
+    if not isinstance(value, Binary) or value.op is not BinOp.MUL:
+        return None
+    types = [(side.value if isinstance(side, Cast) else side).dtype for side in (value.a, value.b)]
+    return frozenset((dtype, types.count(dtype)) for dtype in types)
 
 
 def _element_types(value: Expr) -> list[DType]:
@@ -424,6 +488,7 @@ __all__ = [
     "in_vector_form",
     "intrinsic_of",
     "intrinsics",
+    "intrinsics_for",
     "match",
     "other_annotations",
     "tensorized",

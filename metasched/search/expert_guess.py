@@ -43,14 +43,13 @@ _LARGE = 1e5
 class ExpertCandidate:
     """An expert trace replayed on the program.
 
-    `terms` is how many products an instruction of its intrinsic sums, `expected` the roofline's estimate, `distance`
-    how far the shape is from the one it was written for. `carried_over` says to what: a batch, transposed operands.
+    `expected` is the roofline's estimate, `distance` how far the shape is from the one it was written for.
+    `carried_over` says to what: a batch, transposed operands.
     """
 
     name: str
     written: Trace
     schedule: Schedule
-    terms: int
     expected: Expectation
     distance: float
     carried_over: str
@@ -84,7 +83,7 @@ def best_expert(program: Program, target: Target, core: Core = DEFAULT_CORE) -> 
         if obstacle is None:
             others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
             left = tuple(c for c in ranked if c is not candidate and c.name not in reasons)
-            return ExpertChoice(chosen, _why(candidate, candidates), {**others, **reasons}, left)
+            return ExpertChoice(chosen, _why(candidate, left), {**others, **reasons}, left)
         reasons[candidate.name] = obstacle
     why = (
         "no expert trace for what it computes can be taken"
@@ -110,10 +109,9 @@ def worth_measuring(
     return found
 
 
-def _why(chosen: ExpertCandidate, candidates: Sequence[ExpertCandidate]) -> str:
-    rivals = [c for c in candidates if c.terms == chosen.terms and c is not chosen]
+def _why(chosen: ExpertCandidate, rivals: Sequence[ExpertCandidate]) -> str:
     if not rivals:
-        return "its instructions do most" if len(candidates) > 1 else "no other expert trace can be replayed"
+        return "no other expert trace can be replayed"
     near = sum(c.cycles <= _TIE * chosen.cycles for c in rivals)
     if near:
         return f"of {near + 1} with about the shortest estimate, it was written for the nearest shape"
@@ -121,19 +119,13 @@ def _why(chosen: ExpertCandidate, candidates: Sequence[ExpertCandidate]) -> str:
 
 
 def _ranked(candidates: Sequence[ExpertCandidate]) -> list[ExpertCandidate]:
-    """Ordered by the size of their intrinsics, then by the estimate, and by distance among nearly equal estimates."""
-    best: dict[int, float] = {}
-    for c in candidates:
-        best[c.terms] = min(c.cycles, best.get(c.terms, c.cycles))
-    near = {c.name: c.cycles <= _TIE * best[c.terms] for c in candidates}
-    return sorted(
-        candidates, key=lambda c: (-c.terms, not near[c.name], c.distance if near[c.name] else 0.0, c.cycles, c.name)
-    )
+    """Ordered by the estimate, and by distance among those that are nearly equal to the best."""
+    best = min((c.cycles for c in candidates), default=0.0)
+    near = {c.name: c.cycles <= _TIE * best for c in candidates}
+    return sorted(candidates, key=lambda c: (not near[c.name], c.distance if near[c.name] else 0.0, c.cycles, c.name))
 
 
 def _why_not(other: ExpertCandidate, chosen: ExpertCandidate) -> str:
-    if other.terms < chosen.terms:
-        return "its instructions do less"
     ratio = other.cycles / chosen.cycles
     return "it was written for another shape" if ratio <= _TIE else f"the estimate is {ratio:.1f} times as long"
 
@@ -189,7 +181,6 @@ def _candidate(program: Program, fit: Fit, trace: Trace, target: Target, core: C
         fit.expert.name,
         trace,
         schedule,
-        terms_of(schedule.func),
         expected(schedule.func, target, core),
         _distance(fit, program),
         "" if fit.batch is None else str(fit.batch),
@@ -203,11 +194,6 @@ def _applied(trace: Trace, program: Program) -> Schedule:
     for name, length in blocks_to_cut(schedule.func).items():
         schedule.annotate(schedule.get_block(name), blocked_sum.name, length)
     return schedule
-
-
-def terms_of(func: Func) -> int:
-    """How many products an instruction of the widest tensor intrinsic sums; 0 without intrinsics."""
-    return max((prod(i.extent(it.name) for it in i.block.iters) for i in _intrinsics(func)), default=0)
 
 
 def _intrinsics(func: Func) -> list[Intrinsic]:

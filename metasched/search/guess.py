@@ -134,9 +134,7 @@ _Favourite = tuple[Trace, Expectation]
 
 def _leaves_room(program: Program, taken: ExpertCandidate, target: Target, core: Core) -> bool:
     """Whether choosing from the space may gain enough over an expert's trace to be worth its time."""
-    if taken.terms or taken.cycles < _WORTH_LOOKING:
-        return False  # the estimate does not know what tensor instructions gain
-    return least_cycles(program.func, target, core) < _BETTER * taken.cycles
+    return taken.cycles >= _WORTH_LOOKING and least_cycles(program.func, target, core) < _BETTER * taken.cycles
 
 
 def _arms_of(program: Program, target: Target, core: Core) -> MakeArms:

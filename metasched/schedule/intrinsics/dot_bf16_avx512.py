@@ -7,6 +7,8 @@ terms in another order. Denormals, of the inputs and of the sums, are treated as
 FEATURES = ("avx512bf16",)
 VECTOR_BITS = 512
 FLUSHES_DENORMALS = True
+THROUGHPUT = 2.0
+LATENCY = 8.0
 
 PROGRAM = """
 program dot_bf16_avx512(A: bf16[2], B: bf16[16, 2]) -> C: f32[16]:

@@ -2,6 +2,9 @@
 
 FEATURES = ("avx512bw",)
 VECTOR_BITS = 512
+THROUGHPUT = 1.0
+LATENCY = 1.0
+REGISTERS = 1
 
 PROGRAM = """
 program dot_i16_avx512(A: i16[2], B: i16[16, 2]) -> C: i32[16]:

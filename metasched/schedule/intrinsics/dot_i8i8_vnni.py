@@ -5,6 +5,9 @@ The correction depends on B only, so that it is computed once for all rows of A 
 
 FEATURES = ("avx512vnni",)
 VECTOR_BITS = 512
+THROUGHPUT = 1.0
+LATENCY = 6.0
+REGISTERS = 2
 
 PROGRAM = """
 program dot_i8i8_vnni(A: i8[4], B: i8[16, 4]) -> C: i32[16]:

@@ -2,6 +2,8 @@
 
 FEATURES = ("avx512vnni",)
 VECTOR_BITS = 512
+THROUGHPUT = 0.5
+LATENCY = 5.0
 
 PROGRAM = """
 program dot_u8i8_vnni(A: u8[4], B: i8[16, 4]) -> C: i32[16]:

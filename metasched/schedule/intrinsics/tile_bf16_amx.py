@@ -12,6 +12,8 @@ LAYOUT = (
 )
 FLUSHES_DENORMALS = True
 TILES = True
+THROUGHPUT = 16.0
+LATENCY = 17.0
 
 PROGRAM = """
 program tile_bf16_amx(A: bf16[16, 16, 2], B: bf16[16, 16, 2]) -> C: f32[16, 16]:

@@ -7,6 +7,8 @@ LAYOUT = (
     'transform_layout(cache_read(block, "B"), "k, j -> k//4, j, k%4") makes them'
 )
 TILES = True
+THROUGHPUT = 16.0
+LATENCY = 17.0
 
 PROGRAM = """
 program tile_i8i8_amx(A: i8[16, 16, 4], B: i8[16, 16, 4]) -> C: i32[16, 16]:

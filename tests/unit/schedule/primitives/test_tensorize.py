@@ -293,11 +293,28 @@ program dot(A: f32[4], B: f32[8, 4]) -> C: f32[8]:
 """
 
 
+ROWS = """
+program dot(A: f32[3, 4], B: f32[8, 4]) -> C: f32[3, 8]:
+    C[i, j] = sum[k](A[i, k] * B[j, k])
+"""
+
+
 def test_a_description() -> None:
     found = intrinsic_of("dot", described())
     assert found.axes == ("k", "j")
     assert [x.buffer for x in found.operands] == ["C", "A", "B"]
     assert found.doc == "What it is."
+    assert (found.throughput, found.latency, found.registers) == (1, 5, 0), "a cycle for its one vector"
+    assert (found.products, found.rows) == (32, 1)
+
+
+def test_what_an_intrinsic_costs() -> None:
+    wide = intrinsic_of("dot", described(VECTOR_BITS=128))
+    assert (wide.rows, wide.throughput, wide.latency) == (2, 2, 6)
+    said = intrinsic_of("dot", described(THROUGHPUT=0.5, LATENCY=6, REGISTERS=1))
+    assert (said.throughput, said.latency, said.registers) == (0.5, 6, 1)
+    tiles = intrinsic_of("dot", described(VECTOR_BITS=0, TILES=True, PROGRAM=ROWS))
+    assert (tiles.rows, tiles.throughput, tiles.latency, tiles.products) == (3, 3, 7, 96)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +328,10 @@ def test_a_description() -> None:
         ("dot", {"VECTOR_BITS": 512}, "says 512, where the last axis of its output has 256 bits"),
         ("dot", {"VECTOR_BITS": 0}, "`VECTOR_BITS` is the size of its registers, and it says 0"),
         ("dot", {"TILES": True}, "it has `TILES`, whose size is not to be said, and `VECTOR_BITS`"),
+        ("dot", {"THROUGHPUT": 0}, "`THROUGHPUT` is the cycles from one use to the next .* it says 0 and 4"),
+        ("dot", {"THROUGHPUT": 4, "LATENCY": 2.5}, "as many or more; it says 4 and 2.5"),
+        ("dot", {"THROUGHPUT": "2"}, "`THROUGHPUT` is str, not float or int"),
+        ("dot", {"REGISTERS": -1}, "`REGISTERS` counts vectors, and it says -1"),
         ("dot", {"DENSE": {"B": 3}}, "`DENSE` counts the last axes of its operands"),
         ("other", {}, "has the name of the file"),
         ("dot", {"PROGRAM": DOT.replace("sum[k](A[k] * B[j, k])", "A[0] + B[j, 0]")}, "it reduces into an output"),

@@ -1,0 +1,24 @@
+"""The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of."""
+
+from __future__ import annotations
+
+from metasched.cost.core import Core
+from metasched.cost.footprint import Array
+from metasched.cost.nest import Statement
+from metasched.cost.statement import View
+from metasched.target import Target
+
+
+def flops_per_cycle(statement: Statement, target: Target, core: Core) -> float:
+    """Operations a cycle of one core: a multiply-add for each lane of full vectors, or those of the fastest tensor
+    intrinsic that the target has for such products, whether or not the statement uses it."""
+    vectors = 2.0 * core.operations * target.vector_bits / (8 * statement.store.element_bytes)
+    usable = (i for i in statement.intrinsics if i.features <= target.features)
+    return max([vectors, *(2.0 * i.products / i.throughput for i in usable)])
+
+
+def cycles_at_peak(view: View) -> Array:
+    """Cycles of the arithmetic of a statement's domain, were it done at its peak on all threads: (rows,)."""
+    flops = view.domain * view.statement.operations.flops
+    least: Array = flops / (flops_per_cycle(view.statement, view.target, view.core) * max(view.target.threads, 1))
+    return least
