@@ -28,6 +28,8 @@ Its files, in reading order:
 - `network_shapes`: The twelve operators at shapes of layers of real networks, for which nobody wrote a trace
 - `guess`: How good the guess is where nobody tuned: the twelve operators at layers of real networks, beside what else
   there is
+- `short_list`: How far from the best known what few or no measurements give is: the twelve operators at layers of real
+  networks
 - `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one
   program
 - `openmp`: Numba's OpenMP threads instead of this package's pool, to compare the two

@@ -30,9 +30,10 @@ def main() -> int:
         parser.add_argument(
             f"--{option}", default=os.environ.get(name) or None, metavar=metavar, help=f"{what} (or {name})"
         )
-    sweep = parser.add_argument_group("of the sweep `guess`")
+    sweep = parser.add_argument_group("of the sweeps `guess` and `short_list`")
     sweep.add_argument("--only", type=_operators, default=(), metavar="C2D,...", help=f"of {', '.join(TWELVE)}")
-    sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator the first N (default: all)")
+    sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator, at most N (default: all)")
+    sweep.add_argument("--skip", type=_positive, default=0, metavar="N", help="of each operator, the first N")
     sweep.add_argument(
         "--trials", type=_positive, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
@@ -59,6 +60,7 @@ def main() -> int:
         tvm_records=records,
         only=args.only,
         shapes=args.shapes,
+        skip=args.skip,
         trials=args.trials,
         data=args.data,
         models=args.models,

@@ -59,16 +59,15 @@ def run(options: Options) -> Iterator[Result]:
 
 
 def layers_of(options: Options) -> list[LayerShape]:
-    """The shapes that are asked for: those of some operators, and the first ones of each."""
+    """The shapes that are asked for: those of some operators, and some of each."""
     wanted = _QUICK if options.quick and not options.only else options.only
     most = 1 if options.quick else options.shapes
-    found: list[LayerShape] = []
+    by_suite: dict[str, list[LayerShape]] = {}
     for layer in LAYERS:
-        if wanted and layer.suite not in wanted:
-            continue
-        if most is None or sum(other.suite == layer.suite for other in found) < most:
-            found.append(layer)
-    return found
+        if not wanted or layer.suite in wanted:
+            by_suite.setdefault(layer.suite, []).append(layer)
+    last = None if most is None else options.skip + most
+    return [layer for layers in by_suite.values() for layer in layers[options.skip : last]]
 
 
 @dataclass(frozen=True)

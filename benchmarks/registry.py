@@ -12,9 +12,9 @@ from pathlib import Path
 class Options:
     """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
     compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither). What a
-    sweep over shapes takes: operators (all, where none is named), the first shapes of each, and trials of a search.
-    What the yardstick of cost models takes: a file of measurements, the models to judge (all, where none is named), and
-    a folder in which features are kept for the next time."""
+    sweep over shapes takes: operators (all, where none is named), how many shapes of each after how many that are
+    skipped, and trials of a search. What the yardstick of cost models takes: a file of measurements, the models to
+    judge (all, where none is named), and a folder in which features are kept for the next time."""
 
     threads: int = 2
     quick: bool = False
@@ -23,6 +23,7 @@ class Options:
     tvm_records: Path | None = None
     only: tuple[str, ...] = ()
     shapes: int | None = None
+    skip: int = 0
     trials: int = 64
     data: Path | None = None
     models: tuple[str, ...] = ()
@@ -52,6 +53,9 @@ _ALL = (
         "kernels", "the expert traces of the operators against PyTorch and TVM, and as a fraction of those peaks"
     ),
     Benchmark("guess", "guesses for layers of real networks against 64 trials and PyTorch, a dozen shapes an operator"),
+    Benchmark(
+        "short_list", "how far the guess, eight favourites, 16 trials and a search are from the best known there"
+    ),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),

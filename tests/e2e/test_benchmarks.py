@@ -21,6 +21,7 @@ from benchmarks.kernel_side import Alone
 from benchmarks.kernels import argument_bytes, tvm_records, write_inputs
 from benchmarks.network_shapes import LAYERS
 from benchmarks.registry import BENCHMARKS, Options
+from benchmarks.short_list import JUDGED, of_files
 from benchmarks.sides import SideProcess, compare
 from benchmarks.workloads import WORKLOADS
 from metasched.lang import load_program
@@ -178,6 +179,10 @@ def test_each_of_the_twelve_is_guessed_at_a_dozen_layers() -> None:
 def test_a_part_of_the_layers_can_be_asked_for() -> None:
     assert [layer.suite for layer in layers_of(Options(only=("SFM", "GMM"), shapes=2))] == ["GMM", "GMM", "SFM", "SFM"]
     assert layers_of(Options()) == list(LAYERS)
+    first, *rest = layers_of(Options(only=("GMM",)))
+    assert layers_of(Options(only=("GMM",), skip=1)) == rest
+    assert layers_of(Options(only=("GMM",), shapes=1)) == [first]
+    assert layers_of(Options(only=("GMM", "SFM"), skip=11, shapes=2))[0] == rest[-1]
     assert {layer.suite for layer in layers_of(Options(quick=True, only=("C1D",)))} == {"C1D"}
 
 
@@ -193,6 +198,51 @@ def test_means_are_geometric_and_over_what_there_is() -> None:
     assert softmax["results_differ"] == 1
     assert whole["tuned_to_pytorch"] == pytest.approx(4.0)
     assert whole["shapes"] == 3
+
+
+def test_regrets_of_several_parts_are_summarised(tmp_path: Path) -> None:
+    """Of a shape that was measured twice the last line counts; lines of summaries are passed over."""
+
+    def line(case: str, operator: str, regret: float) -> dict[str, object]:
+        return {"case": case, "operator": operator, "best_ms": 1.0, "short_list_regret": regret, "short_list_s": 3.0}
+
+    parts = [
+        [line("C2D a", "conv2d_nhwc", 9.0), line("SFM b", "softmax", 1.5), {"case": "all, median"}],
+        [line("C2D a", "conv2d_nhwc", 1.1), line("C2D c", "conv2d_nhwc", 1.3)],
+    ]
+    for n, lines in enumerate(parts):
+        (tmp_path / f"{n}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    convolution, softmax, whole = of_files([tmp_path / "0.jsonl", tmp_path / "1.jsonl"])
+    assert (convolution["shapes"], convolution["short_list"], convolution["short_list_worst"]) == (
+        2,
+        1.2000000000000002,
+        1.3,
+    )
+    assert softmax["short_list"] == 1.5
+    assert (whole["shapes"], whole["short_list"], whole["short_list_worst"]) == (3, 1.3, 1.5)
+    assert whole["top_8"] is None
+    (tmp_path / "2.jsonl").write_text("{}\n")
+    with pytest.raises(ms.MetaschedError, match="no line of a shape"):
+        of_files([tmp_path / "2.jsonl"])
+
+
+@pytest.mark.slow
+def test_the_short_list_is_compared_with_the_best_known() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "short_list", "--quick", "--only", "SFM", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    shape, softmax = (json.loads(line) for line in done.stdout.splitlines())
+    regrets = [value for name, value in shape.items() if name.endswith("_regret")]
+    assert len(regrets) >= len(JUDGED)
+    assert min(regrets) == 1
+    assert sum(shape["roles"].values()) == 4
+    assert shape["roles"]["expert"] > 0
+    assert softmax["short_list"] == softmax["short_list_worst"] == shape["short_list_regret"]
 
 
 def test_operators_of_the_sweep_are_named() -> None:
