@@ -8,7 +8,7 @@ from enum import Enum
 
 from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
-from benchmarks.yardstick.folds import by_family, with_own
+from benchmarks.yardstick.folds import by_family, judgeable, with_own
 from benchmarks.yardstick.metrics import Judgement, judge, mean_judgement
 from benchmarks.yardstick.samples import Samples
 
@@ -62,8 +62,9 @@ def verdicts(samples: Sequence[Samples], contestant: Contestant, seeds: int) -> 
 def agreement(samples: Sequence[Samples]) -> Iterator[Verdict]:
     """The ceiling: the second measurement, judged by the first."""
     for pool in POOLS:
-        found = tuple(judge(one.task, -one.second, one.second, one.first) for one in samples if one.pool == pool)
-        if found:
+        of_pool = [one for one in judgeable(samples) if one.pool == pool]
+        if of_pool:
+            found = tuple(judge(one.task, -one.second, one.second, one.first, suite=one.suite) for one in of_pool)
             yield Verdict(CEILING, Protocol.UNSEEN, pool, 1, (found,))
 
 
@@ -98,4 +99,5 @@ _RUNS: dict[Protocol, Callable[[Sequence[Samples], Contestant, int], _Run]] = {
 def judged(samples: Samples, predict: Predict, seed: int) -> Judgement:
     """A prediction for some candidates, judged by their times."""
     prediction = predict(samples.features)
-    return judge(samples.task, prediction.score, prediction.seconds, samples.seconds, samples.known, seed)
+    score, expected = prediction.score, prediction.seconds
+    return judge(samples.task, score, expected, samples.seconds, samples.known, seed, samples.suite)

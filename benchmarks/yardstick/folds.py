@@ -11,7 +11,8 @@ from benchmarks.yardstick.samples import Samples
 
 # Records of its own that a model is given of a task, in the second protocol; tasks of fewer others are left out.
 OWN = 64
-_LEAST_JUDGED = 32
+# On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
+LEAST_JUDGED = 16
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,18 @@ class Fold:
 
 
 def by_family(samples: Sequence[Samples]) -> Iterator[Fold]:
-    """A fold for each family of operators, in the order that they first come in."""
+    """A fold for each family of operators, in the order that they first come in. Tasks of few candidates only teach."""
     for family in dict.fromkeys(one.family for one in samples):
         yield Fold(
             family,
             tuple(one for one in samples if one.family != family),
-            tuple(one for one in samples if one.family == family),
+            tuple(one for one in judgeable(samples) if one.family == family),
         )
+
+
+def judgeable(samples: Sequence[Samples]) -> list[Samples]:
+    """Tasks that have enough candidates to judge by."""
+    return [one for one in samples if len(one) >= LEAST_JUDGED]
 
 
 def with_own(samples: Samples, seed: int, count: int = OWN) -> tuple[Samples, Samples] | None:
@@ -38,7 +44,7 @@ def with_own(samples: Samples, seed: int, count: int = OWN) -> tuple[Samples, Sa
 
     None where too few would be left.
     """
-    if len(samples) < count + _LEAST_JUDGED:
+    if len(samples) < count + 2 * LEAST_JUDGED:
         return None
     order = np.random.default_rng(seed).permutation(len(samples))
     return samples.at(np.sort(order[:count])), samples.at(np.sort(order[count:]))

@@ -74,7 +74,8 @@ def calibration(expected: Array, seconds: Array) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found for one task: shares of pairs, recall, and times in seconds.
+    """What was found for one task (`suite` is its name among the twelve operators, if it is one): shares of pairs,
+    recall, and times in seconds.
 
     `best_of_top` has the time of the best of the top k by k, of `REGRETS` and `TOPS`. `best` is the fastest of the
     candidates judged, `known` the fastest of the task that is known at all. `bias` and `spread` are of the absolute
@@ -82,6 +83,7 @@ class Judgement:
     """
 
     task: str
+    suite: str | None
     pairs: float
     fast_pairs: float
     recall: float
@@ -93,7 +95,13 @@ class Judgement:
 
 
 def judge(
-    task: str, score: Array, expected: Array | None, seconds: Array, known: float | None = None, seed: int = 0
+    task: str,
+    score: Array,
+    expected: Array | None,
+    seconds: Array,
+    known: float | None = None,
+    seed: int = 0,
+    suite: str | None = None,
 ) -> Judgement:
     """All metrics of one task.
 
@@ -104,6 +112,7 @@ def judge(
         seconds: the times, shape (n,).
         known: the least time known of the task, where that is less than all `seconds`.
         seed: of the order of ties.
+        suite: its name among the twelve operators, if it is one.
     """
     if not len(score) == len(seconds) > 1:
         raise ValueError(f"{task}: {len(score)} scores for {len(seconds)} times; there should be two at least")
@@ -112,6 +121,7 @@ def judge(
     best = float(seconds.min())
     return Judgement(
         task,
+        suite,
         pair_accuracy(score, seconds),
         pair_accuracy(score[fast], seconds[fast]),
         recall(order, seconds),
@@ -135,6 +145,7 @@ def mean_judgement(found: Sequence[Judgement]) -> Judgement:
 
     return Judgement(
         first.task,
+        first.suite,
         mean([one.pairs for one in found]),
         mean([one.fast_pairs for one in found]),
         mean([one.recall for one in found]),

@@ -83,7 +83,17 @@ def summary(verdict: Verdict) -> Result:
     line["pair_accuracy_worst"] = worst[0].pairs
     line["worst_tasks"] = {one.task: round(one.pairs, 3) for one in worst}
     line["fastest_quarter_worst"] = float(np.nanmin(columns["fast_pairs"]))
-    return line | _calibration(columns)
+    return line | _of_the_twelve(tasks) | _calibration(columns)
+
+
+def _of_the_twelve(tasks: Sequence[Judgement]) -> Result:
+    """Pair accuracy of the twelve operators at the shapes that others are judged by; None where there are none."""
+    found = [one.pairs for one in tasks if one.suite is not None]
+    return {
+        "twelve": len(found),
+        "twelve_pair_accuracy": float(np.mean(found)) if found else None,
+        "twelve_pair_accuracy_worst": min(found, default=None),
+    }
 
 
 def _calibration(columns: _Columns) -> Result:

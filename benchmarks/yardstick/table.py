@@ -11,6 +11,8 @@ from benchmarks.registry import Result
 _COLUMNS = (
     ("pairs", "pair_accuracy", True),
     ("worst", "pair_accuracy_worst", False),
+    ("the twelve", "twelve_pair_accuracy", False),
+    ("worst", "twelve_pair_accuracy_worst", False),
     ("fastest quarter", "fastest_quarter", True),
     ("top-1", "top1_score", False),
     ("top-5", "top5_score", False),
@@ -45,7 +47,8 @@ def _row(line: Result) -> list[str]:
 
 
 def _figure(line: Mapping[str, object], name: str, with_interval: bool) -> str:
-    text = _short(cast(float, line[name]))
+    value = line[name]
+    text = "–" if value is None else _short(cast(float, value))
     if not with_interval:
         return text
     low, high = cast(tuple[float, float], line[f"{name}_interval"])

@@ -65,6 +65,15 @@ def test_a_contestant_never_sees_the_family_that_it_is_judged_on(some: list[Samp
     assert set(some[0].first) > with_own[0][1] != with_own[3][1]
 
 
+def test_a_task_of_few_candidates_teaches_and_is_not_judged(some: list[Samples], made_up: MakeSamples) -> None:
+    spy = Spy()
+    few = [*some, made_up("c 1", "c", count=15)]
+    judged = next(verdicts(few, spy, seeds=1))
+    assert [one.task for one in judged.tasks] == ["a 1", "a 2", "b 1", "b 2"]
+    assert spy.trained[0][0] == {"b", "c"}
+    assert [one.task for one in next(agreement(few)).tasks] == ["a 1", "a 2", "b 1", "b 2"]
+
+
 def test_chance_is_tried_with_every_seed(some: list[Samples]) -> None:
     spy = Spy(chance=True)
     first = next(verdicts(some, spy, seeds=3))

@@ -27,6 +27,16 @@ def test_figures_are_means_over_tasks() -> None:
     assert line["pair_accuracy_worst"] == 0.0
     assert line["worst_tasks"] == {"reversed": 0.0, "right": 1.0}
     assert line["recall_10_in_30"] == 0.5
+    assert line["twelve_pair_accuracy"] is None
+
+
+def test_the_twelve_are_told_apart() -> None:
+    tasks = [judge(name, -TIMES, None, TIMES, suite=name) for name in ("C1D", "C2D")]
+    tasks += [judge("C3D", TIMES, None, TIMES, suite="C3D"), judge("other", TIMES, None, TIMES)]
+    line = summary(Verdict("it", Protocol.UNSEEN, "space", 1, (tuple(tasks),)))
+    assert line["twelve"] == 3
+    assert line["twelve_pair_accuracy"] == pytest.approx(2 / 3)
+    assert line["twelve_pair_accuracy_worst"] == 0.0
 
 
 def test_regret_is_a_geometric_mean() -> None:
