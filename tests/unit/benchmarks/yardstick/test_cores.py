@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from benchmarks.yardstick import cores
 from benchmarks.yardstick.cores import TOLERANCE, changes
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
@@ -36,3 +39,18 @@ def test_a_small_change_is_not_counted(made_up: MakeSamples) -> None:
 def test_what_is_compared_has_the_same_candidates(made_up: MakeSamples) -> None:
     with pytest.raises(ValueError, match=r"a \(space\) is compared with b \(space\)"):
         changes([made_up("a", "a")], [made_up("b", "b")])
+
+
+def test_the_command_fails_where_a_task_is_ranked_worse(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    constants = tmp_path / "core.json"
+    constants.write_text('{"parallel_launch": 9000.0}', encoding="utf-8")
+    command = ["cores", str(constants), "--data", str(data), "--processes", "1", "--kept", str(tmp_path / "kept")]
+    monkeypatch.setattr(sys, "argv", command)
+    assert cores.main() == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert last == "2 tasks, +0.0000 at the mean; 0 are ranked worse by more than 0.01"
+    monkeypatch.setattr(cores, "TOLERANCE", -1.0)  # nothing is good enough
+    assert cores.main() == 1

@@ -1,0 +1,37 @@
+"""The measurements go with the code: their sketches replay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.yardstick import replay
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["replay", *arguments])
+    return replay.main()
+
+
+def test_the_command_succeeds_where_every_sketch_replays(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "--data", str(data)) == 0
+    assert capsys.readouterr().out == "2 pools of tasks, 0 sketches that do not replay\n"
+
+
+def test_the_command_fails_and_names_the_sketch_where_one_does_not(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = data.read_text(encoding="utf-8")
+    data.write_text(text.replace("vectorize(j1", "vectorise(j1"), encoding="utf-8")
+    assert command(monkeypatch, "--data", str(data)) == 1
+    out = capsys.readouterr().out
+    assert "small (space), sketch 0: its trace does not replay" in out
+    assert "2 sketches that do not replay" in out
+
+
+def test_the_command_fails_without_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command(monkeypatch, "--data", str(tmp_path / "none.jsonl")) == 1
