@@ -76,7 +76,8 @@ def sketch_of(task: TimedTask, number: int, program: ms.Program | None = None) -
 
     Raises ScheduleError where its trace no longer replays, and LanguageError where it is no longer understood.
     """
-    return ms.space(program or task.program(), rules=Trace.parse(task.sketches[number]))[0]
+    trace, target = Trace.parse(task.sketches[number]), Target.parse(task.target)
+    return ms.space(program or task.program(), rules=trace, target=target)[0]
 
 
 def features_of(task: TimedTask, core: Core = DEFAULT_CORE) -> Features:
