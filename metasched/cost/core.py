@@ -16,16 +16,19 @@ class Core:
     core. Latencies and overheads in cycles.
 
     `parallel_launch` is what it costs to start threads on a region and to wait for their end, `barrier` what it costs
-    them to wait for one another inside one. `transfer` is what an accumulator costs that is loaded and stored again,
-    `mask_overhead` what a vector costs whose lanes are not all at work, `tail_overhead` one whose lanes never are,
-    `branch_overhead` a condition in unrolled code; `window` is how many instructions the core sees ahead. Lines of
-    runs shorter than `stream_bytes` take up to `scatter` times as long to come from the last cache or memory.
+    them to wait for one another inside one, `tile_setup` what it costs a thread to make tile registers usable and to
+    give them up. `operation_latency` is that of sums of floats, `integer_latency` of integers. `transfer` is what an
+    accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
+    work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled code; `window` is how
+    many instructions the core sees ahead. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long
+    to come from the last cache or memory.
     """
 
     operations: float = 2.0
     loads: float = 2.0
     stores: float = 1.0
     operation_latency: float = 5.0
+    integer_latency: float = 1.0
     memory_round_trip: float = 9.0
     l2_bytes: float = 40.0
     l3_bytes: float = 12.0
@@ -42,6 +45,7 @@ class Core:
     parallel_launch: float = 8000.0
     barrier: float = 1000.0
     task_overhead: float = 100.0
+    tile_setup: float = 180.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024
     usable: float = 0.8

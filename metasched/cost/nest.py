@@ -101,6 +101,7 @@ class Statement:
     `limit` is the unroll limit (a slot) for the run of loops right above the block: its own, which holds for every
     loop, or the innermost loop's. `streams` (a slot) is not zero where the store goes past the caches. `tensor` is the
     tensor intrinsic that computes it, if one does, and `intrinsics` are those that there are for what it computes.
+    `integers` are what it stores.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Statement:
     streams: int | None = None
     tensor: TensorUse | None = None
     intrinsics: tuple[Intrinsic, ...] = ()
+    integers: bool = False
 
     @property
     def depth(self) -> int:
@@ -300,6 +302,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         streams=_number(non_temporal, block.annotations, table),
         tensor=_tensor_use(site.loops),
         intrinsics=intrinsics_for(block, storage.buffers[block.store.buffer].dtype),
+        integers=not storage.buffers[block.store.buffer].dtype.is_float,
     )
 
 

@@ -15,8 +15,9 @@ from metasched.ir.ranges import prove
 class Operations:
     """Counts for one instance: arithmetic, divisions, math functions, comparisons with selections, casts.
 
-    `instructions` estimates vector instructions: a multiplication that feeds a sum is one with it (FMA),
-    divisions and math functions count by their cost.
+    `instructions` estimates vector instructions: a multiplication of floats that feeds a sum is one with it (FMA),
+    divisions, math functions and products of integers count by their cost. `conversions` are casts of what is read,
+    which are apart from them: there are as many as reads, and a register tile reads an operand once.
     """
 
     arithmetic: int
@@ -25,6 +26,7 @@ class Operations:
     choices: int
     casts: int
     instructions: float
+    conversions: int = 0
 
     @property
     def flops(self) -> int:
@@ -37,7 +39,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     `ranges` are the extents of the iteration variables. A selection by an index is one choice, as its condition is the
     same for many instances, and none where the condition always holds or never does.
     """
-    arithmetic = divisions = special = choices = casts = 0
+    arithmetic = divisions = special = choices = casts = conversions = 0
     cost = 0.0
     stack = [value]
     while stack:
@@ -53,6 +55,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             divisions += 1
         elif isinstance(node, Binary | Unary):
             arithmetic += 1
+            cost += _extra_of_product(node)
         elif isinstance(node, Select) and not any(isinstance(n, Load) for n in node.cond.walk()):
             taken = _taken(node, ranges)
             choices += len(taken) - 1
@@ -62,16 +65,25 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             choices += 1
         elif isinstance(node, Cast):
             casts += 1
+            conversions += isinstance(node.value, Load)
         stack.extend(child for child in node.children() if isinstance(child, Expr))
-    fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL
-    instructions = cost + arithmetic + divisions * DIVISION_COST + choices + casts
+    fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
+    instructions = cost + arithmetic + divisions * DIVISION_COST + choices + casts - conversions
     if reducer is not None and reducer.is_arg:
         choices += 2  # whether the position moves, and the position
         instructions += 2
     if reducer is not None:
         arithmetic += 1
         instructions += 0 if fused else 1
-    return Operations(arithmetic, divisions, special, choices, casts, float(max(instructions, 1.0)))
+    least = 0.0 if conversions else 1.0
+    return Operations(arithmetic, divisions, special, choices, casts, float(max(instructions, least)), conversions)
+
+
+def _extra_of_product(node: Binary | Unary) -> int:
+    """Instructions that a product of integers takes beyond one: vectors multiply 16 bits at a time."""
+    if not isinstance(node, Binary) or node.op is not BinOp.MUL or node.dtype.is_float:
+        return 0
+    return max(node.dtype.bits // 32, 1 if node.dtype.bits == 8 else 0)
 
 
 def _taken(select: Select, ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:

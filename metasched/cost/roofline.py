@@ -85,10 +85,12 @@ def issue_cycles(view: View) -> Array:
 
     Operands of a vector intrinsic that are not neighbours in memory are put together of single loads, one a cycle.
     """
-    tensor = view.statement.tensor
+    tensor, tile, operations = view.statement.tensor, view.tile, view.statement.operations
     if tensor is None:
-        return view.full(view.statement.operations.instructions / view.core.operations)
-    cycles, tile = view.full(tensor.intrinsic.throughput), view.tile
+        reads = max(len(view.statement.accesses) - 1, 1)
+        again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
+        return (operations.instructions + operations.conversions * again) / view.core.operations
+    cycles = view.full(tensor.intrinsic.throughput)
     for n in () if tensor.intrinsic.tiles else view.reads():
         single, loaded = view.loads_of_one[n], view.vectors(n, tile.level, tile.place) / tile.operations
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
@@ -103,8 +105,7 @@ def _chain(view: View) -> Array:
     tile, statement, core = view.tile, view.statement, view.core
     if not statement.reduces:
         return view.full(0.0)
-    latency = core.operation_latency if statement.tensor is None else statement.tensor.intrinsic.latency
-    step = np.where(tile.held > 0, latency, core.memory_round_trip)
+    step = np.where(tile.held > 0, _latency(view), core.memory_round_trip)
     instructions = view.instructions + len(statement.accesses) - 1.0
     runs, chains = tile.together, tile.accumulators
     if statement.vector is not None and statement.loops[statement.vector].reduces:
@@ -115,6 +116,13 @@ def _chain(view: View) -> Array:
     outside = view.instances / (runs * tile.operations)
     waiting: Array = step / (chains * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
     return waiting
+
+
+def _latency(view: View) -> float:
+    """Cycles until the next operation may add to the same accumulator in a register."""
+    if view.statement.tensor is not None:
+        return view.statement.tensor.intrinsic.latency
+    return view.core.integer_latency if view.statement.integers else view.core.operation_latency
 
 
 def _code_size_penalty(view: View) -> Array:
@@ -145,7 +153,8 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     ]
     share = 1.0 / speedup
     work = view.instances * alive(view) * share
-    core = work * (bound + each["overhead"])
+    setup = view.core.tile_setup * view.in_tiles
+    core = work * (bound + each["overhead"]) + setup
     l2 = total(near) / view.core.l2_bytes * share
     l3 = scattered[0] / view.core.l3_bytes * share
     memory = scattered[1] / view.core.memory_bytes * np.maximum(share, 0.25)
@@ -155,7 +164,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "operation_cycles": work * each["operations"],
         "port_cycles": work * each["ports"],
         "latency_cycles": work * each["latency"],
-        "overhead_cycles": work * each["overhead"],
+        "overhead_cycles": work * each["overhead"] + setup,
         "core_cycles": core,
         "l2_cycles": l2,
         "l3_cycles": l3,

@@ -14,6 +14,7 @@ from metasched.ir.nodes import (
     Binary,
     BinOp,
     Call,
+    Cast,
     Const,
     Expr,
     For,
@@ -34,6 +35,7 @@ from tests.support.targets import AVX2, AVX512
 from .conftest import COLUMNS, dense_relu
 
 A, B = (Load(name, (Var("i"),), DType.F32) for name in "AB")
+N, M = (Load(name, (Var("i"),), DType.I32) for name in "NM")
 
 
 def value(func: Func, row: list[int], name: str, target: Target | None = None) -> float:
@@ -127,11 +129,37 @@ def test_a_guard_over_unrolled_loops_stays_a_condition_there() -> None:
         (A / B, None, 1, 8.0),
         (Call("exp", (A,), DType.F32), None, 1, 14.0),
         (A, None, 0, 1.0),
+        (N * M, Reducer.SUM, 2, 3.0),
+        (Cast(N, DType.F32) * A, Reducer.SUM, 2, 1.0),
+        (Cast(N, DType.F32), None, 0, 0.0),
     ],
 )
 def test_operations(e: Expr, reducer: Reducer | None, flops: int, instructions: float) -> None:
     found = count(e, reducer, {})
     assert (found.flops, found.instructions) == (flops, instructions)
+
+
+def test_what_a_tile_reads_is_converted_once() -> None:
+    """Eight rows of four vectors multiply twelve operands, where each product had two conversions of its own."""
+    text = """
+program product[N=64](A: {0}[N, N], B: {0}[N, N]) -> C: f32[N, N]:
+    dot: C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+"""
+
+    def operations(dtype: str, rows: int) -> float:
+        sch = Schedule(parse_program(text.format(dtype)))
+        i, j, k = sch.get_loops(sch.get_block("dot"))
+        i0, i1 = sch.split(i, [None, rows])
+        sch.reorder(i0, k, i1, j)
+        sch.unroll(i1)
+        sch.vectorize(j, lanes=16)
+        sch.annotate(sch.get_block("dot"), "unroll_limit", 64)
+        features = FeatureProgram(sch.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
+        return float(np.exp2(features[NAMES.index("s0.operation_cycles")]) - 1)
+
+    whole = operations("f32", 4)
+    assert operations("bf16", 4) == pytest.approx(whole * (1 + 2 * (8 / (16 * 2))), rel=1e-3)
+    assert operations("bf16", 1) == pytest.approx(whole * (1 + 2 * (5 / (4 * 2))), rel=1e-3)
 
 
 def test_index_arithmetic_is_no_work() -> None:
