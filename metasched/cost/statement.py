@@ -315,11 +315,22 @@ class View:
 
     # --- registers
 
+    def _places(self, access: int) -> Array:
+        """(levels, rows) at how many places an access is made: no more than its loops have iterations.
+
+        What it reaches from the first to the last may be more, where it moves by more than one.
+        """
+        out = np.ones((self.depth + 1, self.rows), np.float32)
+        for loop in reversed(range(self.depth)):
+            moved = any(dim.uses(loop) for dim in self.statement.accesses[access].dims)
+            out[loop] = out[loop + 1] * self.extents[loop] if moved else out[loop + 1]
+        return out
+
     def vectors(self, access: int, level: Levels, place: Levels) -> Array:
         """Loads that the tile of an access takes: whole vectors, broadcasts, single lanes, or rows of tiles."""
         if self.operands:
             return at_level(self.operands[access], place) * self.loads_of_one[access]
-        elements = at_level(self.marks[access].elements, place)
+        elements = np.minimum(at_level(self.marks[access].elements, place), at_level(self._places(access), place))
         depth = self.statement.vector
         if depth is None:
             return elements

@@ -82,6 +82,25 @@ def test_accumulators_are_held_where_they_fit(rows: int, held: int) -> None:
     assert features[NAMES.index("s0.held")] == held
 
 
+STRIDED = """program strided[N=64, C=32, S=2](X: f32[S*N + 1, C], K: f32[C, 16]) -> Y: f32[N, 16]:
+    Y[n, o] = sum[c](X[S*n, c] * K[c, o])
+"""
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_a_tile_loads_what_it_uses_whatever_lies_between(stride: int) -> None:
+    schedule = Schedule(parse_program(STRIDED, S=stride), seed=0)
+    block = schedule.get_block("Y")
+    n, o, c = schedule.get_loops(block)
+    n0, n1 = schedule.split(n, [None, 8])
+    schedule.reorder(n0, c, n1, o)
+    schedule.vectorize(o, lanes=16)
+    schedule.unroll(n1)
+    features = FeatureProgram(schedule.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
+    # 8 elements that are broadcast, and a vector, for 8 multiplications.
+    assert features[NAMES.index("s0.loads_per_operation")] == pytest.approx(9 / 8)
+
+
 @pytest.mark.parametrize(("rows", "loads"), [(14, (14 + 2) / 28), (15, (15 * 2 + 2) / 30)])
 def test_operands_that_do_not_fit_are_read_again(rows: int, loads: float) -> None:
     features = FeatureProgram(in_memory(dense_relu()), COLUMNS, AVX512)(np.array([[4, rows, 4, 32, 4, 64]]))[0]
