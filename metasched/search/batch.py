@@ -64,7 +64,12 @@ class BatchMeasuring:
         self._seed = seed
         self._phases = phases
         self._tell = tell
+        self._begun: dict[str, Future[Lowered]] = {}
         self.measured = 0
+
+    def begin(self, runner: Runner, traces: Sequence[str]) -> None:
+        """Begin to lower what will be measured first, while there is something else to do."""
+        self._begun = {trace: runner.lower(self._program, trace, self._target) for trace in traces}
 
     def measure(
         self,
@@ -100,7 +105,8 @@ class BatchMeasuring:
         for proposal in proposals:
             if proposal.trace is not None and not proposal.is_settled(self._known):
                 new.setdefault(proposal.trace, proposal)
-        futures = [runner.lower(self._program, trace, self._target) for trace in new]
+        begun = {trace: self._begun.pop(trace) for trace in new if trace in self._begun}
+        futures = [begun.get(trace) or runner.lower(self._program, trace, self._target) for trace in new]
         meanwhile()
         with self._phases.timed(Phase.MEASURE):
             return [(proposal, future.result()) for proposal, future in zip(new.values(), futures, strict=True)]

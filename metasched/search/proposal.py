@@ -26,6 +26,11 @@ class Guesses:
     default: str | None = None
     experts: tuple[str, ...] = ()
 
+    @property
+    def traces(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([*(trace for trace, _ in self.with_roles()), *self.experts]))
+
     def with_roles(self) -> list[tuple[str, Role]]:
         """The traces to measure, the first trial first."""
         roles = {self.own: Role.GUESS} | {self.default: Role.DEFAULT}

@@ -210,12 +210,19 @@ class TaskSearch:
         return self._prepared is not None
 
     def prepare(self) -> _Prepared:
-        """Make the space and the guesses, while workers compute the expected results. Further calls do nothing."""
+        """Make the guesses and the space, while workers compute the expected results and lower the former.
+
+        Further calls do nothing.
+        """
         if self._prepared is None:
-            self._parts.runner().prepare(self.task.program, self.task.inputs)
+            runner = self._parts.runner()
+            runner.prepare(self.task.program, self.task.inputs)
+            with self.phases.timed(Phase.SPACE):
+                guesses = self.task.guesses() if self._parts.guess else Guesses()
+            if not self.known.observed:
+                self._measuring.begin(runner, guesses.traces)
             with self.phases.timed(Phase.SPACE):
                 space = self.task.arms
-                guesses = self.task.guesses() if self._parts.guess else Guesses()
             self._prepared = _Prepared(space, guesses)
         return self._prepared
 
@@ -258,18 +265,21 @@ class TaskSearch:
         made, trials = self._measuring.measured, self.known.made
         at = self._opened()
         batch = at.batch
-        # The guess comes first, alone, so that there is a result before the strategy's first proposals.
-        self._measuring.measure(runner, at.guesses, batch, wanted)
-        if at.proposals is None and self.left(goal) > 0 and not goal.is_over:
+        if at.proposals is None and self._wants_proposals(at, goal):
             at.proposals = self._propose(at)
-        if at.proposals is not None:
-            if not at.proposals and not at.guesses:
-                self.exhausted = True
-            else:
-                self._measuring.measure(runner, at.proposals, batch, wanted, meanwhile)
-                self._learn(at, goal)
-                self._wear_out(trials)
+        if at.proposals == [] and not at.guesses:
+            self.exhausted = True
+        else:
+            self._measuring.measure(runner, [*at.guesses, *(at.proposals or ())], batch, wanted, meanwhile)
+        if at.proposals is not None and not self.exhausted:
+            self._learn(at, goal)
+            self._wear_out(trials)
         return Step(self.number, batch, self._measuring.measured - made, self.exhausted)
+
+    def _wants_proposals(self, at: _Open, goal: Goal) -> bool:
+        """Whether more is to be measured than the guesses, which are in the batch in any case."""
+        trials = [guess for guess in at.guesses if guess.place != NO_TRIAL and not guess.is_settled(self.known)]
+        return self.left(goal) > len(trials) and not goal.is_over
 
     def _propose(self, at: _Open) -> list[Proposal]:
         # The guess is in the first batch, also when that batch is proposed again.

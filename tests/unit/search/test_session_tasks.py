@@ -87,6 +87,28 @@ def test_each_task_is_searched_as_it_would_be_alone(database: Database) -> None:
         assert report.best.trace == alone.best.trace
 
 
+def test_guesses_and_expert_traces_are_lowered_while_the_space_is_made(database: Database) -> None:
+    runner = Journal()
+
+    class Slow(ToyTask):
+        @property
+        def arms(self) -> ToySpace:
+            runner.log.append(("space", self.program.key))
+            return super().arms
+
+    first = Slow(ToySpace(), Guesses("[0, 1, 1, 1, 1]", "[0, 1, 1, 1, 1]", ("[0, 2, 1, 1, 1]",)))
+    with session(database, runner, first) as tuning:
+        tuning.step(trials=1)
+        own = first.program.key
+        assert runner.log == [("prepare", own), ("lower", own), ("lower", own), ("space", own), ("submit", own)]
+        tuning.step(trials=2)
+    assert runner.log[5:12] == [*[("lower", own)] * 6, ("submit", own)], "the expert trace was lowered already"
+    del runner.log[:]
+    with session(database, runner, first) as tuning:
+        tuning.step(trials=3)
+    assert runner.log[:2] == [("prepare", own), ("space", own)], "what was measured is not lowered again"
+
+
 def test_the_next_task_is_made_ready_while_candidates_are_lowered_and_nothing_is_timed(database: Database) -> None:
     runner, second = Journal(), task(9)
     with session(database, runner, task(8), second, task(10)) as tuning:
@@ -94,12 +116,11 @@ def test_the_next_task_is_made_ready_while_candidates_are_lowered_and_nothing_is
         assert second.made == 1
         own, other = "add[N=8]", "add[N=9]"
         batch = [entry for entry in runner.log if entry[0] != "submit"]
-        assert batch == [("prepare", own), *[("lower", own)] * 8, ("prepare", other)]
-        assert runner.log.index(("submit", own)) == 2, "the guess has been measured by itself"
-        assert runner.log[-7:] == [("submit", own)] * 7, "nothing else happens once the batch is measured"
+        assert batch == [("prepare", own), *[("lower", own)] * 8, ("prepare", other), ("lower", other)]
+        assert runner.log[-8:] == [("submit", own)] * 8, "nothing else happens once the batch is measured"
         del runner.log[:]
         tuning.step()
-    assert runner.log[:2] == [("lower", other), ("submit", other)], "the next one begins with its guess at once"
+    assert runner.log[:7] == [("lower", other)] * 7, "the guess was lowered already"
     assert ("prepare", other) not in runner.log
 
 
