@@ -8,7 +8,7 @@ from enum import Enum
 
 from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
-from benchmarks.yardstick.folds import by_family, judgeable, with_own
+from benchmarks.yardstick.folds import by_family, by_task, judgeable, with_own
 from benchmarks.yardstick.metrics import Judgement, judge, mean_judgement
 from benchmarks.yardstick.samples import Samples
 
@@ -82,11 +82,12 @@ def _unseen(samples: Sequence[Samples], contestant: Contestant, seed: int) -> _R
 def _with_own(samples: Sequence[Samples], contestant: Contestant, seed: int) -> _Run:
     found: _Run = []
     for fold in by_family(samples):
-        for one in fold.judged:
-            parts = with_own(one, seed)
+        for pools in by_task(fold.judged):
+            parts = with_own(pools, seed)
             if parts is not None:
                 own, rest = parts
-                found.append((one.pool, judged(rest, contestant.train(fold.others, own, seed), seed)))
+                predict = contestant.train(fold.others, own, seed)
+                found += [(one.pool, judged(one, predict, seed)) for one in rest]
     return found
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.yardstick.samples import Samples
+from benchmarks.yardstick.samples import Samples, joined
 
-# Records of its own that a model is given of a task, in the second protocol; tasks of fewer others are left out.
+# Records of its own that a model is given of a task, in the second protocol.
 OWN = 64
 # On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
 LEAST_JUDGED = 16
@@ -39,12 +39,26 @@ def judgeable(samples: Sequence[Samples]) -> list[Samples]:
     return [one for one in samples if len(one) >= LEAST_JUDGED]
 
 
-def with_own(samples: Samples, seed: int, count: int = OWN) -> tuple[Samples, Samples] | None:
-    """A task's candidates in two: `count` drawn by the seed, as its own records, and the rest, to be judged.
+def by_task(samples: Sequence[Samples]) -> list[list[Samples]]:
+    """The pools of each task, in the order that tasks first come in."""
+    found: dict[str, list[Samples]] = {}
+    for one in samples:
+        found.setdefault(one.task, []).append(one)
+    return list(found.values())
+
+
+def with_own(pools: Sequence[Samples], seed: int, count: int = OWN) -> tuple[Samples, list[Samples]] | None:
+    """A task's candidates in two: `count` drawn by the seed from all of its pools, as its own records, and what is left
+    of each pool, to be judged.
 
     None where too few would be left.
     """
-    if len(samples) < count + 2 * LEAST_JUDGED:
+    if sum(map(len, pools)) < count + 2 * LEAST_JUDGED:
         return None
-    order = np.random.default_rng(seed).permutation(len(samples))
-    return samples.at(np.sort(order[:count])), samples.at(np.sort(order[count:]))
+    of_pool = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
+    position = np.concatenate([np.arange(len(pool)) for pool in pools])
+    drawn = np.random.default_rng(seed).permutation(len(of_pool))
+    own, rest = np.sort(drawn[:count]), np.sort(drawn[count:])
+    parts = [pool.at(position[own[of_pool[own] == n]]) for n, pool in enumerate(pools)]
+    left = [pool.at(position[rest[of_pool[rest] == n]]) for n, pool in enumerate(pools)]
+    return joined(parts), judgeable(left)

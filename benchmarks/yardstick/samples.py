@@ -11,7 +11,7 @@ import multiprocessing
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,9 @@ _ABOVE = ("measure", "database", "search", "cli")
 _ROOT = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Samples:
-    """Candidates of a task.
+    """Candidates of a task. Only the same object is equal to it.
 
     `features` is float32 of shape (n, F); `first` and `second` are seconds at two moments, shape (n,). `known` is the
     least time known of the task, in seconds, whatever pool it is of.
@@ -59,16 +59,20 @@ class Samples:
 
     def at(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Samples:
         """Some of the candidates."""
-        return Samples(
-            self.task,
-            self.family,
-            self.suite,
-            self.pool,
-            self.features[positions],
-            self.first[positions],
-            self.second[positions],
-            self.known,
+        return replace(
+            self, features=self.features[positions], first=self.first[positions], second=self.second[positions]
         )
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Candidates of several pools of one task as one."""
+    return replace(
+        parts[0],
+        pool="+".join(part.pool for part in parts),
+        features=np.concatenate([part.features for part in parts]),
+        first=np.concatenate([part.first for part in parts]),
+        second=np.concatenate([part.second for part in parts]),
+    )
 
 
 def sketch_of(task: TimedTask, number: int, program: ms.Program | None = None) -> Sketch:

@@ -19,7 +19,7 @@ def made_up() -> MakeSamples:
     """Makes candidates of a task, whose times the roofline knows but for some noise."""
 
     def make(task: str, family: str, count: int = 100, pool: str = SPACE, known: float | None = None) -> Samples:
-        rng = np.random.default_rng(sum(map(ord, task)))
+        rng = np.random.default_rng(sum(map(ord, task + pool)))
         seconds = rng.lognormal(-8.0, 1.0, count)
         features = np.zeros((count, len(NAMES)), np.float32)
         expected = seconds * rng.lognormal(0.0, 0.2, count)

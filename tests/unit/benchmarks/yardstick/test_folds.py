@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.yardstick.data import NEAR_BEST
-from benchmarks.yardstick.folds import OWN, by_family, with_own
+from benchmarks.yardstick.folds import OWN, by_family, by_task, with_own
 from benchmarks.yardstick.tasks import FAMILIES, tasks
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
@@ -40,15 +40,18 @@ def test_every_operator_is_of_one_family() -> None:
 
 
 def test_own_records_are_not_judged(made_up: MakeSamples) -> None:
-    samples = made_up("a 1", "a")
-    parts = with_own(samples, seed=3)
+    pools = [made_up("a 1", "a"), made_up("a 1 near", "a", count=200, pool=NEAR_BEST)]
+    parts = with_own(pools, seed=3)
     assert parts is not None
     own, rest = parts
     assert len(own) == OWN
-    assert len(rest) == len(samples) - OWN
-    assert not set(own.first) & set(rest.first)
-    assert set(own.first) | set(rest.first) == set(samples.first)
-    again, other = with_own(samples, seed=3), with_own(samples, seed=4)
+    assert [one.pool for one in rest] == ["space", NEAR_BEST]
+    assert sum(map(len, rest)) == 300 - OWN
+    judged = {time for one in rest for time in one.first}
+    assert not set(own.first) & judged
+    assert set(own.first) | judged == {time for pool in pools for time in pool.first}
+    assert all(set(one.first) < set(pool.first) for one, pool in zip(rest, pools, strict=True))
+    again, other = with_own(pools, seed=3), with_own(pools, seed=4)
     assert again is not None
     assert other is not None
     assert np.array_equal(again[0].first, own.first)
@@ -56,13 +59,25 @@ def test_own_records_are_not_judged(made_up: MakeSamples) -> None:
 
 
 def test_features_stay_with_their_times(made_up: MakeSamples) -> None:
-    samples = made_up("a 1", "a")
-    parts = with_own(samples, seed=0)
+    pools = [made_up("a 1", "a"), made_up("a 1 near", "a", count=200, pool=NEAR_BEST)]
+    parts = with_own(pools, seed=0)
     assert parts is not None
-    of = {float(first): row for first, row in zip(samples.first, samples.features, strict=True)}
-    assert all(np.array_equal(of[float(t)], row) for t, row in zip(parts[1].first, parts[1].features, strict=True))
+    of = {float(t): row for pool in pools for t, row in zip(pool.first, pool.features, strict=True)}
+    for one in (parts[0], *parts[1]):
+        assert all(np.array_equal(of[float(t)], row) for t, row in zip(one.first, one.features, strict=True))
 
 
 def test_a_task_of_few_candidates_has_no_rest(made_up: MakeSamples) -> None:
-    assert with_own(made_up("a 1", "a", count=OWN + 31), seed=0) is None
-    assert with_own(made_up("a 1", "a", count=OWN + 32), seed=0) is not None
+    assert with_own([made_up("a 1", "a", count=OWN + 31)], seed=0) is None
+    assert with_own([made_up("a 1", "a", count=OWN + 32)], seed=0) is not None
+
+
+def test_a_pool_of_which_little_is_left_is_not_judged(made_up: MakeSamples) -> None:
+    parts = with_own([made_up("a 1", "a", count=16), made_up("a 1 near", "a", count=200, pool=NEAR_BEST)], seed=0)
+    assert parts is not None
+    assert [one.pool for one in parts[1]] == [NEAR_BEST]
+
+
+def test_pools_of_a_task_come_together(made_up: MakeSamples) -> None:
+    one, other, near = made_up("a 1", "a"), made_up("a 2", "a"), made_up("a 1", "a", pool=NEAR_BEST)
+    assert by_task([one, other, near]) == [[one, near], [other]]
