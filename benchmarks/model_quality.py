@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from benchmarks.registry import Options, Result
+from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, contestants
 from benchmarks.yardstick.data import DATA, TimedTask, read
 from benchmarks.yardstick.evaluation import agreement, verdicts
@@ -50,7 +51,7 @@ def measured_tasks(options: Options) -> list[TimedTask]:
 
 def chosen_contestants(names: Sequence[str]) -> list[Contestant]:
     """Those of the names, or all. Raises ValueError, which names those there are."""
-    everyone = contestants()
+    everyone = [*contestants(), *alternatives()]
     unknown = sorted(set(names) - {one.name for one in everyone})
     if unknown:
         raise ValueError(f"no model `{unknown[0]}`: there are {', '.join(one.name for one in everyone)}")

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import program
 from metasched.cost.model import CostModel
+from metasched.cost.trained import shipped
 from metasched.database import Record, SearchKey, TaskKey, Visit, code_version, open_database
 from metasched.search.arms import SpaceArms
 from metasched.search.earlier import Earlier
@@ -56,7 +57,7 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
     with open_database(url) as database:
         known = Known(database, key, task.program)
         marks.append(time.perf_counter())
-        strategy = Evolution(arms.arms, CostModel(0), 0, phases=phases)
+        strategy = Evolution(arms.arms, CostModel(0, shipped()), 0, phases=phases)
         with collection.put_off():
             resume(known, arms, strategy, Earlier(known, arms, task.program))
         marks.append(time.perf_counter())

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import open_space
 from metasched.cost.model import CostModel
+from metasched.cost.trained import shipped
 from metasched.search.phases import Phase, Phases
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.evolutionary import Evolution
@@ -26,7 +27,7 @@ def run(options: Options) -> Iterator[Result]:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     space = open_space("dense_relu", options.threads)
     phases = Phases()
-    strategy = Evolution(space.arms, CostModel(seed=0, threads=1), seed=0, phases=phases)
+    strategy = Evolution(space.arms, CostModel(0, shipped()), seed=0, phases=phases)
     rng = np.random.default_rng(0)
     strategy.observe(made_up(rng, strategy.propose(64)))
     strategy.propose(8)  # whatever is compiled or cached at first

@@ -9,9 +9,10 @@ Its files, in reading order:
 - `collect`: Measuring: random candidates of each task, and those near the best known ones of the twelve operators
 - `metrics`: How well scores rank the candidates of one task, whose times are known
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
+- `train`: Training the model that is installed with the package, on all of the yardstick's measurements
 - `folds`: Which candidates a model learns from, and on which it is judged then
-- `contestants`: What is judged: scores without learning, and the models of the registry, as each learns from other
-  tasks
+- `contestants`: What is judged: scores without learning, and the model of the package
+- `alternatives`: Models that were weighed against the package's: they learn from the same times in other ways
 - `evaluation`: Judging contestants: on families of operators never seen, and with some records of the task itself
 - `summary`: What verdicts say as figures: means over tasks, with bootstrap intervals
 - `table`: The summaries of all models as a table to read, in Markdown

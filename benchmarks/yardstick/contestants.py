@@ -1,4 +1,4 @@
-"""What is judged: scores without learning, and the models of the registry, as each learns from other tasks.
+"""What is judged: scores without learning, and the model of the package.
 
 Nothing that was trained before is used: a contestant starts from no parameters, so that what it is judged on can have
 had no part in them.
@@ -16,7 +16,9 @@ from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
-from metasched.cost.model_registry import MODELS, MakeModel
+from metasched.cost.model import CostModel
+from metasched.cost.task_times import TaskTimes
+from metasched.cost.training import train
 
 # The clock by which cycles are told as a time.
 CLOCK_HZ = 3e9
@@ -78,48 +80,44 @@ class Roofline:
 
 
 @dataclass(frozen=True)
-class Learned:
-    """A model of the registry."""
+class Trees:
+    """The model of the package, trained on the other tasks, and adapted to the task's own records."""
 
-    name: str
-    make: MakeModel
+    name: str = "trees"
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        tasks = [*others, *([] if own is None else [own])]
-        model = self.make(seed)
-        if tasks:
-            features = np.concatenate([one.features for one in tasks])
-            model.fit(features, np.concatenate([_throughput(one) for one in tasks]))
-        return lambda features: Prediction(model.predict(features))
+        return _predict(CostModel(seed, train([times_of(one) for one in others], seed)), own)
 
 
 @dataclass(frozen=True)
 class OwnOnly:
-    """A model of the registry that learns from records of the same task alone."""
+    """The same model with nothing but the task's own records: the roofline, and trees on what it gets wrong."""
 
-    learned: Learned
+    name: str = "trees, own records only"
     chance: bool = True
-
-    @property
-    def name(self) -> str:
-        return f"{self.learned.name}, own records only"
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
         del others
-        return self.learned.train((), own, seed)
+        return _predict(CostModel(seed), own)
 
 
-def _throughput(samples: Samples) -> Array:
-    """The best time over each time, of the candidates that there are."""
-    seconds = samples.seconds
-    throughput: Array = seconds.min() / seconds
-    return throughput
+def _predict(model: CostModel, own: Samples | None) -> Predict:
+    if own is not None:
+        model.fit(times_of(own))
+
+    def predict(features: Features) -> Prediction:
+        score = model.predict(features)
+        return Prediction(score, np.exp2(-score))
+
+    return predict
+
+
+def times_of(samples: Samples) -> TaskTimes:
+    """Candidates of a task as models learn from them."""
+    return TaskTimes(samples.features, samples.seconds)
 
 
 def contestants() -> list[Contestant]:
-    """Everyone, the simplest first."""
-    plain: list[Contestant] = [Random(), Roofline()]
-    names = [name for name in MODELS.names() if name not in {one.name for one in plain}]
-    learned = [Learned(name, MODELS.get(name)) for name in names]
-    return [*plain, *learned, *map(OwnOnly, learned)]
+    """Those that the package has, the simplest first."""
+    return [Random(), Roofline(), Trees(), OwnOnly()]

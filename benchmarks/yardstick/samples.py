@@ -114,7 +114,7 @@ def samples(
         best = min((min(code.first_s, code.second_s) for code in task.codes), default=float("inf"))
         known[task.spec.name] = min(known.get(task.spec.name, best), best)
     found = []
-    for task, features in zip(tasks, _all_features(tasks, core, processes, folder), strict=True):
+    for task, features in zip(tasks, all_features(tasks, core, processes, folder), strict=True):
         pool = np.array([n for n in range(len(task.codes)) if str(n) not in task.known], np.int64)
         first = np.array([code.first_s for code in task.codes])
         second = np.array([code.second_s for code in task.codes])
@@ -124,7 +124,7 @@ def samples(
     return found
 
 
-def _all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder: Path | None) -> Iterator[Features]:
+def all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder: Path | None) -> Iterator[Features]:
     compute = partial(kept_features, core=core, folder=folder)
     if processes == 1:
         yield from map(compute, tasks)

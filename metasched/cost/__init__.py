@@ -19,8 +19,12 @@ Its files, in reading order:
 - `features`: Features of scheduled programs, as arrays over a population
 - `baseline`: Scores that need no measurement
 - `expected`: What the hand-made roofline expects of a scheduled program, and which of its terms limits that
-- `trees`: LightGBM, imported when a model is first trained or read
-- `model`: The learned cost model: LightGBM on top of a hand-made roofline
+- `task_times`: Measured candidates of a task: what models learn from
+- `forest`: A forest of small regression trees as arrays, evaluated with NumPy alone
+- `trees`: LightGBM, imported when a model is first trained
+- `trained`: A trained model: how much longer candidates take than the hand-made roofline says, learned from many tasks
+- `training`: Training a model on measurements of many tasks
+- `model`: The learned cost model: what many tasks taught, adapted to the task at hand
 - `model_registry`: Cost models by name: a file each in `models/`
 - `models/`: Cost models, a file each, which defines `model`: what makes one from a seed
 """

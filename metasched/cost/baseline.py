@@ -6,6 +6,7 @@ import numpy as np
 
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
+from metasched.cost.task_times import TaskTimes
 
 _EFFICIENCY = NAMES.index("all.efficiency")
 _CYCLES = NAMES.index("all.total_cycles")
@@ -27,7 +28,7 @@ class RandomModel:
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
 
-    def fit(self, features: Features, throughput: Array) -> None:
+    def fit(self, own: TaskTimes) -> None:
         """Learns nothing."""
 
     def predict(self, features: Features) -> Array:

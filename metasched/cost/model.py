@@ -1,201 +1,161 @@
-"""The learned cost model: LightGBM on top of a hand-made roofline.
+"""The learned cost model: what many tasks taught, adapted to the task at hand.
 
-Throughput is normalised per task: the best time over a candidate's time, so that 1 is the fastest seen and a failure
-is 0. Training minimises the squared error weighted by throughput, as Ansor does (Zheng et al., OSDI 2020): what
-is fast has to be ranked right, how slow the slow ones are matters little.
+It predicts log2 of the seconds of a call: what the hand-made roofline says, plus the sum of the trees of a trained
+model, plus what the task's own measurements teach. They do so in two steps. First the values of the trained trees'
+leaves move, all at once, as little as explains the measurements: ridge regression over the leaves, which is Gaussian
+process regression with the share of trees in which two candidates meet in a leaf as the kernel (Davies and Ghahramani
+2014, arXiv:1402.4293), and the trained model as the mean. So what tasks have in common is what measurements are told
+apart by, and predicting costs no more than before. Then boosted trees of the task's own learn what is left.
 
-With few measurements trees alone know nothing, so they start from the roofline's efficiency, calibrated to the data
-(`Calibration`), and learn what it gets wrong.
+A time that is a lower bound, because measuring was broken off, is learned as that: it says nothing where more is
+expected (a censored observation, as in Tobit's regression, 1958).
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from metasched.cost.baseline import analytic_efficiency
-from metasched.cost.features import NAMES, Features
+from metasched.cost.features import Features
 from metasched.cost.footprint import Array
-from metasched.cost.trees import lightgbm
-from metasched.errors import MetaschedError
+from metasched.cost.forest import LEAVES, Forest, Places
+from metasched.cost.task_times import TaskTimes
+from metasched.cost.trained import UNTRAINED, TrainedModel
+from metasched.cost.training import boosted
 
-if TYPE_CHECKING:
-    from lightgbm import Booster
-
-TREES = 80
-# Of more measurements the model is trained on the fastest half of so many, and on others of all kinds: training on a
-# hundred thousand takes ten seconds, for each batch.
+# Measurements that move the values of leaves: of more, the fastest half of so many and others of all kinds.
+MOST_MOVING = 768
+# The same of those that trees are grown from: from a hundred thousand that would take ten seconds, for each batch.
 MOST_ROWS = 16_384
-FORMAT = 1
-
-
-class ModelError(MetaschedError):
-    """A saved model that cannot be used here; the message says why."""
+# How much the trained values are trusted against a measurement: the variance of what trees cannot tell over that of
+# what moves.
+_TRUST = 1.0
+# How often what is expected where times are lower bounds is computed anew.
+_ROUNDS = 3
+_OWN_TREES = 40
+_OWN: dict[str, Any] = {
+    "learning_rate": 0.05,
+    "lambda_l2": 1.0,
+    "feature_fraction": 0.5,
+    "min_data_in_leaf": 3,
+    "min_data_in_bin": 1,
+}
+# Measurements for each leaf of an own tree.
+_EACH_LEAF = 4
 
 
 class Model(Protocol):
-    """Scores candidates; higher is faster."""
+    """Scores candidates of one task: -log2 of the seconds expected; higher is faster.
 
-    def fit(self, features: Features, throughput: Array) -> None: ...
+    `fit` learns from the task's own measurements, from scratch at every call; none leave the model as it was made.
+    """
+
+    def fit(self, own: TaskTimes) -> None: ...
     def predict(self, features: Features) -> Array: ...
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Expected throughput = 2 ** (offset + slope * log2(efficiency)).
+class _Adapted:
+    """What a task's measurements taught: values of the trained leaves, the constant of the task, trees of its own."""
 
-    It may exceed 1: a search looks for what is better than anything seen, and trees cannot extrapolate.
-    Fitted by least squares on the valid measurements, with a prior of slope 1 worth `PRIOR` of them, so that two
-    noisy points do not turn the roofline upside down.
-    """
-
-    offset: float = 0.0
-    slope: float = 1.0
-
-    def __call__(self, features: Features) -> Array:
-        expected: Array = np.exp2(self.offset + self.slope * _log_efficiency(features))
-        return expected
-
-
-PRIOR = 4.0
-
-
-def _log_efficiency(features: Features) -> Array:
-    logs: Array = np.log2(np.maximum(analytic_efficiency(features), 1e-6))
-    return logs
-
-
-def calibrate(features: Features, throughput: Array) -> Calibration:
-    """The calibration of the roofline to measurements; the prior alone where none is valid."""
-    valid = throughput > 0
-    if not valid.any():
-        return Calibration()
-    x, y = _log_efficiency(features[valid]), np.log2(throughput[valid])
-    weight = throughput[valid]
-    total = weight.sum()
-    x_mean, y_mean = (weight * x).sum() / total, (weight * y).sum() / total
-    covariance = (weight * (x - x_mean) * (y - y_mean)).sum() + PRIOR
-    variance = (weight * (x - x_mean) ** 2).sum() + PRIOR
-    slope = float(np.clip(covariance / variance, 0.0, 2.0))
-    return Calibration(float(y_mean - slope * x_mean), slope)
-
-
-def spread_rows(throughput: Array, count: int) -> npt.NDArray[np.int64]:
-    """Positions of `count` measurements: the fastest, as half of them, and every so many of the others by rank."""
-    ranked = np.argsort(-throughput, kind="stable")
-    fastest = count // 2
-    others = np.linspace(fastest, len(ranked) - 1, count - fastest).astype(np.int64)
-    return np.sort(np.concatenate([ranked[:fastest], ranked[others]]))
+    values: Array
+    offset: float
+    own: Forest
 
 
 class CostModel:
-    """Predicts normalised throughput from features.
+    """Expects what a trained model does, and learns from the task's own measurements.
 
     Args:
-        seed: of LightGBM's feature sampling. Equal seeds and data give equal models, whatever `threads` is.
+        seed: of the own trees' draws of features. Equal seeds and data give equal models, whatever `threads` is.
+        trained: what other tasks taught; nothing by default, which is the roofline.
         threads: that LightGBM may use. None of them runs between calls.
     """
 
-    def __init__(self, seed: int = 0, threads: int = 1) -> None:
+    def __init__(self, seed: int = 0, trained: TrainedModel = UNTRAINED, threads: int = 1) -> None:
         self.seed = seed
         self.threads = threads
-        self._calibration = Calibration()
-        self._trees: Booster | None = None
+        self._trained = trained
+        self._adapted = self._untouched()
 
-    @property
-    def trained(self) -> bool:
-        return self._trees is not None
+    def _untouched(self) -> _Adapted:
+        return _Adapted(self._trained.forest.values, self._trained.offset, Forest(()))
 
-    def fit(self, features: Features, throughput: Array) -> None:
-        """Train from scratch.
-
-        Args:
-            features: float32 of shape (n, F).
-            throughput: shape (n,), in [0, 1]: best time of the task over this time, 0 for a failure.
-        """
-        if features.shape != (len(throughput), len(NAMES)):
-            raise ValueError(f"features of shape {features.shape} do not go with {len(throughput)} throughputs")
-        if len(throughput) == 0:
-            self._calibration, self._trees = Calibration(), None
+    def fit(self, own: TaskTimes) -> None:
+        """Learn from the measurements of a task, and forget what was learned from others."""
+        self._adapted = self._untouched()
+        if not np.isfinite(own.seconds).any():
             return
-        target = np.ascontiguousarray(throughput, dtype=np.float64)
-        if len(target) > MOST_ROWS:
-            rows = spread_rows(target, MOST_ROWS)
-            features, target = features[rows], target[rows]
-        self._calibration = calibrate(features, target)
-        package = lightgbm()
-        data = package.Dataset(
-            np.ascontiguousarray(features),
-            target,
-            weight=np.maximum(target, 0.1),
-            init_score=self._calibration(features),
-            params=self._parameters(len(target)),
-        )
-        self._trees = package.train(self._parameters(len(target)), data, TREES)
-
-    def _parameters(self, samples: int) -> dict[str, Any]:
-        return {
-            "objective": "regression",
-            "boost_from_average": False,
-            "learning_rate": 0.1,
-            "num_leaves": int(np.clip(samples // 4, 2, 15)),
-            "min_data_in_leaf": 1 if samples < 32 else 3,
-            "min_sum_hessian_in_leaf": 1e-3,
-            "lambda_l2": 0.1,
-            "feature_fraction": 0.5,
-            "max_bin": 63,
-            "min_data_in_bin": 1,
-            "feature_pre_filter": False,
-            "deterministic": True,
-            "force_row_wise": True,
-            "num_threads": self.threads,
-            "seed": self.seed,
-            "verbose": -1,
-        }
+        own = spread(own, MOST_ROWS)
+        self._adapted = self._moved(spread(own, MOST_MOVING))
+        own_trees = self._grown(own)
+        self._adapted = _Adapted(self._adapted.values, self._adapted.offset, own_trees)
 
     def predict(self, features: Features) -> Array:
-        """Expected normalised throughput, shape (n,). Untrained: the roofline's efficiency."""
-        expected = self._calibration(features)
-        if self._trees is None or len(features) == 0:
-            return expected
-        learned: Array = np.asarray(self._trees.predict(features, num_threads=self.threads))
-        return expected + learned
+        """-log2 of the seconds expected, float64 of shape (n,)."""
+        now = self._adapted
+        shift = now.offset - self._trained.offset
+        return -(self._trained.log_seconds(features, now.values) + shift + now.own.predict(features))
 
-    def save(self, path: Path) -> None:
-        """Write the model as text."""
-        path.write_text(self.dumps(), encoding="utf-8")
+    def _moved(self, own: TaskTimes) -> _Adapted:
+        """The leaves' values after ridge regression of what the trained model gets wrong."""
+        forest, before = self._trained.forest, self._trained.log_seconds(own.features)
+        shift = _constant(own, own.log_seconds - before)
+        if not forest.trees:
+            return _Adapted(forest.values, self._trained.offset + shift, Forest(()))
+        members = _one_hot(forest.leaves(own.features))
+        # Counts of trees, exact in any order of summation.
+        kernel = (members @ members.T).astype(np.float64) / len(forest.trees)
+        kernel[np.diag_indices(len(own))] += _TRUST
+        expected = before + shift
+        weights: Array = np.zeros(len(own))
+        for _ in range(_ROUNDS if own.bounds.any() else 1):
+            left = observed(own, expected) - before - shift
+            weights = np.linalg.solve(kernel, left)
+            expected = before + shift + left - _TRUST * weights
+        moved = (weights.astype(np.float64) @ members).reshape(len(forest.trees), LEAVES) / len(forest.trees)
+        # Rounded, so that the order in which threads sum makes no difference.
+        return _Adapted(forest.values + np.round(moved, 7), self._trained.offset + shift, Forest(()))
 
-    def dumps(self) -> str:
-        state = {
-            "format": FORMAT,
-            "features": list(NAMES),
-            "seed": self.seed,
-            "calibration": asdict(self._calibration),
-            "trees": None if self._trees is None else self._trees.model_to_string(),
-        }
-        return json.dumps(state, indent=1)
+    def _grown(self, own: TaskTimes) -> Forest:
+        """Trees of the task's own, for what is left."""
+        leaves = min(LEAVES, len(own) // _EACH_LEAF)
+        if leaves < 2:
+            return Forest(())
+        expected = -self.predict(own.features)
+        parameters = {**_OWN, "num_leaves": leaves, "seed": self.seed, "num_threads": self.threads}
+        return Forest(boosted(own.features, observed(own, expected) - expected, parameters, _OWN_TREES))
 
-    @classmethod
-    def load(cls, path: Path, threads: int = 1) -> CostModel:
-        """Read a model that `save` wrote. Raises `ModelError` when it is for other features."""
-        return cls.loads(path.read_text(encoding="utf-8"), threads)
 
-    @classmethod
-    def loads(cls, text: str, threads: int = 1) -> CostModel:
-        try:
-            state = json.loads(text)
-            known = state["format"] == FORMAT and state["features"] == list(NAMES)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"not a saved cost model: {error}. Hint: train it again from the database") from error
-        if not known:
-            raise ModelError("this model was trained on other features. Hint: train it again from the database")
-        model = cls(int(state["seed"]), threads)
-        model._calibration = Calibration(**state["calibration"])
-        if state["trees"] is not None:
-            model._trees = lightgbm().Booster(model_str=state["trees"])
-        return model
+def _constant(own: TaskTimes, left: Array) -> float:
+    """What all of a task's measurements have in common; lower bounds only count where there is nothing else."""
+    sure = np.isfinite(own.seconds) & ~own.bounds
+    return float(left[sure if sure.any() else np.isfinite(own.seconds)].mean())
+
+
+def observed(own: TaskTimes, expected: Array) -> Array:
+    """log2 of the times, where `expected` stands for a lower bound that is below it."""
+    logs = own.log_seconds
+    seen: Array = np.where(own.bounds, np.maximum(logs, expected), logs)
+    return seen
+
+
+def _one_hot(leaves: Places) -> npt.NDArray[np.float32]:
+    """(n, trees * LEAVES): 1 for the leaves of a row, else 0."""
+    rows, trees = leaves.shape
+    out = np.zeros((rows, trees * LEAVES), np.float32)
+    out[np.arange(rows)[:, None], np.arange(trees) * LEAVES + leaves] = 1.0
+    return out
+
+
+def spread(own: TaskTimes, count: int) -> TaskTimes:
+    """At most `count` measurements: the fastest, as half of them, and every so many of the others by rank."""
+    if len(own) <= count:
+        return own
+    ranked = np.argsort(own.seconds, kind="stable")
+    fastest = count // 2
+    others = np.linspace(fastest, len(ranked) - 1, count - fastest).astype(np.int64)
+    return own.at(np.sort(np.concatenate([ranked[:fastest], ranked[others]])))

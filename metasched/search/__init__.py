@@ -26,7 +26,7 @@ Its files, in reading order:
 - `paired_tuning`: Two sessions that tune in turns, batch by batch, so that disturbances of the machine affect both
 - `guess`: The best guess for a program: a schedule chosen without measuring
 - `expert_guess`: The expert traces that can be replayed on a program, and the best of them by the roofline
-- `favourite`: The candidate of a space that the untrained cost model scores highest
+- `favourite`: The candidate of a space that the cost model scores highest before anything is measured
 - `report`: The result of tuning, for programs and for a person
 - `phases`: The parts of a run whose time is reported
 - `progress`: What the tuning loop reports while it runs

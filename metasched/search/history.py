@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.features import NAMES, Features
-from metasched.cost.footprint import Array
+from metasched.cost.task_times import TaskTimes
 from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
@@ -68,7 +68,6 @@ class History:
         self._seconds: list[float] = []
         self._is_bound: list[bool] = []
         self._features = np.empty((0, len(NAMES)), np.float32)
-        self._throughput: Array = np.empty(0)
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -99,20 +98,13 @@ class History:
         return self._features
 
     @property
-    def throughput(self) -> Array:
-        """The best time over each time; 0 for a failure, and all 0 before the first success.
-
-        For a time that is a lower bound, it is an upper bound of the throughput; such a time is never the best.
-        """
-        if len(self._throughput) < len(self._seen):
-            seconds = np.array(self._seconds)
-            best = seconds[~np.array(self._is_bound, dtype=bool)].min(initial=np.inf)
-            self._throughput = np.zeros(len(seconds)) if np.isinf(best) else np.minimum(best / seconds, 1.0)
-        return self._throughput
+    def times(self) -> TaskTimes:
+        """Every observation, in order, for a model to learn from."""
+        return TaskTimes(self.features, np.array(self._seconds), np.array(self._is_bound, dtype=bool))
 
     def best(self, arm: int) -> float:
-        """The highest throughput measured of an arm; 0 when there is none."""
-        return float(self.throughput[self._arms[arm].positions].max(initial=0.0))
+        """-log2 of the shortest time of an arm, as models score; -inf where there is none."""
+        return -float(np.log2(min((self._seconds[n] for n in self._arms[arm].positions), default=np.inf)))
 
     def measured(self, arm: int) -> int:
         """How many candidates of an arm were measured."""

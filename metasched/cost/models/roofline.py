@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
 from metasched.cost.footprint import Array
-from metasched.cost.model import Calibration, Model, calibrate
+from metasched.cost.model import Model
+from metasched.cost.task_times import TaskTimes
+from metasched.cost.trained import UNTRAINED
+from metasched.cost.training import residual
 
 
 class Roofline:
-    """The roofline's efficiency, scaled to the measurements: how it ranks, they change little."""
+    """The cycles of the roofline, of which only the length of one is learned: that ranks nothing differently."""
 
     def __init__(self) -> None:
-        self._calibration = Calibration()
+        self._offset = UNTRAINED.offset
 
-    def fit(self, features: Features, throughput: Array) -> None:
-        """Fit two numbers, to `throughput` in [0, 1], shape (n,), of `features`, float32 of shape (n, F)."""
-        self._calibration = calibrate(features, throughput)
+    def fit(self, own: TaskTimes) -> None:
+        """Fit the seconds of a cycle."""
+        timed = own.at(np.flatnonzero(np.isfinite(own.seconds) & ~own.bounds))
+        self._offset = float(np.median(residual(timed))) if len(timed) else UNTRAINED.offset
 
     def predict(self, features: Features) -> Array:
-        """Expected throughput, shape (n,)."""
-        return self._calibration(features)
+        """-log2 of the seconds expected, shape (n,)."""
+        return analytic_score(features) - self._offset
 
 
 def model(seed: int) -> Model:

@@ -1,10 +1,14 @@
-"""The model `trees`: LightGBM, which learns what the roofline gets wrong."""
+"""The model `trees`: what the installed trees have learned from many tasks, adapted to the task's own times."""
 
 from __future__ import annotations
 
 from metasched.cost.model import CostModel, Model
+from metasched.cost.trained import shipped
 
 
 def model(seed: int) -> Model:
-    """An untrained one, that uses one thread."""
-    return CostModel(seed, threads=1)
+    """One that knows nothing of the task yet, and uses one thread.
+
+    Raises ModelError where what is installed does not go with the features.
+    """
+    return CostModel(seed, shipped(), threads=1)

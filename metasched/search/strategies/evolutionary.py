@@ -28,8 +28,8 @@ Scored = tuple[Rows, Features]
 
 # Draws that a batch's random picks are taken from.
 EXPLORED = 64
-# An arm whose best row is predicted to be that much slower than the best of all is not tried for its own sake.
-HOPELESS = 0.4
+# An arm whose best row is predicted to take so many times as long as the best of all is not tried for its own sake.
+HOPELESS = 2.5
 _PROBING = 1
 
 
@@ -96,7 +96,7 @@ class Evolution:
     def propose(self, count: int) -> list[Candidate]:
         if len(self.history) != self._fitted:
             with self.phases.timed(Phase.MODEL):
-                self.model.fit(self.history.features, self.history.throughput)
+                self.model.fit(self.history.times)
             self._fitted = len(self.history)
         rng = np.random.default_rng([self.seed, len(self.history)])
         pool = Pool([keys(self.history.rows(n)) for n in range(len(self.arms))])
@@ -192,7 +192,7 @@ class Evolution:
         best = [pool.best(n) for n in range(len(self.arms))]
         found = [entry for entry in best if entry is not None]
         found.sort(key=lambda entry: (-entry[0], entry[1].arm))
-        good = [c for score, c in found if score >= HOPELESS * found[0][0]]
+        good = [c for score, c in found if score >= found[0][0] - np.log2(HOPELESS)]
         return [c for c in good if not self.history.measured(c.arm)][:count]
 
 

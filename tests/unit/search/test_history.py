@@ -29,9 +29,10 @@ def test_batches_are_as_good_as_all_at_once() -> None:
     whole.add(observations)
     for n in range(0, 60, 7):
         parts.add(observations[n : n + 7])
-        assert len(parts.features) == len(parts.throughput) == len(parts)
-    assert np.array_equal(whole.features, parts.features)
-    assert np.array_equal(whole.throughput, parts.throughput)
+        assert len(parts.times) == len(parts)
+    assert np.array_equal(whole.times.features, parts.times.features)
+    assert np.array_equal(whole.times.seconds, parts.times.seconds)
+    assert np.array_equal(whole.times.bounds, parts.times.bounds)
     for arm in range(2):
         assert np.array_equal(whole.rows(arm), parts.rows(arm))
         assert np.array_equal(whole.elite(arm, 5), parts.elite(arm, 5))
@@ -39,18 +40,19 @@ def test_batches_are_as_good_as_all_at_once() -> None:
         assert whole.measured(arm) == parts.measured(arm) == len(parts.rows(arm))
 
 
-def test_features_and_throughput_stand_in_the_order_of_observation() -> None:
+def test_features_and_times_stand_in_the_order_of_observation() -> None:
     history = History(ARMS)
     observations = seen(40)
     history.add(observations)
     first = {o.candidate: o for o in reversed(observations)}
     ordered = [first[c] for c in dict.fromkeys(o.candidate for o in observations)]
     assert len(ordered) < 40, "some came twice"
-    best = min(o.seconds for o in ordered if o.seconds is not None and not o.bound)
-    for o, features, throughput in zip(ordered, history.features, history.throughput, strict=True):
+    times = history.times
+    for o, features, seconds, bound in zip(ordered, times.features, times.seconds, times.bounds, strict=True):
         expected = ARMS[o.candidate.arm].features(np.array([o.candidate.row]))[0]
         assert np.array_equal(features, expected)
-        assert throughput == (0.0 if o.seconds is None else min(best / o.seconds, 1.0))
+        assert seconds == (np.inf if o.seconds is None else o.seconds)
+        assert bound == o.bound
 
 
 def test_the_elite_are_the_fastest_and_bounds_come_last() -> None:
@@ -60,11 +62,13 @@ def test_the_elite_are_the_fastest_and_bounds_come_last() -> None:
     assert history.elite(0, 9).tolist() == [[4, 4], [1, 1], [2, 2], [5, 5]]
     assert history.elite(0, 2).tolist() == [[4, 4], [1, 1]]
     assert history.elite(1, 9).shape == (0, 3)
-    assert history.best(1) == 0.0
+    assert history.best(0) == 0.0, "-log2 of a second"
 
 
 def test_nothing_was_fast_before_the_first_success() -> None:
     history = History(ARMS)
-    assert history.features.shape[0] == len(history.throughput) == 0
-    history.add([Observation(Candidate(0, (1, 1)), None), Observation(Candidate(0, (2, 2)), 1.0, bound=True)])
-    assert history.throughput.tolist() == [0.0, 0.0]
+    assert len(history.times) == 0
+    assert history.best(0) == -np.inf
+    history.add([Observation(Candidate(0, (1, 1)), None)])
+    assert history.best(0) == -np.inf
+    assert history.times.seconds.tolist() == [np.inf]

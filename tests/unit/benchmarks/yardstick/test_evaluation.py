@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, OwnOnly, Predict, Prediction, Random, Roofline, contestants
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
 from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, verdicts
@@ -114,7 +115,9 @@ def test_what_learns_from_its_own_records_ignores_the_others(some: list[Samples]
     assert not np.array_equal(score([], own), score([], None))
 
 
-@pytest.mark.parametrize("contestant", [one for one in contestants() if one.name != "random"], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "contestant", [one for one in (*contestants(), *alternatives()) if one.name != "random"], ids=lambda one: one.name
+)
 def test_nobody_knows_more_than_the_roofline_before_training(contestant: Contestant, made_up: MakeSamples) -> None:
     """What was trained on measurements, and is shipped, must have no part in what is judged on the same ones."""
     features = made_up("d", "d").features

@@ -9,14 +9,15 @@ import pytest
 
 from metasched.cost.features import NAMES
 from metasched.cost.model_registry import MODELS, model_of
+from metasched.cost.task_times import TaskTimes
 from metasched.errors import MetaschedError
 
-EFFICIENCY = NAMES.index("all.efficiency")
+CYCLES = NAMES.index("all.total_cycles")
 
 
 def rows(count: int) -> np.ndarray:
     features = np.zeros((count, len(NAMES)), np.float32)
-    features[:, EFFICIENCY] = np.linspace(0.1, 0.9, count)
+    features[:, CYCLES] = np.linspace(20.0, 16.0, count)
     return features
 
 
@@ -30,11 +31,11 @@ def test_a_model_ranks_by_the_roofline_before_it_has_learned_and_by_what_it_has_
     untrained = model.predict(rows(20))
     assert untrained.shape == (20,)
     assert (np.diff(untrained) > 0).all()
-    throughput = np.linspace(0.2, 1.0, 20)
-    model.fit(rows(20), throughput)
+    seconds = np.geomspace(1e-2, 1e-3, 20)
+    model.fit(TaskTimes(rows(20), seconds))
     learned = model.predict(rows(20))
-    assert np.abs(learned - throughput).mean() < np.abs(untrained - throughput).mean()
-    model.fit(rows(0), np.empty(0))
+    assert np.abs(learned + np.log2(seconds)).mean() < 0.3 * np.abs(untrained + np.log2(seconds)).mean()
+    model.fit(TaskTimes(rows(0), np.empty(0)))
     assert np.array_equal(model.predict(rows(20)), untrained), "of nothing, nothing is learned"
     assert model.predict(rows(0)).shape == (0,)
 
@@ -42,9 +43,9 @@ def test_a_model_ranks_by_the_roofline_before_it_has_learned_and_by_what_it_has_
 @pytest.mark.parametrize("name", MODELS.names())
 def test_equal_seeds_and_data_give_equal_models(name: str) -> None:
     one, other = model_of(name)(3), model_of(name)(3)
-    throughput = np.random.default_rng(0).random(20)
+    seconds = np.random.default_rng(0).random(20)
     for model in (one, other):
-        model.fit(rows(20), throughput)
+        model.fit(TaskTimes(rows(20), seconds))
     assert np.array_equal(one.predict(rows(20)), other.predict(rows(20)))
 
 
