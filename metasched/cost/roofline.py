@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
@@ -29,14 +31,27 @@ def alive(view: View) -> Array:
 
     A vector runs if any of its lanes does.
     """
-    share, lanes = view.full(1.0), np.minimum(view.vector.lanes, view.vector.extent)
+    lanes, shares = np.minimum(view.vector.lanes, view.vector.extent), []
     for guard in view.statement.guards:
         limit = -view.sizes[guard.value.constant]
         reached = view.ranges.reach(guard.value)[0] + 1.0
         if view.statement.vector in guard.value.loops:
             limit = np.ceil(limit / lanes) * lanes
-        share = share * np.where(limit > 0, np.minimum(limit / reached, 1.0), 1.0)
-    return share
+        shares.append(np.where(limit > 0, np.minimum(limit / reached, 1.0), 1.0))
+    return joint_share([guard.value.loops for guard in view.statement.guards], shares, view.full(1.0))
+
+
+def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole: Array) -> Array:
+    """The share of instances for which all guards hold, each over some loops, from that for which each one holds.
+
+    A guard over some of the loops of another is of an outer split of the same axis, which implies it mostly, or which
+    it implies: the lesser share counts. Others are taken to be independent.
+    """
+    for n, mine in enumerate(loops):
+        if not any(mine < other for other in loops):
+            inside = [share for other, share in zip(loops, shares, strict=True) if other < mine]
+            whole = whole * np.minimum.reduce([shares[n], *inside])
+    return whole
 
 
 def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
@@ -71,12 +86,16 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     tails = view.vector.masked * np.where(reloaded, core.mask_overhead, core.tail_overhead)
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
     branches = unrolled_guards * core.branch_overhead
-    at_once = np.maximum(view.copies, view.vector.strips / view.vector.steps)
+    issue, ports, chain = issue_cycles(view), np.maximum(loads / core.loads, stores / core.stores), _chain(view)
+    looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
+    if statement.vector is None:
+        # The few instructions of a loop over single elements run beside its own.
+        looping = np.maximum(looping - np.maximum(np.maximum(issue, ports), chain), 0.0)
     return {
-        "operations": issue_cycles(view),
-        "ports": np.maximum(loads / core.loads, stores / core.stores),
-        "latency": _chain(view),
-        "overhead": transfers + masked + branches + core.loop_overhead / at_once + _code_size_penalty(view),
+        "operations": issue,
+        "ports": ports,
+        "latency": chain,
+        "overhead": transfers + masked + branches + looping + _code_size_penalty(view),
     }
 
 

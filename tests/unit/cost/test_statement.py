@@ -9,6 +9,7 @@ import pytest
 
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.operations import count
+from metasched.cost.roofline import joint_share
 from metasched.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
@@ -211,6 +212,38 @@ def test_what_guards_leave_out_costs_no_cycles() -> None:
     assert value(cut, row, "s0.operation_cycles") == pytest.approx(
         value(whole, row, "s0.operation_cycles") / 4, rel=1e-3
     )
+
+
+def test_guards_of_one_axis_that_is_split_twice_leave_out_the_same() -> None:
+    """Of 32 tiles of 8 rows there are 4: both guards leave out seven eighths, of the same rows."""
+
+    def operations(*splits: int) -> float:
+        sch = Schedule(parse_program("program f[M=32](A: f32[M]) -> B: f32[M]:\n    B[i] = A[i] + 1\n"))
+        (loop,) = sch.get_loops(sch.get_block("B"))
+        for size in splits:
+            loop = sch.split(loop, [None, size])[0]
+        features = FeatureProgram(sch.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
+        return float(np.exp2(features[NAMES.index("s0.operation_cycles")]) - 1)
+
+    assert operations(8, 32) == pytest.approx(operations(8), rel=1e-3)
+
+
+def test_guards_of_different_axes_are_independent() -> None:
+    half, third, whole = (np.full(1, x, np.float32) for x in (0.5, 0.3, 1.0))
+    i, j = frozenset({0, 2}), frozenset({1})
+    assert joint_share([i, j], [half, third], whole) == pytest.approx(0.15)
+    assert joint_share([i, frozenset({0})], [half, third], whole) == pytest.approx(0.3)
+    assert joint_share([frozenset({0}), i, j], [third, half, half], whole) == pytest.approx(0.15)
+    assert joint_share([i, i], [half, half], whole) == pytest.approx(0.25)
+    assert joint_share([], [], whole) == 1
+
+
+def test_a_loop_over_single_elements_counts_beside_its_work() -> None:
+    """A copy of bytes, one at a time, takes a cycle for each: loads, stores and the loop run at once."""
+    sch = Schedule(parse_program("program f[N=4096](A: u8[N]) -> B: u8[N]:\n    B[i] = A[i]\n"))
+    features = FeatureProgram(sch.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
+    cycles = float(np.exp2(features[NAMES.index("all.core_cycles")]) - 1)
+    assert cycles == pytest.approx(4096 * 1.2, rel=1e-3)
 
 
 def memory_cycles(text: str, *notes: str, l3: int = 32 << 20) -> float:
