@@ -43,10 +43,11 @@ class Kernel(CallableKernel):
 
         Weights are the inputs declared `const`, given in their order or by name; those not given stay arguments. What
         the schedule computes at the root of the program from them alone, such as a copy in a packed layout, is
-        computed now and never again. Weights that are read as they are too are copied.
+        computed now and never again. Weights that are read as they are too are copied. A schedule that computes nothing
+        from them alone is packed, too: it reads its copies, and `warnings` says why, and what to schedule.
 
-        Raises KernelError for an input that is not `const`, and where nothing can be computed ahead: it says why, and
-        what to schedule. The first call compiles; later ones, with other weights, do not.
+        Raises KernelError for an input that is not `const`. The first call compiles; later ones, with other weights, do
+        not.
         """
         return self._packer.pack(weights, named)
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from metasched.errors import KernelError
 from metasched.ir.nodes import Func
+from metasched.ir.prologue import divide
 from metasched.runtime import arguments
 from metasched.runtime.callable_kernel import CallableKernel
-from metasched.runtime.compiled import CompiledKernel, aligned_empty, build
+from metasched.runtime.compiled import CompiledKernel, KernelArgument, aligned_empty, build
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.foreign import as_numpy
-from metasched.runtime.packing import divide
+from metasched.runtime.packing import why_not_ahead
 from metasched.runtime.recipe import Recipe
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
@@ -27,11 +28,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class _Parts:
-    """The compiled parts of a divided kernel: `held` are the weights that `main` takes as they are."""
+    """The compiled parts of a divided kernel: `held` are the weights that `main` takes as they are. `nothing_ahead`
+    says why there is no prologue, if there is none.
+    """
 
-    prologue: CallableKernel
+    prologue: CallableKernel | None
     main: CallableKernel
     held: tuple[str, ...]
+    nothing_ahead: tuple[str, ...] = ()
 
 
 class _Main(CallableKernel):
@@ -70,15 +74,14 @@ class Packer:
         known = tuple(b.name for b in self._kernel.program.func.inputs if b.const)
         given = {name: as_numpy(name, weight) for name, weight in self._named(known, weights, named).items()}
         parts = self._parts(tuple(name for name in known if name in given))
+        declared = {p.name: p for p in self._kernel.compiled.parameters}
+        checked = {name: _checked(declared[name], weight) for name, weight in given.items()}
         before = time.perf_counter()
-        taken = parts.prologue.compiled.parameters
-        packed = parts.prologue(*(given[p.name] for p in taken if not p.is_output))
-        arrays = list(packed) if isinstance(packed, tuple) else [packed]
-        shapes = {p.name: p for p in parts.main.compiled.parameters}
-        held = [_copy(shapes[name], given[name]) for name in parts.held]
+        arrays = [] if parts.prologue is None else _results(parts.prologue, checked)
+        held = [_aligned(checked[name]) for name in parts.held]
         seconds = time.perf_counter() - before
         source = _Source(Recipe.of(self._kernel), tuple(name for name in known if name in given))
-        return PackedKernel(parts.main, [*held, *arrays], seconds, source)
+        return PackedKernel(parts.main, [*held, *arrays], seconds, source, parts.nothing_ahead)
 
     def _named(self, known: tuple[str, ...], weights: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The weights by name."""
@@ -112,29 +115,35 @@ class Packer:
         kernel = self._kernel
         func: Func = kernel.trace.apply_to(kernel.program).func
         division = divide(func, weights)
-        prologue = CallableKernel(build(division.prologue, kernel.target))
-        main = build(division.main, kernel.target)
-        self._compiled[weights] = _Parts(
-            prologue,
-            _Main(main, Recipe.of(kernel)),
-            division.held,
-        )
+        prologue = None if division.prologue is None else CallableKernel(build(division.prologue, kernel.target))
+        main = _Main(build(division.main, kernel.target), Recipe.of(kernel))
+        nothing = (why_not_ahead(func, weights),) if prologue is None else ()
+        self._compiled[weights] = _Parts(prologue, main, division.held, nothing)
         return self._compiled[weights]
 
 
-def _compiled_again(source: _Source, arrays: Sequence[Array], pack_seconds: float) -> PackedKernel:
+def _compiled_again(
+    source: _Source, arrays: Sequence[Array], pack_seconds: float, nothing_ahead: tuple[str, ...]
+) -> PackedKernel:
     """Unpickle a packed kernel."""
     recipe = source.recipe
     recipe.require_target()
     main = build(divide(recipe.trace.apply_to(recipe.program).func, source.weights).main, recipe.target)
     kernel = _Main(main, recipe)
-    return PackedKernel(kernel, [_aligned(array) for array in arrays], pack_seconds, source)
+    return PackedKernel(kernel, [_aligned(array) for array in arrays], pack_seconds, source, nothing_ahead)
 
 
-def _copy(p: Any, weight: Any) -> Array:
-    """An aligned copy of a checked array."""
+def _checked(p: KernelArgument, weight: Any) -> Array:
+    """A weight that its kernel could be called with."""
     arguments.pointer(p, p.dtype.numpy, weight)
-    return _aligned(weight)
+    checked: Array = weight
+    return checked
+
+
+def _results(prologue: CallableKernel, weights: Mapping[str, Array]) -> list[Array]:
+    """What a prologue computes of the weights that it takes."""
+    found = prologue(*(weights[p.name] for p in prologue.compiled.parameters if not p.is_output))
+    return list(found) if isinstance(found, tuple) else [found]
 
 
 def _aligned(weight: Array) -> Array:
@@ -147,11 +156,21 @@ class PackedKernel:
     """A kernel with its weights packed: it takes the other arguments, and is otherwise called like a kernel.
 
     `pack_seconds` is how long packing them took, without compiling; `packed_bytes` the memory that it holds on to.
+    Where the schedule computes nothing from the weights alone, it holds copies of them, and `warnings` says why that is
+    and what to schedule.
     Nothing of it changes afterwards: several threads may call it at once.
     """
 
-    def __init__(self, main: CallableKernel, arrays: Sequence[Array], pack_seconds: float, source: _Source) -> None:
+    def __init__(
+        self,
+        main: CallableKernel,
+        arrays: Sequence[Array],
+        pack_seconds: float,
+        source: _Source,
+        nothing_ahead: tuple[str, ...] = (),
+    ) -> None:
         self._main = main
+        self._nothing_ahead = nothing_ahead
         self._source = source
         self._arrays = tuple(arrays)
         self.pack_seconds = pack_seconds
@@ -205,8 +224,8 @@ class PackedKernel:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """As those of a kernel."""
-        return self._main.warnings
+        """As those of a kernel; and why nothing is computed from the weights ahead, where nothing is."""
+        return (*self._nothing_ahead, *self._main.warnings)
 
     def export(self, path: str | Path) -> Path:
         """Write it as one Python file with the packed weights in it, as `Kernel.export` does."""
@@ -216,7 +235,7 @@ class PackedKernel:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """It is pickled as program, trace, target and packed weights, and compiled again when it is loaded."""
-        return _compiled_again, (self._source, self._arrays, self.pack_seconds)
+        return _compiled_again, (self._source, self._arrays, self.pack_seconds, self._nothing_ahead)
 
     def __copy__(self) -> PackedKernel:
         return self  # nothing of it changes

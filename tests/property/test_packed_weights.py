@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.errors import KernelError, ScheduleError
+from metasched.errors import ScheduleError
 from tests.property.fuzz.fuzz_actions import ACTIONS, Spot
 
 HOST = ms.Target.detect(threads=2)
@@ -61,11 +61,7 @@ def test_packed_weights_give_the_same_bits(group: int) -> None:
             kernel = ms.compile(schedule.program, trace=schedule.trace, target=HOST)
         except ms.BuildError:
             continue
-        try:
-            once = kernel.pack(w, bias)
-        except KernelError as error:
-            assert "computes nothing from" in str(error)
-            continue
-        packed += 1
+        once = kernel.pack(w, bias)
+        packed += not any("computes nothing from" in warning for warning in once.warnings)
         assert once(x).tobytes() == kernel(x, w, bias).tobytes(), str(schedule.trace)
     assert packed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import platform
 import re
 import subprocess
@@ -151,7 +152,6 @@ def test_is_exported_with_its_weights(tmp_path: Path) -> None:
         (("W", "bias", "X"), {}, "`scores` has the weights (W, bias), and 3 are given"),
         (("W",), {"W": "W"}, "`W` is given twice"),
         ((), {"X": "X"}, "`X` is no weight of `scores`, which has (W, bias): those declared `const`"),
-        ((), {"bias": "bias"}, "`scaled` needs the scalar `alpha`"),
     ],
 )
 def test_says_what_is_no_weight(positional: tuple[str, ...], named: dict[str, str], message: str) -> None:
@@ -161,20 +161,35 @@ def test_says_what_is_no_weight(positional: tuple[str, ...], named: dict[str, st
         kernel.pack(*(given[n] for n in positional), **{n: given[v] for n, v in named.items()})
 
 
-def test_says_what_to_schedule() -> None:
+def test_where_nothing_is_computed_ahead_weights_are_held_and_a_warning_says_what_to_schedule() -> None:
     program = operators.load("conv2d_nhwc", N=1, H=4, W=4, CI=3, CO=4)
+    x, w = arrays(program)
     kernel = ms.compile(program, trace=ms.Schedule(program).trace)
-    with pytest.raises(
-        KernelError, match=re.escape("from `K` alone. Schedule a copy of it at the root: `packed = cache_")
-    ):
-        kernel.pack(arrays(program)[1])
+    packed = kernel.pack(w)
+    assert "from `K` alone. Schedule a copy of it at the root: `packed = cache_" in packed.warnings[0]
+    expected = kernel(x, w)
+    w[:] = 0
+    assert packed(x).tobytes() == expected.tobytes()
+    assert pickle.loads(pickle.dumps(packed)).warnings == packed.warnings
+
+
+def test_a_copy_that_is_computed_in_a_loop_is_not_ahead() -> None:
+    program = operators.load("conv2d_nhwc", N=1, H=4, W=4, CI=3, CO=4)
     schedule = ms.Schedule(program)
     conv = schedule.get_block("conv")
     schedule.compute_at(schedule.cache_read(conv, "K"), schedule.get_loops(conv)[0])
     schedule.compute_at(schedule.get_block("pad"), schedule.get_loops(conv)[0])
-    kernel = ms.compile(program, trace=schedule.trace)
-    with pytest.raises(KernelError, match=re.escape("`conv.K.read` is computed inside a loop around other blocks")):
-        kernel.pack(arrays(program)[1])
+    packed = ms.compile(program, trace=schedule.trace).pack(arrays(program)[1])
+    assert "`conv.K.read` is computed inside a loop around other blocks" in packed.warnings[0]
+
+
+def test_what_needs_a_scalar_is_not_ahead() -> None:
+    kernel = scores()
+    x, w, bias = arrays(kernel.program)
+    packed = kernel.pack(bias=bias)
+    assert "`scaled` needs the scalar `alpha`" in packed.warnings[0]
+    assert packed(x, 2.0, w).tobytes() == kernel(x, 2.0, w, bias).tobytes()
+    assert not any("alone" in warning for warning in kernel.pack(w).warnings)
 
 
 def test_says_what_is_wrong_with_a_weight() -> None:

@@ -1,0 +1,118 @@
+"""A program in two: the prologue, which depends on constant arguments alone and is run once for them, and the rest.
+
+Arguments declared `const` do not change between calls. The *prologue* of a scheduled program is the statements at its
+root that depend on such arguments only: copies of weights in a packed layout, transformed filters. Their results become
+arguments of the *main* part, arrays in the layout that the schedule gave them. Nothing else of either part changes, so
+that one after the other they compute what the whole does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from metasched.ir import query
+from metasched.ir.nodes import Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
+
+
+@dataclass(frozen=True)
+class Division:
+    """A program divided for constant arguments.
+
+    `prologue` takes some of them, and its outputs are the last inputs of `main`; it is None where nothing is computed
+    ahead. `held` are the constants that `main` reads as they are: inputs of its own, after those that are no constants
+    and before the results of the prologue.
+    """
+
+    prologue: Func | None
+    main: Func
+    held: tuple[str, ...]
+
+
+def constants(func: Func) -> tuple[str, ...]:
+    """The arguments that are declared `const`."""
+    return tuple(b.name for b in func.inputs if b.const)
+
+
+def main_part(func: Func) -> Func:
+    """What every call runs once the prologue for all constants has run: the whole program where it has none."""
+    division = divide(func, constants(func))
+    return func if division.prologue is None else division.main
+
+
+def divide(func: Func, known: Collection[str]) -> Division:
+    """The program in two, where the arguments `known` are constants."""
+    stmts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+    ahead = _ahead(func, stmts, known)
+    before, after = [stmts[n] for n in ahead], [s for n, s in enumerate(stmts) if n not in ahead]
+    computed = {name for stmt in before for name in _written(stmt)}
+    used = {name for stmt in after for name in read_by(stmt)}
+    results = [b for b in func.temps if b.name in computed & used]
+    if not results:
+        before, after, computed = [], list(stmts), set()
+        used = {name for stmt in after for name in read_by(stmt)}
+    # An argument is in the machine's memory, wherever the schedule would have had it.
+    arrays = tuple(replace(b, scope=Scope.GLOBAL) for b in results)
+    held = tuple(b for b in func.inputs if b.name in known and b.name in used)
+    left = tuple(b for b in func.inputs if b.name not in known)
+    main = replace(
+        func,
+        inputs=(*left, *held, *arrays),
+        order=(*(n for n in func.order if n not in known), *(b.name for b in (*held, *arrays))),
+        temps=tuple(b for b in func.temps if b.name not in computed),
+        body=seq(after),
+    )
+    prologue = _prologue(func, before, computed, arrays, known) if arrays else None
+    return Division(prologue, main, tuple(b.name for b in held))
+
+
+def _prologue(
+    func: Func, stmts: Sequence[Stmt], computed: Collection[str], results: tuple[Buffer, ...], known: Collection[str]
+) -> Func:
+    read = {name for stmt in stmts for name in read_by(stmt)}
+    given = tuple(b for b in func.inputs if b.name in known and b.name in read)
+    names = {b.name for b in results}
+    return Func(
+        f"{func.name}_prologue",
+        given,
+        (),
+        tuple(b.name for b in given),
+        results,
+        tuple(b for b in func.temps if b.name in computed and b.name not in names),
+        seq(stmts),
+    )
+
+
+def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[int, ...]:
+    """The statements that depend on known arguments alone: the largest set that needs nothing outside it."""
+    if not known:
+        return ()
+    scalars = {s.name for s in func.scalars}
+    able = {b.name for b in func.temps if can_be_argument(b)}
+    candidates = [n for n, s in enumerate(stmts) if scalars.isdisjoint(_variables(s)) and _written(s) <= able]
+    while True:
+        elsewhere = {name for n, s in enumerate(stmts) if n not in candidates for name in _written(s)}
+        computed = {name for n in candidates for name in _written(stmts[n])} - elsewhere
+        available = computed | set(known)
+        kept = [n for n in candidates if _written(stmts[n]) <= computed and read_by(stmts[n]) <= available]
+        if kept == candidates:
+            return tuple(kept) if any(read_by(stmts[n]) & set(known) for n in kept) else ()
+        candidates = kept
+
+
+def can_be_argument(buffer: Buffer) -> bool:
+    """Whether the main part may take a temporary of the schedule as an argument."""
+    return buffer.scope is not Scope.REGISTER and buffer.roll is None
+
+
+def read_by(stmt: Stmt) -> set[str]:
+    """The buffers that a statement reads."""
+    return {node.buffer for node in stmt.walk() if isinstance(node, Load)}
+
+
+def _written(stmt: Stmt) -> set[str]:
+    return {store.buffer for block in query.blocks_under(stmt) for store in block.stores}
+
+
+def _variables(stmt: Stmt) -> set[str]:
+    return {node.name for node in stmt.walk() if isinstance(node, Var)}
