@@ -220,7 +220,7 @@ def render(stats: DatabaseStats) -> str:
             name(task),
             str(task.task.threads),
             str(task.records),
-            "-" if task.best_seconds is None else duration(task.best_seconds),
+            _best(task),
             datetime.fromtimestamp(task.last).astimezone().strftime("%Y-%m-%d %H:%M"),
             failures(dict(task.failures)) or "none",
         ]
@@ -228,6 +228,14 @@ def render(stats: DatabaseStats) -> str:
     ]
     targets = sorted({f"{task.task.target}  ({version})" for task in stats.tasks for version in task.code_versions})
     return "\n".join([f"{stats.url}: {stats.records} records", "", table(rows, "<>>>"), "", *targets])
+
+
+def _best(task: TaskStats) -> str:
+    """The best time; that of what is run once for constant arguments is added."""
+    if task.best_seconds is None:
+        return "-"
+    once = task.best_prologue_seconds
+    return duration(task.best_seconds) + ("" if once is None else f" + {duration(once)} once")
 
 
 def _json(task: TaskStats) -> dict[str, object]:
@@ -241,6 +249,7 @@ def _json(task: TaskStats) -> dict[str, object]:
         "records": task.records,
         "failures": dict(task.failures),
         "best_ms": None if task.best_seconds is None else task.best_seconds * 1e3,
+        "best_prologue_ms": None if task.best_prologue_seconds is None else task.best_prologue_seconds * 1e3,
         "first": task.first,
         "last": task.last,
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from metasched.cli.arguments import add_json, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
+from metasched.database.record import once_text
 from metasched.ir.work import Work
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
@@ -46,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What replaying gave; times in seconds per call, and `work` is that of one."""
+    """What replaying gave; times in seconds per call, and `work` is that of one. `prologue_seconds` is spent once."""
 
     task: str
     trace: str
@@ -55,6 +56,7 @@ class ReplayResult:
     failure: str | None
     seconds: float | None
     samples: int
+    prologue_seconds: float | None = None
     repairs: Repairs | None = None  # None when none were to be made
 
 
@@ -72,6 +74,7 @@ def run(args: Namespace, console: Console) -> int:
         failure=None if measured is None or measured.failure is None else _failure_text(measured),
         seconds=measured.seconds if measured is not None and args.time else None,
         samples=len(measured.times) if measured is not None and args.time else 0,
+        prologue_seconds=measured.prologue_seconds if measured is not None and args.time else None,
         repairs=kernel.report if policy is Policy.REPAIR else None,
     )
     if args.out:
@@ -110,7 +113,8 @@ def verdict(outcome: ReplayResult, checked: bool) -> str:
         lines.append(f"{outcome.task}: replays and compiles (--check compares its results, --time times it)")
     if outcome.seconds is not None:
         time = f"{duration(outcome.seconds)} (median of {outcome.samples})"
-        lines.append(", ".join(filter(None, [time, outcome.work.speed(outcome.seconds)])))
+        once = "" if outcome.prologue_seconds is None else f"and {once_text(outcome.prologue_seconds)}"
+        lines.append(", ".join(filter(None, [time, outcome.work.speed(outcome.seconds), once])))
     return "\n".join(lines)
 
 
@@ -120,6 +124,7 @@ def as_json(outcome: ReplayResult, checked: bool) -> dict[str, object]:
         "checked": checked,
         "failure": outcome.failure,
         "ms": None if outcome.seconds is None else outcome.seconds * 1e3,
+        "prologue_ms": None if outcome.prologue_seconds is None else outcome.prologue_seconds * 1e3,
         "samples": outcome.samples,
         "gflops": None if outcome.seconds is None else outcome.work.gflops(outcome.seconds),
         "gops": None if outcome.seconds is None else outcome.work.gops(outcome.seconds),

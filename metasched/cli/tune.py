@@ -103,6 +103,7 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
         "event": "result",
         "task": program.key,
         "best_ms": None if best is None else best * 1e3,
+        "prologue_ms": _prologue_milliseconds(report),
         "gflops": None if best is None else program.work.gflops(best),
         "gops": None if best is None else program.work.gops(best),
         "trials": report.records,
@@ -128,9 +129,10 @@ def summary(program: Program, kernel: Kernel) -> str:
     best = _seconds(report)
     lines = []
     if best is not None:
+        assert report.best is not None
         speed = ", ".join(filter(None, [duration(best), program.work.speed(best)]))
         new = "" if report.measured else ", none of them new"
-        lines.append(f"{program.key}: {speed} after {counted(report.records, 'trial')}{new}")
+        lines.append(f"{program.key}: {speed}{report.best.once} after {counted(report.records, 'trial')}{new}")
     lines += report.verdict()
     if report.failures:
         lines.append(failures(report.failures))
@@ -139,6 +141,11 @@ def summary(program: Program, kernel: Kernel) -> str:
 
 def _milliseconds(record: Record | None) -> float | None:
     return None if record is None or record.seconds is None else record.seconds * 1e3
+
+
+def _prologue_milliseconds(report: TuningReport) -> float | None:
+    seconds = None if report.best is None else report.best.prologue_seconds
+    return None if seconds is None else seconds * 1e3
 
 
 def _seconds(report: TuningReport) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -18,6 +18,7 @@ from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
+from metasched.ir.prologue import constants, divide, main_part
 from metasched.target import Target
 
 # A clock by which cycles are shown as a time: what a CPU's own is, no target says.
@@ -57,12 +58,14 @@ class Expectation:
 
     `cycles` of the CPU are from the start to the end of a call, `efficiency` is the share of the peak arithmetic of all
     threads: that of full vectors, or of the fastest tensor intrinsic that the target has for what is computed. `parts`
-    are the cycles of each term; they overlap, so that their sum is more.
+    are the cycles of each term; they overlap, so that their sum is more. All of that is about the main part;
+    `prologue_cycles` are those of what is run once for constant arguments.
     """
 
     cycles: float
     efficiency: float
     parts: Mapping[Limit, float]
+    prologue_cycles: float = 0.0
 
     @property
     def limit(self) -> Limit:
@@ -71,8 +74,9 @@ class Expectation:
 
     def __str__(self) -> str:
         kind = "memory" if self.limit.is_memory else "compute"
+        once = f" + {_count(self.prologue_cycles)} once for constant arguments" if self.prologue_cycles else ""
         return (
-            f"{_count(self.cycles)} cycles ({_duration(self.cycles / _CLOCK_HZ)} at {_CLOCK_HZ / 1e9:g} GHz), "
+            f"{_count(self.cycles)} cycles ({_duration(self.cycles / _CLOCK_HZ)} at {_CLOCK_HZ / 1e9:g} GHz){once}, "
             f"{self.efficiency:.0%} of the peak arithmetic; bound by {kind}: "
             f"{self.parts[self.limit] / max(self.cycles, 1.0):.0%} of it is for {self.limit.value}"
         )
@@ -88,6 +92,15 @@ def _duration(seconds: float) -> str:
 
 def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectation:
     """What the roofline expects of a scheduled program whose numbers are all decided."""
+    division = divide(func, constants(func))
+    if division.prologue is None:
+        return _expected(func, target, core)
+    prologue = _expected(division.prologue, target, core)
+    return replace(_expected(division.main, target, core), prologue_cycles=prologue.cycles)
+
+
+def _expected(func: Func, target: Target, core: Core) -> Expectation:
+    """The same of a part of a program that is run as a whole."""
     nest, views = _views(func, target, core)
     described = [describe(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)
@@ -104,10 +117,10 @@ def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectati
 
 def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
     """Cycles that no schedule of an unscheduled program is thought to go below without tensor intrinsics, which no rule
-    uses: its operations in full vectors on all threads.
+    uses: the operations of its main part in full vectors on all threads.
     """
     total = 0.0
-    for view in _views(func, target, core)[1]:
+    for view in _views(main_part(func), target, core)[1]:
         lanes = target.vector_bits / (8 * view.statement.store.element_bytes)
         total += float(view.domain[0]) * view.statement.operations.instructions / (core.operations * lanes)
     return total / max(target.threads, 1)

@@ -45,6 +45,7 @@ from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
+from metasched.ir.prologue import main_part
 from metasched.target import Target
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -83,6 +84,8 @@ class FeatureProgram:
         target: caches, vector width, registers and threads to judge by.
         core: what the operations of one of its cores cost.
 
+    Features are those of the main part: what is run once for constant arguments (`metasched.ir.prologue`) has none.
+
     Calling it with rows, int64 of shape (n, len(columns)), gives float32 of shape (n, len(names)). The features of a
     row are those of the program with the row's numbers put in.
 
@@ -96,7 +99,7 @@ class FeatureProgram:
         self.target = target
         self.core = core
         table = Table()
-        self._nest = analyse(func, table)
+        self._nest = analyse(main_part(func), table)
         self._order = _by_weight(self._nest)
         self._evaluate = Evaluator(table.exprs)
         self.fallbacks = table.unknown

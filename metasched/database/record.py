@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -103,7 +104,8 @@ class Record:
     had the candidate not been clearly slower than the best: it is at least this slow. `phases` are (name, seconds)
     in the order they ran. `timestamp` is in seconds since the epoch; `seed`, `trial`, `batch` and `place` say which
     run of the search proposed it, as which candidate, and where in which batch of proposals. `code` is the hash of
-    its code, empty where it has none or it is not known.
+    its code, empty where it has none or it is not known. What the schedule computes of constant arguments alone is in
+    none of the times: `prologue_seconds` is how long that takes once, None where it is nothing.
     """
 
     task: TaskKey
@@ -123,6 +125,7 @@ class Record:
     role: Role = Role.CANDIDATE
     space: str = ""
     code_version: str = ""
+    prologue_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if (self.failure is None) != bool(self.visits):
@@ -131,10 +134,17 @@ class Record:
             raise ValueError("a visit has times")
         if any(not 0.0 < t < float("inf") for t in self.times):
             raise ValueError(f"times are finite, positive seconds, not {self.times}")
+        if self.prologue_seconds is not None and not 0.0 <= self.prologue_seconds < float("inf"):
+            raise ValueError(f"seconds are finite and not negative, unlike {self.prologue_seconds}")
 
     def __repr__(self) -> str:
-        came = self.failure if self.seconds is None else f"{self.seconds * 1e3:.4g} ms"
+        came = self.failure if self.seconds is None else f"{self.seconds * 1e3:.4g} ms{self.once}"
         return f"<record of trial {self.trial}: {came}{self._by}>"
+
+    @property
+    def once(self) -> str:
+        """What its prologue takes, for a person: to be added to a text of its time."""
+        return "" if self.prologue_seconds is None else f" + {once_text(self.prologue_seconds)}"
 
     @property
     def _by(self) -> str:
@@ -142,7 +152,7 @@ class Record:
         return "" if self.is_current else f", timed with {self.code_version}; tuning again times it anew"
 
     def _repr_html_(self) -> str:
-        came = self.failure or f"{(self.seconds or 0) * 1e3:.4g} ms, the median of {len(self.times)}"
+        came = self.failure or f"{(self.seconds or 0) * 1e3:.4g} ms{self.once}, the median of {len(self.times)}"
         rows = [("result", came), ("trial", str(self.trial)), ("target", self.task.target)]
         rows += [] if self.is_current else [("timed with", f"{self.code_version}, another version than this one")]
         return table("record", rows, in_html(self.trace))
@@ -198,6 +208,11 @@ class Record:
         return visit_groups(self.visits, kind)
 
 
+def once_text(seconds: float) -> str:
+    """The time of a prologue, for a person."""
+    return f"{seconds * 1e3:.3g} ms once for constant arguments"
+
+
 def seconds_in_search(visits: Iterable[Visit]) -> float | None:
     """The median time over the visits of the search; over all of them where there is none of these."""
     given = list(visits)
@@ -225,7 +240,8 @@ class TaskStats:
     """What a database holds of one task, in all spaces and versions.
 
     `program` is its name, `failures` are (reason, count), most first; `best_seconds` is the time of what
-    `Database.best` returns, `code_versions` are those of the records, `spaces` is how many they were made in.
+    `Database.best` returns, `best_prologue_seconds` that of its prologue, if it has one; `code_versions` are those of
+    the records, `spaces` is how many they were made in.
     """
 
     task: TaskKey
@@ -238,6 +254,7 @@ class TaskStats:
     last: float
     code_versions: tuple[str, ...] = ()
     spaces: int = 1
+    best_prologue_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -253,6 +270,14 @@ class DatabaseStats:
 def code_version() -> str:
     """The versions that decide the machine code a trace becomes, as text: metasched, Numba and llvmlite."""
     return " ".join(f"{package} {_installed(package)}" for package in ("metasched", "numba", "llvmlite"))
+
+
+_CONSTANT = re.compile(r"\bconst \w+:")
+
+
+def version_with_prologues(program: str, version: str) -> str:
+    """The code version of a record from when the times of a program with constant arguments included its prologue."""
+    return f"{version}, prologues in its times" if _CONSTANT.search(program) else version
 
 
 def _installed(package: str) -> str:

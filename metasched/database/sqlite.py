@@ -48,11 +48,11 @@ _BUSY_SECONDS = 10.0
 
 _COLUMNS = (
     "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, "
-    "space, code_version"
+    "space, code_version, prologue_seconds"
 )
 # What is kept beside it as data, worked out of it.
 _DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written"
-_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 15}?, {'?, ' * 7}?)"
+_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 16}?, {'?, ' * 7}?)"
 _IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
@@ -211,9 +211,9 @@ class SQLiteDatabase(BaseDatabase):
         failures.pop(None, None)
         ranked = tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
         best_seconds = None if best is None else best.seconds
-        return TaskStats(
-            task, name, settings, records, ranked, best_seconds, first, last, tuple(v for (v,) in versions), spaces
-        )
+        code_versions = tuple(v for (v,) in versions)
+        once = None if best is None else best.prologue_seconds
+        return TaskStats(task, name, settings, records, ranked, best_seconds, first, last, code_versions, spaces, once)
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
         reader = RowReader(lambda row: _record(task, row))
@@ -371,7 +371,7 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
     program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, *made = (
         row
     )
-    space, code_version = made
+    space, code_version, prologue_seconds = made
     return Record(
         task=task,
         program=program,
@@ -390,6 +390,7 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
         role=Role(role),
         space=space,
         code_version=code_version,
+        prologue_seconds=prologue_seconds,
     )
 
 
@@ -417,6 +418,7 @@ def _insert(connection: sqlite3.Connection, record: Record) -> int:
             record.role.value,
             record.space,
             record.code_version,
+            record.prologue_seconds,
             *_timed(record),
             outline.structure,
             outline.decisions,

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from hashlib import blake2b
 
-from metasched.database.record import VisitKind, seconds_in_search, visit_groups
+from metasched.database.record import VisitKind, seconds_in_search, version_with_prologues, visit_groups
 from metasched.database.visits_json import visits_from_json
 from metasched.errors import MetaschedError
 from metasched.ir.source import settings_from_json
@@ -90,6 +90,24 @@ def _structural_hash(connection: sqlite3.Connection, task: int) -> str | None:
         except (MetaschedError, ValueError, TypeError, RecursionError):  # damaged, which reading it would say
             continue
     return None
+
+
+# --- from schema 3: times without prologues
+
+
+def _mark_prologues(connection: sqlite3.Connection) -> None:
+    """Set apart the times of programs with constant arguments: they are longer than those measured today."""
+    rows = connection.execute("SELECT DISTINCT task, program, code_version FROM records").fetchall()
+    for task, program, version in rows:
+        marked = version_with_prologues(program, version)
+        if marked != version:
+            connection.execute(
+                "UPDATE records SET code_version = ? WHERE task = ? AND code_version = ? AND program = ?",
+                (marked, task, version, program),
+            )
+            connection.execute(
+                "UPDATE duplicates SET code_version = ? WHERE task = ? AND code_version = ?", (marked, task, version)
+            )
 
 
 Step = str | Callable[[sqlite3.Connection], None]
@@ -196,6 +214,7 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "CREATE INDEX records_by_code ON records (task, code)",
         f"CREATE INDEX records_in_short ON records (task, {IN_SHORT.removeprefix('id, ')})",
     ),
+    ("ALTER TABLE records ADD COLUMN prologue_seconds REAL", _mark_prologues),
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

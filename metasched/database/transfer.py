@@ -1,9 +1,9 @@
 """Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up removes.
 
-The first line says what the file is, `{"metasched": "records", "version": 3}`; every other one is a record, a JSON
+The first line says what the file is, `{"metasched": "records", "version": 4}`; every other one is a record, a JSON
 object with the fields of `Record` and of its `TaskKey`. In version 1 a record had `times`, all of one visit, in place
 of `visits`, and nothing after `trial`. Up to version 2 it had no `space`, and `program_hash` was one of the program
-with its names.
+with its names. Up to version 3 it had no `prologue_seconds`: that time was part of all others.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 from metasched.database.base import Database
 from metasched.database.best import fastest
 from metasched.database.check import RecordProblem, check_meaning, check_numbers, check_texts, program_of
-from metasched.database.record import DatabaseError, Record, Role, TaskKey, VisitKind
+from metasched.database.record import DatabaseError, Record, Role, TaskKey, VisitKind, version_with_prologues
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
 
-FORMAT = 3
+FORMAT = 4
 _ONE_VISIT = 1  # the version before visits were told apart
 _NO_SPACE = 2  # the version before records said in which space they were made
+_NO_PROLOGUE = 3  # the version before prologues were timed apart
 _HEADER = {"metasched": "records", "version": FORMAT}
 _TASK = tuple(f.name for f in fields(TaskKey))
 _RECORD = tuple(f.name for f in fields(Record) if f.name != "task")
@@ -58,6 +59,9 @@ def read_lines(lines: Iterable[str], name: str, check: Check) -> Iterator[Record
             record = _record(_upgraded(data, version, place), place)
             if version <= _NO_SPACE:
                 record = _with_structural_hash(record)
+            if version <= _NO_PROLOGUE:
+                made_by = version_with_prologues(record.program, record.code_version)
+                record = replace(record, code_version=made_by)
             check(record)
         except DatabaseError as error:
             yield error
@@ -101,6 +105,8 @@ def _version(data: dict[str, Any], name: str) -> int:
 
 def _upgraded(data: dict[str, Any], version: int, place: str) -> dict[str, Any]:
     """A record of any version with the fields of today."""
+    if version <= _NO_PROLOGUE:
+        data = {**data, "prologue_seconds": None}
     if version <= _NO_SPACE:
         data = {**data, "space": ""}
     if version > _ONE_VISIT:
@@ -145,6 +151,7 @@ def _record(data: dict[str, Any], place: str) -> Record:
             role=Role(data["role"]),
             space=data["space"],
             code_version=data["code_version"],
+            prologue_seconds=None if data["prologue_seconds"] is None else float(data["prologue_seconds"]),
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise DatabaseError(f"{place}: the record does not read: {error}") from error
@@ -207,6 +214,7 @@ _FORMS: Mapping[str, _Form] = {
     "code": _TEXT,
     "role": _TEXT,
     "space": _TEXT,
+    "prologue_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
 }
 
 

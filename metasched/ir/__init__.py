@@ -15,6 +15,8 @@ Its files, in reading order:
 - `rolling`: Buffers whose storage outlives iterations of the loop they are computed in, and keeps a window of one
   dimension
 - `regions`: Parallel loops that share a region: which statements are its phases, and what is required of them
+- `prologue`: A program in two: the prologue, which depends on constant arguments alone and is run once for them, and
+  the rest
 - `coverage`: Which instances of its blocks a small concrete program runs, by enumerating them
 - `validate`: What a well-formed tensor program is, as a check that runs: `validate` states it, rule by rule
 - `limits`: How large an expression may be

@@ -67,7 +67,7 @@ def divide(func: Func, known: Collection[str]) -> Division:
 
 
 def _prologue(
-    func: Func, stmts: Sequence[Stmt], computed: Collection[str], results: tuple[Buffer, ...], known: Collection[str]
+    func: Func, stmts: list[Stmt], computed: Collection[str], results: tuple[Buffer, ...], known: Collection[str]
 ) -> Func:
     read = {name for stmt in stmts for name in read_by(stmt)}
     given = tuple(b for b in func.inputs if b.name in known and b.name in read)

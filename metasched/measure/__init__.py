@@ -15,6 +15,7 @@ Its files, in reading order:
 - `builder`: What a builder process does: a candidate's texts to machine code, and a program to its expected results
 - `comparison`: How much faster one schedule is than another, from pairs of times, and how sure that is
 - `load`: Machine code that another process compiled, called and timed here
+- `candidate_code`: The machine code of a candidate in memory, called on a bench's data as a whole or in its two parts
 - `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced

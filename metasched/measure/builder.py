@@ -6,13 +6,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from metasched.compiler.cpu.codegen import compile_text
 from metasched.ir.program import Program
 from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
 from metasched.measure.archive import read_arrays
 from metasched.measure.check import prepare
-from metasched.measure.compiling import code_hash, lower_func
+from metasched.measure.compiling import compile_candidate, lower_candidate
 from metasched.measure.inputs import Given
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, MeasureCandidate
@@ -30,19 +29,16 @@ class Builder:
         with phases.timed("replay"):
             program = _program(candidate.program, candidate.params)
             func = Trace.parse(candidate.trace).apply_to(program).func
-        artefact, text = lower_func(func, _target(candidate.target), phases)
-        with phases.timed("emit"):
-            code = code_hash(text)
+        artefact, text, code = lower_candidate(func, _target(candidate.target), phases)
         body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds()}
-        return Message(MessageKind.DONE, body, text.encode())
+        return Message(MessageKind.DONE, body, text)
 
     def compile(self, body: dict[str, Any], text: bytes) -> Message:
         """What `lower` gave to machine code. Raises BuildError."""
         phases = Stopwatch()
-        artefact = Artefact.from_json(body["artefact"])
-        with phases.timed("compile"):
-            data = compile_text(text.decode(), _target(artefact.target)).data
-        return Message(MessageKind.DONE, {**body, "phases": phases.seconds()}, data)
+        artefact, data = compile_candidate(Artefact.from_json(body["artefact"]), text, phases)
+        built = {**body, "artefact": artefact.to_json(), "phases": phases.seconds()}
+        return Message(MessageKind.DONE, built, data)
 
     def build(self, candidate: MeasureCandidate) -> Message:
         """Both. Raises ScheduleError and BuildError."""

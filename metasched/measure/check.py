@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from metasched.dtypes import is_float
 from metasched.ir.nodes import Func
+from metasched.ir.prologue import constants
 from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.inputs import Given, arguments, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
@@ -56,6 +57,7 @@ class Cases:
     outputs: tuple[tuple[str, str], ...]  # (name, NumPy dtype)
     integers: CheckCase
     random: CheckCase
+    constants: tuple[int, ...] = ()  # the positions of the arguments that do not change between calls
 
     def save(self, path: Path) -> None:
         """Write an `.npz`, at once: another process sees all of it or nothing."""
@@ -66,7 +68,8 @@ class Cases:
             arrays |= {f"{label}.in.{n}": a for n, a in enumerate(case.inputs)}
             arrays |= {f"{label}.out.{n}": a for n, a in enumerate(case.expected)}
             arrays |= {f"{label}.tol.{n}": a for n, a in enumerate(case.tolerance) if a is not None}
-        arrays["meta"] = np.array(json.dumps({"outputs": self.outputs, "cases": counts}))
+        meta = {"outputs": self.outputs, "cases": counts, "constants": self.constants}
+        arrays["meta"] = np.array(json.dumps(meta))
         write_arrays(path, arrays)
 
     @staticmethod
@@ -84,7 +87,7 @@ class Cases:
                 fill,
             )
 
-        return Cases(outputs, case("integers"), case("random"))
+        return Cases(outputs, case("integers"), case("random"), tuple(map(int, meta["constants"])))
 
 
 def prepare(func: Func, given: Given, seed: int) -> Cases:
@@ -95,7 +98,8 @@ def prepare(func: Func, given: Given, seed: int) -> Cases:
     drawn = _drawn(given)
     outputs = tuple((b.name, b.dtype.numpy.name) for b in func.outputs)
     data = random_inputs(func, given, seed)
-    return Cases(outputs, _integer_case(func, given, seed), _bounded_case(func, data, drawn, LARGE_BYTE))
+    fixed = tuple(func.order.index(name) for name in constants(func))
+    return Cases(outputs, _integer_case(func, given, seed), _bounded_case(func, data, drawn, LARGE_BYTE), fixed)
 
 
 def _drawn(given: Given) -> bool:
@@ -206,7 +210,10 @@ class Bench:
 
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
-        self.inputs = tuple(Guarded(a.nbytes) for a in cases.random.inputs)
+        # Constants lie as `Kernel.pack` copies them.
+        self.inputs = tuple(
+            Guarded(a.nbytes, 0 if n in cases.constants else _USUAL_OFFSET) for n, a in enumerate(cases.random.inputs)
+        )
         self._outputs = tuple(
             Guarded(e.size * np.dtype(dtype).itemsize)
             for e, (_, dtype) in zip(cases.random.expected, cases.outputs, strict=True)
@@ -218,13 +225,13 @@ class Bench:
         """Where the kernel's buffers are: inputs (and scalars) in calling order, then outputs."""
         return tuple(g.address for g in self.inputs + self._outputs)
 
-    def load(self, case: CheckCase, workspace: Guarded) -> None:
-        """Put a case's data in place, with outputs and workspace filled."""
+    def load(self, case: CheckCase, *scratch: Guarded) -> None:
+        """Put a case's data in place, with outputs and scratch memory (workspaces, and the like) filled."""
         self._case = case
         for guarded, array in zip(self.inputs, case.inputs, strict=True):
             guarded.fill(case.fill)
             guarded.view(array.shape, array.dtype)[...] = array
-        for guarded in (*self._outputs, workspace):
+        for guarded in (*self._outputs, *scratch):
             guarded.fill(case.fill)
 
     def holds(self, case: CheckCase) -> bool:
@@ -235,14 +242,14 @@ class Bench:
         """Assume nothing about the buffers' contents, after a candidate that did something wrong."""
         self._case = None
 
-    def verify(self, workspace: Guarded) -> Failure | None:
+    def verify(self, *scratch: Guarded) -> Failure | None:
         """What is wrong after a run on a case's data, if anything."""
         case = self._case
         assert case is not None
         for guarded, array in zip(self.inputs, case.inputs, strict=True):
             if not np.array_equal(guarded.bytes, np.ascontiguousarray(array).reshape(-1).view(np.uint8)):
                 return Failure(Reason.INPUTS_MODIFIED.value)
-        if not all(guarded.intact() for guarded in (*self.inputs, *self._outputs, workspace)):
+        if not all(guarded.intact() for guarded in (*self.inputs, *self._outputs, *scratch)):
             return Failure(Reason.OUT_OF_BOUNDS.value, "bytes just outside a buffer changed")
         for (name, dtype), guarded, expected, tolerance in zip(
             self.cases.outputs, self._outputs, case.expected, case.tolerance, strict=True

@@ -6,8 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from metasched.compiler.cpu.emit.runtime import Status
-from metasched.measure.check import Bench, Cases, Guarded
-from metasched.measure.load import BoundKernel, LoadedKernel
+from metasched.measure.candidate_code import CallableCode, loaded
+from metasched.measure.check import Bench, Cases
+from metasched.measure.load import BoundKernel
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Failure, Reason
 from metasched.measure.timing import TimingPlan, take_samples
@@ -24,6 +25,9 @@ class Executor:
     def run(self, request: Message) -> Message:
         """Visit the candidate of a RUN request: the first time (`first`) it is checked twice, then timed.
 
+        One that computes something of its constant arguments ahead is checked as a whole, and in its two parts, of
+        which the main one is timed.
+
         Where `verify` says so it is compared once more after that: a race between threads may show in one call of
         many.
         """
@@ -32,45 +36,47 @@ class Executor:
         artefact = Artefact.from_json(body["artefact"])
         with phases.timed("load"):
             bench = _bench(body["data"])
-            kernel = LoadedKernel(artefact, request.blob)
-            workspace = Guarded(artefact.workspace_bytes, offset=0)
+            code = loaded(artefact, request.blob)
+            timed = code[-1]
         with phases.timed("check"):
-            bound, seconds, failure = (_check if body["first"] else _called)(kernel, bench, workspace)
+            bound, seconds, failure = _check(code, bench) if body["first"] else _called(timed, bench)
         times: tuple[float, ...] = ()
         if failure is None:
             with phases.timed("run"):
                 times = take_samples(bound.run, TimingPlan(**body["plan"]), seconds, body["best_s"])
             with phases.timed("check"):
-                failure = _status(bound) or (bench.verify(workspace) if body["verify"] else None)
+                failure = _status(bound) or (bench.verify(*timed.scratch) if body["verify"] else None)
         if failure is not None:
             bench.forget()
             return Message(
                 MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds()}
             )
-        return Message(MessageKind.DONE, {"times": times, "phases": phases.seconds()})
+        answer = {"times": times, "prologue_seconds": timed.prologue_seconds, "phases": phases.seconds()}
+        return Message(MessageKind.DONE, answer)
 
 
 _Called = tuple[BoundKernel, list[float], Failure | None]
 
 
-def _check(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> _Called:
-    """The kernel on the last case's data, the seconds that its calls took, and what is wrong with it."""
-    seconds = []
-    for case in (bench.cases.integers, bench.cases.random):
-        bench.load(case, workspace)
-        bound = kernel.bind(bench.addresses, workspace.address)
-        seconds.append(bound.run(1))
-        failure = _status(bound) or bench.verify(workspace)
-        if failure is not None:
-            break
-    return bound, seconds, failure
+def _check(code: tuple[CallableCode, ...], bench: Bench) -> _Called:
+    """The last of the code on the last case's data, the seconds that its calls took, and what is wrong with any."""
+    for each in code:
+        seconds = []
+        for case in (bench.cases.integers, bench.cases.random):
+            bench.load(case, *each.scratch)
+            bound = each.bind(bench)
+            seconds.append(bound.run(1))
+            failure = _status(bound) or bench.verify(*each.scratch)
+            if failure is not None:
+                return bound, seconds, failure
+    return bound, seconds, None
 
 
-def _called(kernel: LoadedKernel, bench: Bench, workspace: Guarded) -> _Called:
-    """The same for a kernel that was checked before, which is called once on the last case's data."""
+def _called(code: CallableCode, bench: Bench) -> _Called:
+    """The same for code that was checked before, which is called once on the last case's data."""
     if not bench.holds(bench.cases.random):
-        bench.load(bench.cases.random, workspace)
-    bound = kernel.bind(bench.addresses, workspace.address)
+        bench.load(bench.cases.random, *code.scratch)
+    bound = code.bind(bench)
     seconds = bound.run(1)
     return bound, [seconds], _status(bound)
 

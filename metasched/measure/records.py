@@ -49,7 +49,8 @@ class Artefact:
     """What a runner needs to know of a candidate's machine code.
 
     `entry` is the symbol of its function, `workspace_bytes` the size of the workspace it takes, `parallel` whether it
-    starts threads; `scalars` are the (position, dtype) of the arguments that are passed by value.
+    starts threads; `scalars` are the (position, dtype) of the arguments that are passed by value. `parts` are those of
+    a candidate that computes something of its constant arguments ahead.
     """
 
     entry: str
@@ -57,6 +58,7 @@ class Artefact:
     parallel: bool
     target: str
     scalars: tuple[tuple[int, str], ...]
+    parts: ArtefactParts | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -64,7 +66,38 @@ class Artefact:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Artefact:
         scalars = tuple((int(position), str(dtype)) for position, dtype in data["scalars"])
-        return Artefact(**(data | {"scalars": scalars}))
+        parts = None if data["parts"] is None else ArtefactParts.from_json(data["parts"])
+        return Artefact(**(data | {"scalars": scalars, "parts": parts}))
+
+
+@dataclass(frozen=True)
+class ArtefactParts:
+    """The prologue and the main part of a candidate (`metasched.ir.prologue`), which lie behind the code of the whole.
+
+    `sizes` are the bytes of their code, in this order. `given` and `taken` are the positions, among the candidate's
+    arguments, of those that the prologue and the main part take; the prologue's results, of `result_bytes` each, follow
+    them in both.
+    """
+
+    prologue: Artefact
+    main: Artefact
+    given: tuple[int, ...]
+    taken: tuple[int, ...]
+    result_bytes: tuple[int, ...]
+    sizes: tuple[int, int]
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> ArtefactParts:
+        prologue, main = (Artefact.from_json(data[name]) for name in ("prologue", "main"))
+        first, second = data["sizes"]
+        given, taken, result_bytes = (tuple(map(int, data[name])) for name in ("given", "taken", "result_bytes"))
+        return ArtefactParts(prologue, main, given, taken, result_bytes, (int(first), int(second)))
+
+    def split(self, blob: bytes) -> tuple[bytes, bytes, bytes]:
+        """The whole, the prologue and the main part in what carries all three."""
+        first, second = self.sizes
+        end = len(blob) - second
+        return blob[: end - first], blob[end - first : end], blob[end:]
 
 
 @dataclass(frozen=True)
@@ -73,7 +106,8 @@ class Measurement:
 
     `visits` are the samples of each visit, in seconds per call, empty if there is a `failure`. `raced` says that visits
     were left out because it was clearly slower than the best: its time is a lower bound then.
-    `phases` are (name, seconds). `code` is the hash of the code, None where the candidate has none.
+    `phases` are (name, seconds). `code` is the hash of the code, None where the candidate has none. A candidate that
+    computes something of its constant arguments ahead is timed without that: `prologue_seconds` is what it takes once.
     """
 
     candidate: MeasureCandidate
@@ -82,6 +116,7 @@ class Measurement:
     failure: Failure | None
     phases: tuple[tuple[str, float], ...]
     code: str | None = None
+    prologue_seconds: float | None = None
 
     @property
     def times(self) -> Times:

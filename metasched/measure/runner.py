@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import queue
+import statistics
 import threading
 import time
 import weakref
@@ -100,7 +101,7 @@ _Key = tuple[str, tuple[tuple[str, Setting], ...]]  # a program's text and param
 
 @dataclass
 class _Job:
-    """A candidate on its way. Phases are seconds by name."""
+    """A candidate on its way. Phases are seconds by name, `prologues` those of what is run once, of each visit."""
 
     program: Program
     candidate: MeasureCandidate
@@ -113,6 +114,7 @@ class _Job:
     artefact: Message | None = None
     visits: list[Times] = field(default_factory=list)
     visited_at: float = 0.0
+    prologues: list[float] = field(default_factory=list)
 
     @property
     def task(self) -> tuple[Any, ...]:
@@ -132,7 +134,8 @@ class _Job:
         visits = () if self.failure is not None else tuple(self.visits)
         phases = tuple(self.phases.items())
         self.artefact = self.lowered = None
-        self.future.set_result(Measurement(self.candidate, visits, raced, self.failure, phases, code))
+        prologue = statistics.median(self.prologues) if visits and self.prologues else None
+        self.future.set_result(Measurement(self.candidate, visits, raced, self.failure, phases, code, prologue))
 
 
 class LocalRunner:
@@ -401,6 +404,8 @@ class LocalRunner:
         job.count(answer.body.get("phases", {}))
         if answer.kind is MessageKind.DONE:
             job.visits.append(tuple(float(t) for t in answer.body["times"]))
+            if answer.body["prologue_seconds"] is not None:
+                job.prologues.append(float(answer.body["prologue_seconds"]))
         else:
             job.failure = _failure(answer, job.candidate)
             job.finish()

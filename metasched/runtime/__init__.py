@@ -15,7 +15,7 @@ Its files, in reading order:
 - `numba_typing`: `kernel(A, B)` and `kernel.numba(A, B)` inside `@njit` code: what Numba knows of a `Kernel` that it
   meets there as a global, in a closure, or as an argument
 - `first_use`: Registers kernels with Numba; imported before the first kernel is made
-- `packing`: Weights packed ahead of time: the part of a program that depends on its weights alone is run once
+- `packing`: Why a schedule computes nothing from its weights ahead of time, and what to schedule so that it does
 - `recipe`: Pickled kernels: program, trace and target are pickled, and compiled again where they are loaded
 - `packed`: Kernels with packed weights: packing them, and calling the kernel afterwards
 - `kernel`: The kernel that a user holds: a callable kernel that can be packed and pickled

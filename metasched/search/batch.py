@@ -210,6 +210,7 @@ class BatchMeasuring:
             role=proposal.role,
             space=self._key.space if proposal.space is None else proposal.space,
             code_version=self._key.code_version,
+            prologue_seconds=measurement.prologue_seconds,
         )
         self._known.add(record, self._database.add(record))
         self._count(measurement)

@@ -199,6 +199,45 @@ def test_what_version_2_wrote_is_one_task_up_to_names_and_versions_with_data_bes
         assert db.best(stats.task) is not None
 
 
+def test_what_version_3_timed_with_prologues_is_of_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    connection = old_file(path, 3)
+    plain = parse_program(PROGRAM)
+    weights = parse_program(PROGRAM.replace("(A", "(const A"))
+    for number, program in enumerate((plain, weights), start=1):
+        connection.execute("INSERT INTO tasks VALUES (?, ?, 't', 2)", (number, program.structural_hash()))
+        connection.execute(
+            "INSERT INTO duplicates (task, trace, code, batch, place, code_version) VALUES (?, 'x', 'c', 0, 1, 'v1')",
+            (number,),
+        )
+        row = (number, str(program), "[]", RECORD.trace, "[]", "run-timeout", 0, "[]", 5.0, 7, 3, "v1")
+        connection.execute(
+            "INSERT INTO records (task, program, params, trace, visits, failure, raced, phases, timestamp, seed, trial,"
+            f" code_version) VALUES ({', '.join('?' * len(row))})",
+            row,
+        )
+    connection.commit()
+    connection.close()
+    with open_database(url_of(path)) as db:
+        for stats, version in zip(db.stats().tasks, ("v1", "v1, prologues in its times"), strict=True):
+            assert stats.code_versions == (version,)
+            assert db.records(stats.task)[0].prologue_seconds is None
+            assert len(db.duplicates(SearchKey(stats.task, "", version))) == 1
+
+
+def test_what_is_run_once_is_kept_beside_the_times(tmp_path: Path) -> None:
+    with open_database(url_of(tmp_path / "p.db")) as db:
+        db.add(replace(RECORD, prologue_seconds=0.25))
+    with open_database(url_of(tmp_path / "p.db"), Access.READ) as db:
+        assert db.records(TASK)[0].prologue_seconds == 0.25
+        (stats,) = db.stats().tasks
+        assert stats.best_prologue_seconds == 0.25
+        assert "+ 250 ms once for constant arguments" in repr(db.best(TASK))
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite and not negative"):
+            replace(RECORD, prologue_seconds=wrong)
+
+
 def test_a_summary_says_of_a_record_what_the_record_says(tmp_path: Path) -> None:
     trace = 'trace 1 of p[N=4]:\n    t ~ sample_categorical([1, 2]) @ "a" := 2\n'
     records = [RECORD, FAILED, timed(0.5, 0.25), replace(RECORD, trace=trace, raced=True, trial=NO_TRIAL)]

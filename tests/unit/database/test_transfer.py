@@ -73,6 +73,7 @@ def anything(record: Record) -> None:
             raced=st.booleans(),
             code=st.text(),
             role=st.sampled_from(Role),
+            prologue_seconds=st.none() | finite,
         )
     )
 )
@@ -248,11 +249,11 @@ def older(version: int, *without: str, **changed: object) -> list[str]:
     """A file of an older version of the format with the sound record in it."""
     header, line = lines_of([GOOD])
     data = {**json.loads(line), "program_hash": parse_program(TEXT).named_hash(), **changed}
-    return [header.replace("3}", f"{version}}}"), json.dumps({k: v for k, v in data.items() if k not in without})]
+    return [header.replace("4}", f"{version}}}"), json.dumps({k: v for k, v in data.items() if k not in without})]
 
 
 def test_a_text_of_version_1_is_read_as_one_visit() -> None:
-    later = ("visits", "batch", "place", "code", "role", "space")
+    later = ("visits", "batch", "place", "code", "role", "space", "prologue_seconds")
     (found,) = read_lines(older(1, *later, times=[1e-3, 2e-3]), "f", check_record)
     assert found == replace(GOOD, visits=(Visit((1e-3, 2e-3)),), space="")
     assert isinstance(found, Record)
@@ -264,10 +265,22 @@ def test_a_text_of_version_1_is_read_as_one_visit() -> None:
 
 
 def test_a_text_of_version_2_is_of_no_space_and_of_the_program_up_to_names() -> None:
-    (found,) = read_lines(older(2, "space"), "f", check_record)
+    (found,) = read_lines(older(2, "space", "prologue_seconds"), "f", check_record)
     assert found == replace(GOOD, space="")
-    (wrong,) = read_lines(older(2, "space", program_hash="0" * 64), "f", check_record)
+    (wrong,) = read_lines(older(2, "space", "prologue_seconds", program_hash="0" * 64), "f", check_record)
     assert "`program_hash` is that of another program" in str(wrong)
+
+
+def test_times_of_version_3_are_set_apart_where_a_prologue_may_be_in_them() -> None:
+    weights = parse_program(TEXT.replace("(A", "(const A"))
+    task = replace(GOOD.task, program_hash=weights.structural_hash())
+    for record, version in ((GOOD, "metasched 0"), (replace(GOOD, task=task, program=str(weights)), None)):
+        header, line = lines_of([record])
+        data = {key: value for key, value in json.loads(line).items() if key != "prologue_seconds"}
+        (found,) = read_lines([header.replace("4}", "3}"), json.dumps(data)], "f", check_record)
+        assert isinstance(found, Record), found
+        assert found.prologue_seconds is None
+        assert found.code_version == (version or "metasched 0, prologues in its times")
 
 
 def test_a_record_that_was_timed_again_is_there_already(database: Database) -> None:

@@ -245,3 +245,14 @@ def test_it_is_the_same_every_time() -> None:
 def test_the_trace_for_a_size(size: int, dtype: str, variant: str) -> None:
     program = operators.load("matmul_nn", M=size, N=size, K=size, T=dtype)
     assert guess(program, SERVER).expert == f"matmul_nn.{variant}"
+
+
+def test_weights_that_are_packed_once_cost_a_call_nothing() -> None:
+    program = operators.load("dense_bias_relu", M=1, N=256, K=256)
+    found = guess(program, ms.Target.detect(threads=1))
+    assert found.expert == "dense_bias_relu.weights"
+    assert found.expected is not None
+    assert found.expected.prologue_cycles > 0
+    assert "once for constant arguments" in str(found)
+    changing = ms.parse_program(str(program).replace("const ", ""), M=1, N=256, K=256)
+    assert guess(changing, ms.Target.detect(threads=1)).expert == "dense_bias_relu.from_bias"

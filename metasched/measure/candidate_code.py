@@ -1,0 +1,68 @@
+"""The machine code of a candidate in memory, called on a bench's data as a whole or in its two parts."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from metasched.measure.check import Bench, Guarded
+from metasched.measure.load import BoundKernel, LoadedKernel
+from metasched.measure.records import Artefact, ArtefactParts
+
+
+class CallableCode(Protocol):
+    """Code that is checked and timed.
+
+    `scratch` is the memory that it takes besides arguments and results. `prologue_seconds` is how long what it computes
+    of constant arguments took when it was last bound, None where that is nothing.
+    """
+
+    scratch: tuple[Guarded, ...]
+    prologue_seconds: float | None
+
+    def bind(self, bench: Bench) -> BoundKernel:
+        """The code on the data that is in place; its prologue runs now."""
+
+
+class WholeCode:
+    """A candidate that is called as a whole."""
+
+    def __init__(self, artefact: Artefact, data: bytes) -> None:
+        self._kernel = LoadedKernel(artefact, data)
+        self._workspace = Guarded(artefact.workspace_bytes, offset=0)
+        self.scratch: tuple[Guarded, ...] = (self._workspace,)
+        self.prologue_seconds: float | None = None
+
+    def bind(self, bench: Bench) -> BoundKernel:
+        return self._kernel.bind(bench.addresses, self._workspace.address)
+
+
+class DividedCode:
+    """A candidate in two parts: the prologue runs once for the data in place, and the main part is what is called."""
+
+    def __init__(self, parts: ArtefactParts, prologue: bytes, main: bytes) -> None:
+        self._parts = parts
+        self._prologue = LoadedKernel(parts.prologue, prologue)
+        self._main = LoadedKernel(parts.main, main)
+        self._results = tuple(Guarded(size, offset=0) for size in parts.result_bytes)
+        self._workspaces = tuple(Guarded(part.workspace_bytes, offset=0) for part in (parts.prologue, parts.main))
+        self.scratch: tuple[Guarded, ...] = (*self._results, *self._workspaces)
+        self.prologue_seconds: float | None = None
+
+    def bind(self, bench: Bench) -> BoundKernel:
+        results = [guarded.address for guarded in self._results]
+        inputs = [guarded.address for guarded in bench.inputs]
+        outputs = bench.addresses[len(inputs) :]
+        ahead, during = self._workspaces
+        prologue = self._prologue.bind([*(inputs[n] for n in self._parts.given), *results], ahead.address)
+        self.prologue_seconds = prologue.run(1)
+        main = self._main.bind([*(inputs[n] for n in self._parts.taken), *results, *outputs], during.address)
+        main.status = prologue.status
+        return main
+
+
+def loaded(artefact: Artefact, blob: bytes) -> tuple[CallableCode, ...]:
+    """The code that is to be checked; the last of it is timed."""
+    if artefact.parts is None:
+        return (WholeCode(artefact, blob),)
+    whole, prologue, main = artefact.parts.split(blob)
+    return WholeCode(artefact, whole), DividedCode(artefact.parts, prologue, main)

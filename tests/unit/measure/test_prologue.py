@@ -1,0 +1,188 @@
+"""Candidates with constant arguments: checked as a whole and in their two parts, and timed by the main part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import metasched as ms
+from metasched.measure.check import Bench, Cases, prepare
+from metasched.measure.compiling import code_hash, compile_candidate, lower_candidate, lower_func
+from metasched.measure.executor import Executor
+from metasched.measure.inputs import Given
+from metasched.measure.load import BoundKernel, LoadedKernel
+from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.records import Artefact, Reason
+from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.timing import TimingPlan
+from metasched.support.stopwatch import Stopwatch
+from metasched.target import Target
+
+TARGET = Target.detect(threads=1)
+PLAN = TimingPlan(sample_s=1e-4, samples=2, budget_s=1e-2, apart_s=0.0)
+TEXT = """
+program scores[N=5, M=37, K=9, T=f32](
+    X: T[N, K], alpha: T, const W: T[K, M], const bias: T[M]
+) -> (Y: T[N, M], Z: T[M]):
+    V: T[K, M]
+    squared: V[k, j] = W[k, j] * W[k, j] + bias[j]
+    dense: D[i, j] = sum[k](X[i, k] * V[k, j])
+    Y[i, j] = D[i, j] * alpha
+    most: Z[j] = max[k](V[k, j])
+"""
+
+
+def program(**sizes: Any) -> ms.Program:
+    return ms.parse_program(TEXT, **sizes)
+
+
+def in_the_main_part(sch: ms.Schedule) -> None:
+    sch.compute_inline(sch.get_block("squared"))
+
+
+def scheduled(change: Callable[[ms.Schedule], object] = lambda sch: None, **sizes: Any) -> ms.Schedule:
+    schedule = ms.Schedule(program(**sizes))
+    change(schedule)
+    return schedule
+
+
+def built(schedule: ms.Schedule) -> tuple[Artefact, bytes]:
+    artefact, text, _ = lower_candidate(schedule.func, TARGET, Stopwatch())
+    return compile_candidate(Artefact.from_json(json.loads(json.dumps(artefact.to_json()))), text, Stopwatch())
+
+
+def request(tmp_path: Path, artefact: Artefact, code: bytes, **sizes: Any) -> Message:
+    path = tmp_path / "cases.npz"
+    prepare(program(**sizes).func, Given({}, {}), 0).save(path)
+    body = {
+        "artefact": artefact.to_json(),
+        "data": str(path),
+        "plan": asdict(PLAN),
+        "best_s": None,
+        "first": True,
+        "verify": True,
+    }
+    return Message(MessageKind.RUN, json.loads(json.dumps(body)), code)
+
+
+@pytest.fixture(scope="module")
+def executor() -> Executor:
+    return Executor(threads=1)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32", "f64"])
+def test_the_main_part_is_timed_and_the_prologue_apart(executor: Executor, tmp_path: Path, dtype: str) -> None:
+    artefact, code = built(scheduled(T=dtype))
+    assert artefact.parts is not None
+    assert (artefact.parts.given, artefact.parts.taken) == ((2, 3), (0, 1))
+    assert artefact.parts.result_bytes == (9 * 37 * (8 if dtype == "f64" else 4),)
+    asked = request(tmp_path, artefact, code, T=dtype)
+    for body in (asked.body, asked.body | {"first": False}):
+        done = executor.run(replace(asked, body=body))
+        assert done.kind is MessageKind.DONE, done.body
+        assert done.body["prologue_seconds"] > 0
+        assert len(done.body["times"]) == PLAN.samples
+
+
+def test_the_prologue_runs_once_before_the_calls_that_are_timed(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, int]] = []
+    run = BoundKernel.run
+
+    def counted(self: BoundKernel, times: int) -> float:
+        calls.append((self.part, times))
+        return run(self, times)
+
+    bind = LoadedKernel.bind
+
+    def named(self: LoadedKernel, addresses: Sequence[int], workspace: int) -> BoundKernel:
+        bound = bind(self, addresses, workspace)
+        bound.part = {4 + 2: "whole", 2 + 1: "prologue", 2 + 1 + 2: "main"}[len(addresses)]
+        return bound
+
+    monkeypatch.setattr(BoundKernel, "run", counted)
+    monkeypatch.setattr(BoundKernel, "part", "", raising=False)
+    monkeypatch.setattr(LoadedKernel, "bind", named)
+    done = executor.run(request(tmp_path, *built(scheduled())))
+    assert done.kind is MessageKind.DONE
+    checks = [("whole", 1)] * 2 + [("prologue", 1), ("main", 1)] * 2
+    assert calls[: len(checks)] == checks
+    timed = calls[len(checks) :]
+    assert {part for part, _ in timed} == {"main"}
+    assert max(times for _, times in timed) > 1
+
+
+def test_without_a_prologue_all_of_it_is_timed(executor: Executor, tmp_path: Path) -> None:
+    artefact, code = built(scheduled(in_the_main_part))
+    assert artefact.parts is None
+    done = executor.run(request(tmp_path, artefact, code))
+    assert done.kind is MessageKind.DONE, done.body
+    assert done.body["prologue_seconds"] is None
+
+
+WRONG = {
+    "the whole": ("whole", "W[k, j] * W[k, j] + bias[j]", "W[k, j] + bias[j]"),
+    "the prologue": ("prologue", "W[k, j] * W[k, j] + bias[j]", "W[k, j] + bias[j]"),
+    "the main part": ("main", "D[i, j] * alpha", "D[i, j] + alpha"),
+}
+
+
+@pytest.mark.parametrize("part", WRONG)
+def test_each_part_is_checked(executor: Executor, tmp_path: Path, part: str) -> None:
+    which, right, wrong = WRONG[part]
+    artefact, code = built(scheduled())
+    spoilt, other = built(ms.Schedule(ms.parse_program(TEXT.replace(right, wrong))))
+    assert artefact.parts is not None
+    assert spoilt.parts is not None
+    names = ("whole", "prologue", "main")
+    sound, bad = (
+        dict(zip(names, a.parts.split(b), strict=True)) for a, b in ((artefact, code), (spoilt, other)) if a.parts
+    )
+    mixed = sound | {which: bad[which]}
+    parts = replace(artefact.parts, sizes=(len(mixed["prologue"]), len(mixed["main"])))
+    answer = executor.run(request(tmp_path, replace(artefact, parts=parts), b"".join(mixed.values())))
+    assert answer.kind is MessageKind.FAILED
+    assert answer.body["reason"] == Reason.WRONG_RESULT.value
+
+
+def test_constants_are_aligned_as_packing_copies_them(tmp_path: Path) -> None:
+    prepare(program().func, Given({}, {}), 0).save(tmp_path / "c.npz")
+    cases = Cases.load(tmp_path / "c.npz")
+    assert cases.constants == (2, 3)
+    assert [guarded.address % 64 for guarded in Bench(cases).inputs] == [16, 16, 0, 0]
+
+
+def test_equal_main_parts_are_equal_code_whatever_their_prologues() -> None:
+    def vectorised(sch: ms.Schedule) -> None:
+        sch.vectorize(sch.get_loops(sch.get_block("squared"))[1], lanes=16)
+
+    first, second = (
+        lower_candidate(scheduled(change).func, TARGET, Stopwatch()) for change in (lambda sch: 0, vectorised)
+    )
+    assert first[1] != second[1]
+    assert first[2] == second[2]
+    plain = ms.Schedule(ms.parse_program(TEXT.replace("const ", ""))).func
+    _, text, code = lower_candidate(plain, TARGET, Stopwatch())
+    assert code == code_hash(text.decode()) == code_hash(lower_func(plain, TARGET, Stopwatch())[1])
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LocalRunner]:
+    with LocalRunner(RunnerSettings(threads=1, builders=1, plan=PLAN)) as found:
+        yield found
+
+
+def test_a_runner_says_what_is_paid_once(runner: LocalRunner) -> None:
+    asked = (scheduled(), scheduled(in_the_main_part))
+    ahead, under = (runner.submit(s.program, str(s.trace), str(TARGET)).result() for s in asked)
+    assert (ahead.failure, under.failure) == (None, None)
+    assert ahead.prologue_seconds is not None
+    assert ahead.prologue_seconds > 0
+    assert under.prologue_seconds is None
+    assert ahead.code == lower_candidate(scheduled().func, TARGET, Stopwatch())[2]
