@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 import metasched as ms
-from benchmarks.kernels import NO_TORCH, TOLERANCE, TORCH, largest_gap, write_inputs
+from benchmarks.kernels import NO_TORCH, TOLERANCE, TORCH, largest_gap, milliseconds, write_inputs
 from benchmarks.network_shapes import LAYERS, LayerShape
 from benchmarks.registry import Options, Result
 from benchmarks.sides import SideProcess, alternate
@@ -88,7 +88,7 @@ class _Shape:
         trials = _QUICK_TRIALS if self.options.quick else self.options.trials
         best = tuned(program, trials, seed=0, threads=self.options.threads).trace
         tune_s = time.perf_counter() - start - guess_s
-        gap = self._prepare(program, {GUESS: str(guessed.trace), TUNED: str(best)})
+        gap, prologues = self._prepare(program, {GUESS: str(guessed.trace), TUNED: str(best)})
         times = alternate({side.name: side.measure for side in self.sides}, 1 if self.options.quick else _ROUNDS)
         return {
             **_times({name: side.median for name, side in times.items()} if gap <= TOLERANCE else {}),
@@ -98,6 +98,8 @@ class _Shape:
             "shape": dict(self.layer.params),
             "guess": guessed.expert or _BY_MODEL,
             "gap": gap,
+            "prologue_ms": milliseconds(prologues[GUESS]),
+            "tuned_prologue_ms": milliseconds(prologues[TUNED]),
             "trials": trials,
             "guess_s": guess_s,
             "tune_s": tune_s,
@@ -105,10 +107,11 @@ class _Shape:
             "spread": {name: side.spread for name, side in times.items()},
         }
 
-    def _prepare(self, program: ms.Program, traces: Mapping[str, str]) -> float:
-        """Make the kernel of each side, and return how far their results are apart."""
+    def _prepare(self, program: ms.Program, traces: Mapping[str, str]) -> tuple[float, dict[str, float | None]]:
+        """Make the kernel of each side, and return how far their results are apart, and the seconds of prologues."""
         inputs = write_inputs(program, self.folder)
         results = []
+        prologues: dict[str, float | None] = {}
         for side in self.sides:
             results.append(self.folder / f"{side.name}.npy")
             spec = {
@@ -119,8 +122,8 @@ class _Shape:
                 "inputs": inputs,
                 "result": str(results[-1]),
             }
-            side.ask(json.dumps(spec))
-        return largest_gap(results)
+            prologues[side.name] = side.ask(json.dumps(spec)).get("prologue_s")
+        return largest_gap(results), prologues
 
 
 def _times(seconds: Mapping[str, float]) -> Result:

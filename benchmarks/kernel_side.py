@@ -1,8 +1,12 @@
 """Our side of a comparison of kernels, in a process of its own: compiles operators by given traces, and times them.
 
+Where a schedule computes something of constant arguments alone, that is done once, when the kernel is prepared, and the
+calls that are timed are those of the packed kernel.
+
 A line `measure` is answered with the samples of a block of calls from Python, arguments checked; `measure alone` with
 those of the kernel alone, called in a loop of compiled code as candidates of a search are. Any other is a kernel to
 prepare: JSON with the operator, its parameters, the trace, the .npy files of its inputs, and where the result goes.
+The answer has the seconds that compiling took, and those of packing.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,7 @@ import metasched as ms
 from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block, block_of_runs
 from benchmarks.sides import ALONE
+from metasched.ir.prologue import constants, main_part
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.records import Artefact
 from metasched.operators import load
@@ -34,6 +40,30 @@ def compiled(spec: Mapping[str, Any]) -> tuple[ms.Kernel, float]:
     start = time.perf_counter()
     kernel = ms.compile(program, trace=trace, target=target)
     return kernel, time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What is timed: `call` takes the arguments `given`, `alone`, its machine code, those that are `packed` as well.
+
+    `prologue_s` are the seconds of what was run once for constant arguments, None where that is nothing.
+    """
+
+    call: Callable[..., Any]
+    alone: CompiledKernel
+    given: Sequence[np.ndarray | float]
+    packed: Sequence[np.ndarray] = ()
+    prologue_s: float | None = None
+
+
+def main_part_of(kernel: ms.Kernel, inputs: Sequence[np.ndarray | float]) -> Timed:
+    """A kernel on inputs in its order; packed where its schedule computes something of constant arguments alone."""
+    func = kernel.trace.apply_to(kernel.program).func
+    if main_part(func) is func:
+        return Timed(kernel, kernel.compiled, inputs)
+    named = dict(zip(func.order, inputs, strict=True))
+    packed = kernel.pack(**{name: named.pop(name) for name in constants(func)})
+    return Timed(packed, packed.kernel.compiled, tuple(named.values()), packed.arrays, packed.pack_seconds)
 
 
 class Alone:
@@ -70,14 +100,15 @@ def main() -> None:
         spec = json.loads(line)
         kernel, seconds = compiled(spec)
         inputs = [load_aligned(file) for file in spec["inputs"]]
-        out = kernel(*inputs)
+        timed = main_part_of(kernel, inputs)
+        out = timed.call(*timed.given)
         np.save(spec["result"], out)
-        run = Alone(kernel.compiled, [*inputs, out]).run
+        run = Alone(timed.alone, [*timed.given, *timed.packed, out]).run
 
-        def call(kernel: ms.Kernel = kernel, inputs: list[np.ndarray | float] = inputs, out: object = out) -> object:
-            return kernel(*inputs, out=out)
+        def call(timed: Timed = timed, out: object = out) -> object:
+            return timed.call(*timed.given, out=out)
 
-        print(json.dumps({"compile_s": seconds}), flush=True)
+        print(json.dumps({"compile_s": seconds, "prologue_s": timed.prologue_s}), flush=True)
 
 
 if __name__ == "__main__":

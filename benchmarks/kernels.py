@@ -139,6 +139,7 @@ class _Comparison:
             "expert": case.expert,
             "threads": case.threads,
             "compile_s": said[OURS]["compile_s"],
+            "prologue_ms": milliseconds(said[OURS]["prologue_s"]),
             "spread": {name: side.spread for name, side in times.items()},
         }
 
@@ -241,6 +242,10 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[A
         return rng.standard_normal(shape, np.float32).astype(dtype)
     info = np.iinfo(dtype)
     return rng.integers(info.min, info.max + 1, shape, dtype)
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
 
 
 def largest_gap(results: Sequence[Path]) -> float:

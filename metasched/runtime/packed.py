@@ -196,6 +196,11 @@ class PackedKernel:
         return self._main
 
     @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What it holds: copies of weights, then what was computed from them. They are not to be written to."""
+        return self._arrays
+
+    @property
     def program(self) -> Any:
         return self._main.program
 
