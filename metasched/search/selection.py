@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -96,11 +96,17 @@ def _candidate(arm: int, row: Rows) -> Candidate:
     return Candidate(arm, tuple(int(value) for value in row))
 
 
-def spread(pool: Pool, count: int, taken: Sequence[Candidate]) -> list[Candidate]:
+# Whether each of some candidates, best first, is a twin: of an earlier one, or of one that needs no second look.
+FindTwins = Callable[[Sequence[Candidate]], list[bool]]
+
+
+def spread(
+    pool: Pool, count: int, taken: Sequence[Candidate], find_twins: FindTwins = lambda given: [False] * len(given)
+) -> list[Candidate]:
     """Up to `count` more candidates: high scores, and unlike those taken and one another.
 
     One at a time, the highest score less a penalty for its likeness (the share of equal columns) to the most alike
-    candidate in the batch: greedy maximal marginal relevance (Carbonell and Goldstein 1998).
+    candidate in the batch: greedy maximal marginal relevance (Carbonell and Goldstein 1998). Twins come last.
     """
     candidates, scores = pool.shortlist(SHORTLIST) if count > 0 else ([], np.empty(0))
     if not candidates:
@@ -127,8 +133,10 @@ def spread(pool: Pool, count: int, taken: Sequence[Candidate]) -> list[Candidate
     for candidate in taken:
         take(candidate)
     chosen: list[Candidate] = []
+    first = free & ~np.array(find_twins(candidates), dtype=bool)
     while len(chosen) < count and free.any():
-        value = np.where(free, scores - scale * likeness, -np.inf)
+        left = free & first
+        value = np.where(left if left.any() else free, scores - scale * likeness, -np.inf)
         at = int(np.argmax(value))
         free[at] = False
         chosen.append(candidates[at])

@@ -88,6 +88,8 @@ class Evolution:
         self.history = History(arms)
         self._fitted = 0
         self._probes: dict[int, Scored] = {}
+        self._looks: set[int] = set()  # of what was measured
+        self._looked_at = 0
         self.scored = 0
 
     def observe(self, results: Sequence[Observation]) -> None:
@@ -179,21 +181,48 @@ class Evolution:
     # --- the batch
 
     def _select(self, pool: Pool, drawn: Sequence[Candidate], count: int) -> list[Candidate]:
-        chosen = self._newcomers(pool, count // 2)
+        chosen = self._newcomers(pool)[: count // 2]
         random = round(count * self.config.explore) if len(self.history) >= SHORT_LIST else 0
-        chosen += spread(pool, count - len(chosen) - random, chosen)
-        taken = set(chosen)
-        new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in taken]
-        chosen += new[: min(random, count - len(chosen))]
-        return chosen + spread(pool, count - len(chosen), chosen)
+        chosen += spread(pool, count - len(chosen) - random, chosen, lambda given: self._twins(given, chosen))
+        if random:
+            new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in set(chosen)]
+            chosen += self._without_twins(new, chosen)[: min(random, count - len(chosen))]
+        return chosen + spread(pool, count - len(chosen), chosen, lambda given: self._twins(given, chosen))
 
-    def _newcomers(self, pool: Pool, count: int) -> list[Candidate]:
+    def _twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate] = ()) -> list[bool]:
+        """Whether each has the features of an earlier one, of one taken, or of one measured.
+
+        Its code is the same, then, but for rare exceptions: many a number means nothing where a loop is short.
+        """
+        new = self.history.features[self._looked_at :]
+        self._looks.update(hash(row.tobytes()) for row in new)
+        self._looked_at += len(new)
+        seen = self._looks.union(self._looks_of(taken))
+        twins = []
+        for look in self._looks_of(candidates):
+            twins.append(look in seen)
+            seen.add(look)
+        return twins
+
+    def _without_twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate] = ()) -> list[Candidate]:
+        return [c for c, is_twin in zip(candidates, self._twins(candidates, taken), strict=True) if not is_twin]
+
+    def _looks_of(self, candidates: Sequence[Candidate]) -> list[int]:
+        """A number for the features of each candidate, which is equal for equal ones."""
+        found: dict[Candidate, int] = {}
+        for arm in sorted({candidate.arm for candidate in candidates}):
+            of_arm = [candidate for candidate in candidates if candidate.arm == arm]
+            rows = np.array([candidate.row for candidate in of_arm], dtype=np.int64).reshape(len(of_arm), -1)
+            found.update(zip(of_arm, (hash(row.tobytes()) for row in self.arms[arm].features(rows)), strict=True))
+        return [found[candidate] for candidate in candidates]
+
+    def _newcomers(self, pool: Pool) -> list[Candidate]:
         """The best row of each arm that was never measured and may be good, the most promising arms first."""
         best = [pool.best(n) for n in range(len(self.arms))]
         found = [entry for entry in best if entry is not None]
         found.sort(key=lambda entry: (-entry[0], entry[1].arm))
         good = [c for score, c in found if score >= found[0][0] - np.log2(HOPELESS)]
-        return [c for c in good if not self.history.measured(c.arm)][:count]
+        return self._without_twins([c for c in good if not self.history.measured(c.arm)])
 
 
 def strategy(given: StrategyInputs) -> Strategy:

@@ -133,6 +133,27 @@ def test_a_small_space_is_exhausted_and_not_repeated() -> None:
     assert len(bench.seen) == len(set(bench.seen)) == legal
 
 
+class _Idle(Toy):
+    """Its last column changes nothing that a feature tells."""
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        out = super().features(rows)
+        out[:, self.width - 1] = 0
+        return out
+
+
+def test_what_has_the_features_of_another_is_measured_last() -> None:
+    """It is most likely the same code. But it is measured in the end: features do not tell everything."""
+    arms = [_Idle(width=2, most=16)]
+    bench = Bench(arms)
+    strategy = evolution(arms, config=EvolutionConfig(population=2048, generations=4))
+    while found := strategy.propose(4):
+        strategy.observe(bench.measure(found))
+    looks = [c.row[0] for c in bench.seen]
+    assert len(set(looks[:12])) == 12
+    assert len(bench.seen) == sum(a * b <= 16 for a in range(1, 17) for b in range(1, 17))
+
+
 def test_failures_are_remembered_and_do_not_stop_the_search() -> None:
     strategy = evolution([Toy()])
     first = strategy.propose(8)
