@@ -275,7 +275,7 @@ class _Walk:
             return
         index, step = load.indices[0], self._step(load.indices[0], lane)
         times = float(_copies(grid))
-        if load.buffer not in run.written:
+        if load.buffer not in run.written and step <= 1:
             used = self._variables(index)
             values = self._over(index, tuple(each for each in grid if each.var in used))
             if values is not None:
@@ -292,6 +292,8 @@ class _Walk:
             return _SCALAR
         if lane.var not in self._variables(index):
             return 0
+        if self._divides(index, lane.var):
+            return 2  # emission does not know how far its elements are from one another
         here = self._over(index, ())
         with self._bound(lane.var, self._env[lane.var] + 1):
             there = self._over(index, ())
@@ -334,6 +336,11 @@ class _Walk:
             self._evaluators[expr] = None if of_data else Evaluator([expr])
         return self._evaluators[expr]
 
+    def _divides(self, index: Expr, var: str) -> bool:
+        """Whether an index has a quotient or a remainder of a variable."""
+        quotients = (node for node in index.walk() if isinstance(node, Binary) and node.op in _QUOTIENTS)
+        return any(var in self._variables(node) for node in quotients)
+
     def _variables(self, expr: Expr) -> frozenset[str]:
         found = self._names.get(expr)
         if found is None:
@@ -350,6 +357,7 @@ class _Walk:
 
 
 _SCALAR = -1
+_QUOTIENTS = (BinOp.FLOORDIV, BinOp.MOD)
 _LOADS = {
     _SCALAR: InstructionKind.SCALAR_LOAD,
     0: InstructionKind.BROADCAST,
@@ -386,8 +394,8 @@ def _operations(value: Expr, loads: list[Load]) -> Counter[InstructionKind]:
         if isinstance(expr, Load):
             loads.append(expr)
             continue
-        if isinstance(expr, Const | Var):
-            continue
+        if not any(isinstance(node, Load | Call) for node in expr.walk()):
+            continue  # index arithmetic, most of which is computed outside
         product = _product(expr)
         if product is not None:
             counts[InstructionKind.MULTIPLY_ADD] += 1
@@ -409,7 +417,7 @@ def _product(expr: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 
 def _kind(expr: Expr) -> InstructionKind:
-    if isinstance(expr, Binary) and expr.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD):
+    if isinstance(expr, Binary) and expr.op in (BinOp.DIV, *_QUOTIENTS):
         return InstructionKind.DIVISION
     if isinstance(expr, Call):
         return InstructionKind.SPECIAL

@@ -100,6 +100,38 @@ class Ranges:
             return self.step(atom.value, loop)
         return np.zeros(self.rows, np.float32) if isinstance(atom, LoopAtom) else np.full(self.rows, FAR, np.float32)
 
+    def is_split(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Mask:
+        """Whether a quotient or a remainder in `index` may go on to the next one within a vector of `lanes` iterations
+        of `loop`, as far as the compiler sees: its lanes are at no one distance then. (rows,)
+
+        `unrolled` says whether the vectors of the loop are unrolled, so that where each begins is a constant.
+        """
+        split = np.zeros(self.rows, np.bool_)
+        for term in index.terms:
+            if isinstance(term.atom, ClampAtom):
+                split |= self.is_split(term.atom.value, loop, lanes, unrolled)
+            elif isinstance(term.atom, QuotientAtom | RemainderAtom) and term.atom.value.uses(loop):
+                split |= self._is_crossed(term.atom, loop, lanes, unrolled)
+        return split
+
+    def _is_crossed(self, atom: QuotientAtom | RemainderAtom, loop: int, lanes: Array, unrolled: Array) -> Mask:
+        divisor, value = self.sizes[atom.divisor], atom.value
+        step = np.zeros(self.rows, np.float32)
+        whole = np.mod(self.sizes[value.constant], divisor) == 0
+        for term in value.terms:
+            coefficient = np.abs(self.sizes[term.coefficient])
+            if term.atom == LoopAtom(loop):
+                step = step + coefficient
+            else:
+                whole = whole & (np.mod(coefficient, divisor) == 0)
+        vector = step * lanes
+        begins = (self.extents[loop] <= lanes) | (np.mod(vector, divisor) == 0)
+        begins |= (unrolled > 0) & (np.mod(divisor, np.maximum(vector, 1.0)) == 0)
+        inside = whole & begins & (vector - step < divisor)
+        never = (self.sizes[value.constant] >= 0) & (self.sizes[value.constant] + self.reach(value)[0] < divisor)
+        crossed: Mask = ~(inside | never) & (np.mod(step, divisor) != 0) & (self.extents[loop] > 1)
+        return crossed
+
     def live(self, guard: Guard) -> Array:
         """1 where interval arithmetic does not show that the guard always holds, else 0."""
         highest: Array = np.full(self.rows, self.sizes[guard.value.constant], np.float32)

@@ -15,9 +15,20 @@ from metasched.compiler.policy import (
     vectors_for,
 )
 from metasched.cost.core import Core
-from metasched.cost.footprint import LINE, Array, Levels, Ranges, at_level, flat_step, footprint, positions, usable_sets
-from metasched.cost.index import Index
-from metasched.cost.nest import Statement, TensorUse
+from metasched.cost.footprint import (
+    LINE,
+    Array,
+    Footprint,
+    Levels,
+    Ranges,
+    at_level,
+    flat_step,
+    footprint,
+    positions,
+    usable_sets,
+)
+from metasched.cost.index import Index, LoopAtom
+from metasched.cost.nest import Statement, StatementAccess, TensorUse
 from metasched.cost.tensor_use import (
     comfortable_registers,
     distinct_operands,
@@ -112,10 +123,10 @@ class View:
             self.strips[statement.depth :] = 1.0  # one operation does all of a tensorized nest
         self.strips_inside = self._products_inside(self.strips)
         self.instances = self.strips_inside[0]
+        self.unrolled, self.copies = self._unroll()
         self.steps = self._vector_steps()
         self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
         self.loads_of_one = self._loads_of_one()
-        self.unrolled, self.copies = self._unroll()
         self.domain = self._domain()
         self.working_set = self._working_set()
         self.between_uses = self._between_uses(self.working_set)
@@ -199,7 +210,16 @@ class View:
         if depth is None:
             return [self.full(1.0) for _ in self.marks]
         pairs = zip(self.statement.accesses, self.marks, strict=True)
-        return [np.abs(flat_step(access, mark, self.ranges, depth)) for access, mark in pairs]
+        return [self._lane_step(access, mark, depth) for access, mark in pairs]
+
+    def _lane_step(self, access: StatementAccess, mark: Footprint, loop: int) -> Array:
+        """Lanes that are not at one distance from one another are gathered, as those far apart are."""
+        step = np.abs(flat_step(access, mark, self.ranges, loop))
+        for dim in access.dims:
+            if dim.uses(loop) and not all(isinstance(term.atom, LoopAtom) for term in dim.terms):
+                split = self.ranges.is_split(dim, loop, self.vector.lanes, self.unrolled[loop])
+                step = np.where(split, np.maximum(step, float(LINE)), step)
+        return step
 
     def _operands(self, tensor: TensorUse) -> list[Array]:
         """For each access, (levels, rows) how many operands of a tensor intrinsic there are under each level."""

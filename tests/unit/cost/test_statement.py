@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from metasched.compiler.cpu.emit import emit
+from metasched.compiler.lower import lower
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.operations import count
 from metasched.cost.roofline import joint_share
@@ -357,3 +359,23 @@ program f[N=256, K=128](A: f32[N, K], B: f32[K, K]) -> C: f32[N, K]:
 
     assert total("own", 4) == pytest.approx(total("own", 1), rel=0.05)
     assert total("one's", 4) > total("own", 4) + 4 * 128 * 128 * 4 * 0.7 / 2
+
+
+GROUPED = """program grouped[N=8, M=64, G=4](X: f32[N, M // G], K: f32[M]) -> Y: f32[N, M]:
+    Y[n, o] = X[n, o // G] * K[o]
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "lanes", "gathered"),
+    [(4, 4, False), (16, 16, False), (8, 16, True), (32, 16, True)],
+)
+def test_lanes_of_several_quotients_are_gathered(group: int, lanes: int, gathered: bool) -> None:
+    """What emission makes of it is what the features say: one load for each lane, or one for all of them."""
+    schedule = Schedule(parse_program(GROUPED, G=group), seed=0)
+    _, o = schedule.get_loops(schedule.get_block("Y"))
+    _, o1 = schedule.split(o, [None, lanes])
+    schedule.vectorize(o1, lanes=lanes)
+    features = FeatureProgram(schedule.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
+    assert (features[NAMES.index("s0.strided")] > 0) == gathered
+    assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == gathered
