@@ -10,6 +10,7 @@ Its files, in reading order:
 - `metrics`: How well scores rank the candidates of one task, whose times are known
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
 - `train`: Training the model that is installed with the package, on all of the yardstick's measurements
+- `lowered`: What features of lowered code add to those of the parametric program, on families of operators never seen
 - `folds`: Which candidates a model learns from, and on which it is judged then
 - `contestants`: What is judged: scores without learning, and the model of the package
 - `alternatives`: Models that were weighed against the package's: they learn from the same times in other ways

@@ -137,7 +137,7 @@ def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Features:
     """Features from the folder, or computed and put there."""
     if folder is None:
         return features_of(task, core)
-    path = folder / f"{_key(task, core)}.npy"
+    path = folder / f"{task_key(task, core)}.npy"
     if path.exists():
         features: Features = np.load(path)
         return features
@@ -149,7 +149,7 @@ def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Features:
     return features
 
 
-def _key(task: TimedTask, core: Core) -> str:
+def task_key(task: TimedTask, core: Core) -> str:
     """A hash of all that a task's features depend on: times are not among it."""
     rows = [(code.sketch, code.row) for code in task.codes]
     parts = (task.spec, task.target, task.sketches, rows, core, sources_hash())
