@@ -24,7 +24,7 @@ BAGS = 4
 TREES = 75
 _SHARE = 0.7
 _PARAMETERS: dict[str, Any] = {
-    "learning_rate": 0.05,
+    "learning_rate": 0.1,
     "num_leaves": LEAVES,
     "min_data_in_leaf": 20,
     "lambda_l2": 1.0,
