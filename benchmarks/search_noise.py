@@ -18,7 +18,7 @@ from metasched.database import Access, Record, open_database
 from metasched.database.best import noise_of
 from metasched.errors import BuildError, ScheduleError
 from metasched.lang import parse_program
-from metasched.measure.compiling import code_hash, lower_func
+from metasched.measure.compiling import lower_candidate
 from metasched.operators import TWELVE
 from metasched.schedule.trace import Trace
 from metasched.search.report import TuningReport
@@ -76,7 +76,7 @@ def distinct_code(records: Iterable[Record]) -> set[str]:
         program = parse_program(record.program, **dict(record.params))
         try:
             func = Trace.parse(record.trace).apply_to(program).func
-            found.add(code_hash(lower_func(func, Target.parse(record.task.target), Stopwatch())[1]))
+            found.add(lower_candidate(func, Target.parse(record.task.target), Stopwatch())[2])
         except (ScheduleError, BuildError) as error:
             found.add(error.reason)
     return found
