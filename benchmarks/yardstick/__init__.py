@@ -11,6 +11,7 @@ Its files, in reading order:
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
 - `train`: Training the model that is installed with the package, on all of the yardstick's measurements
 - `lowered`: What features of lowered code add to those of the parametric program, on families of operators never seen
+- `repeat`: Timing again what was disturbed: candidates that took much longer at one moment than at the other
 - `folds`: Which candidates a model learns from, and on which it is judged then
 - `contestants`: What is judged: scores without learning, and the model of the package
 - `alternatives`: Models that were weighed against the package's: they learn from the same times in other ways

@@ -1,0 +1,82 @@
+"""Timing again what was disturbed: candidates that took much longer at one moment than at the other.
+
+`python -m benchmarks.yardstick.repeat [--seconds N] [--data FILE]` times such candidates again, once, at two moments,
+and those times count, whatever they are. It begins with the pool that has the most, and ends once all were timed or the
+time is over. The machine should do nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.samples import sketch_of
+from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.timing import TimingPlan, median_of
+
+# A candidate is disturbed if one time is so many times the other.
+_LONGER = 1.1
+# Pools of which no larger share is disturbed are left as they are.
+_SHARE = 0.05
+_PLAN = TimingPlan(sample_s=1.5e-3, samples=3, budget_s=1e-2, visits=2).without_race()
+
+
+def disturbed(task: TimedTask) -> list[int]:
+    """The positions of the candidates whose two times differ by more than a tenth."""
+    times = [(code.first_s, code.second_s) for code in task.codes]
+    return [n for n, pair in enumerate(times) if max(pair) > _LONGER * min(pair)]
+
+
+def disturbed_share(task: TimedTask) -> float:
+    """How many those are of all."""
+    return len(disturbed(task)) / max(len(task.codes), 1)
+
+
+def repeated(task: TimedTask, runner: LocalRunner) -> TimedTask:
+    """The disturbed candidates with new times; one that fails now keeps its times."""
+    program, again = task.program(), disturbed(task)
+    sketches = {number: sketch_of(task, number, program) for number in {task.codes[n].sketch for n in again}}
+    traces = [str(sketches[task.codes[n].sketch].trace_of(task.codes[n].row)) for n in again]
+    futures = [runner.submit(program, trace, task.target, plan=_PLAN) for trace in traces]
+    codes = list(task.codes)
+    for n, future in zip(again, futures, strict=True):
+        found = future.result()
+        if found.failure is None:
+            first, second = (median_of([visit]) for visit in found.visits)
+            codes[n] = replace(codes[n], first_s=first, second_s=second)
+    return replace(task, codes=tuple(codes))
+
+
+def write(tasks: Sequence[TimedTask], path: Path) -> None:
+    """Write all measurements, so that a run that is ended leaves the file as it was or as it is now."""
+    part = path.with_suffix(".part")
+    part.write_text("".join(task.dumps() + "\n" for task in tasks), encoding="utf-8")
+    part.replace(path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Time candidates again that were disturbed.")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="end after so long (default: %(default)s)")
+    parser.add_argument("--data", type=Path, default=DATA, help="the file of measurements (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    started, tasks = time.perf_counter(), list(read(args.data))
+    worst_first = sorted(range(len(tasks)), key=lambda n: -disturbed_share(tasks[n]))
+    with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
+        for n in worst_first:
+            before = disturbed_share(tasks[n])
+            if before <= _SHARE or time.perf_counter() - started > args.seconds:
+                break
+            tasks[n] = repeated(tasks[n], runner)
+            write(tasks, args.data)
+            after = disturbed_share(tasks[n])
+            print(f"{tasks[n].spec.name} ({tasks[n].pool}): {before:.0%} were disturbed, {after:.0%} now", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

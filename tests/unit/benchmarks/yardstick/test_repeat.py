@@ -1,0 +1,65 @@
+"""Timing again: which candidates were disturbed, and what becomes of their times."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.yardstick.data import TimedTask, read
+from benchmarks.yardstick.repeat import disturbed, disturbed_share, repeated, write
+
+
+class FakeRunner:
+    """Gives every candidate the same times, but for the first, which fails."""
+
+    def __init__(self) -> None:
+        self.traces: list[str] = []
+
+    def submit(self, program: object, trace: str, target: str, plan: object) -> Future[Any]:
+        self.traces.append(trace)
+        failure = SimpleNamespace(reason="crash") if len(self.traces) == 1 else None
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(failure=failure, visits=[(1e-6, 2e-6, 3e-6), (2.1e-6,)]))
+        return future
+
+
+@pytest.fixture
+def task(data: Path) -> TimedTask:
+    return next(read(data))
+
+
+def with_times(task: TimedTask, longer: dict[int, float]) -> TimedTask:
+    """The same candidates; the second time of some is so many times the first."""
+    codes = [replace(code, second_s=code.first_s * longer.get(n, 1.05)) for n, code in enumerate(task.codes)]
+    return replace(task, codes=tuple(codes))
+
+
+def test_a_candidate_is_disturbed_if_its_times_differ_by_a_tenth(task: TimedTask) -> None:
+    assert disturbed(task) == []
+    assert disturbed(with_times(task, {3: 1.2, 5: 1 / 1.2})) == [3, 5]
+    assert disturbed_share(with_times(task, {3: 1.2, 5: 1 / 1.2})) == 2 / len(task.codes)
+    assert disturbed_share(replace(task, codes=())) == 0.0
+
+
+def test_only_what_was_disturbed_has_new_times(task: TimedTask) -> None:
+    runner, before = FakeRunner(), with_times(task, {3: 1.2, 5: 1.3, 7: 0.5})
+    after = repeated(before, runner)  # type: ignore[arg-type]
+    assert len(set(runner.traces)) == 3
+    assert after.codes[3] == before.codes[3], "what fails now keeps its times"
+    changed = [n for n, (a, b) in enumerate(zip(before.codes, after.codes, strict=True)) if a != b]
+    assert changed == [5, 7]
+    assert {(after.codes[n].first_s, after.codes[n].second_s) for n in changed} == {(2e-6, 2.1e-6)}
+    assert replace(after, codes=before.codes) == before
+    assert [(code.sketch, code.row) for code in after.codes] == [(code.sketch, code.row) for code in before.codes]
+
+
+def test_a_file_is_written_whole(task: TimedTask, data: Path) -> None:
+    tasks = list(read(data))
+    write(tasks[::-1], data)
+    assert list(read(data)) == tasks[::-1]
+    assert [path.name for path in data.parent.iterdir()] == [data.name]
