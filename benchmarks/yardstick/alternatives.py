@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.yardstick.contestants import Contestant, Predict, Prediction, times_of
+from benchmarks.yardstick.contestants import Contestant, Predict, Prediction, taught, times_of
 from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
-from metasched.cost.training import residual, train
+from metasched.cost.training import residual
 from metasched.cost.trees import lightgbm
 
 # A record of the task's own counts as so many of others.
@@ -127,7 +127,7 @@ class Unadapted:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        general = train([times_of(one) for one in others], seed)
+        general = taught(tuple(others), seed)
 
         def known(features: Features) -> Array:
             return -general.log_seconds(features)
@@ -137,8 +137,8 @@ class Unadapted:
         # A roofline that knows what was taught: its residual is what is left.
         own_model = CostModel(seed)
         shifted = times_of(own)
-        taught = general.forest.predict(shifted.features)
-        own_model.fit(type(shifted)(shifted.features, shifted.seconds / np.exp2(taught)))
+        expected = general.forest.predict(shifted.features)
+        own_model.fit(type(shifted)(shifted.features, shifted.seconds / np.exp2(expected)))
         return lambda features: Prediction(own_model.predict(features) - general.forest.predict(features))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.task_times import TaskTimes
+from metasched.cost.trained import TrainedModel
 from metasched.cost.training import train
 
 # The clock by which cycles are told as a time.
@@ -87,7 +89,7 @@ class Trees:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        return _predict(CostModel(seed, train([times_of(one) for one in others], seed)), own)
+        return _predict(CostModel(seed, taught(tuple(others), seed)), own)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,12 @@ def _predict(model: CostModel, own: Samples | None) -> Predict:
         return Prediction(score, np.exp2(-score))
 
     return predict
+
+
+@lru_cache(maxsize=128)
+def taught(others: tuple[Samples, ...], seed: int) -> TrainedModel:
+    """What other tasks teach: once for all tasks of a fold, in both protocols."""
+    return train([times_of(one) for one in others], seed)
 
 
 def times_of(samples: Samples) -> TaskTimes:

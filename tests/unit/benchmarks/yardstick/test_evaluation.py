@@ -15,6 +15,7 @@ from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, verdic
 from benchmarks.yardstick.folds import OWN
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES
+from metasched.cost.model_registry import MODELS
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
 
@@ -127,3 +128,7 @@ def test_nobody_knows_more_than_the_roofline_before_training(contestant: Contest
     assert np.array_equal(predict(others).score, predict(features).score)
     slowest_first = np.argsort(-features[:, NAMES.index("all.total_cycles")])
     assert np.argsort(predict(features).score, kind="stable").tolist() == slowest_first.tolist()
+
+
+def test_every_model_of_the_registry_is_judged() -> None:
+    assert set(MODELS.names()) <= {one.name for one in contestants()}
