@@ -14,6 +14,8 @@ vectors         lanes, share of lanes at work, accesses by contiguous, broadcast
                 loop. Useful-lane and access-kind terms as in Halide's Adams2019 features.
 registers       the tile inside the innermost reduction loop: accumulators and loads in vectors, copies made by
                 unrolling, code size, whether accumulators stay in registers.
+operations      what one operation does, of a vector or of a tensor intrinsic: its arithmetic, the cycles until the next
+                one, its loads.
 parallelism     tasks, tasks a thread, imbalance (idle-core factor of Adams2019).
 locality        for each cache, the outermost loop level whose working set fits, arithmetic per byte moved into it
                 (Ansor's arithmetic-intensity curve, read at the three places that matter).
