@@ -21,6 +21,6 @@ def test_the_example_runs_and_goes_on(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    assert printed[0].count("2 records, 2 of them new") == 2
-    assert printed[1].count("2 records, 0 of them new") == 2
+    assert printed[0].count("2 records (the guess, 1 ") == printed[0].count("), 2 of them new") == 2
+    assert printed[1].count("), 0 of them new") == 2
     assert all(out.endswith("measured\n") for out in printed)
