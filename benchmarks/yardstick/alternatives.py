@@ -16,7 +16,7 @@ from benchmarks.yardstick.contestants import Contestant, Predict, Prediction, ta
 from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
-from metasched.cost.features import Features
+from metasched.cost.features import NAMES, SECOND, Features
 from metasched.cost.model import CostModel
 from metasched.cost.training import residual
 from metasched.cost.trees import lightgbm
@@ -105,7 +105,7 @@ class RankingTrees:
             data.features,
             np.concatenate([_grades(one.seconds) for one in tasks]),
             weight=data.weights,
-            group=data.counts,
+            group=list(data.counts),
             init_score=analytic_score(data.features),
             params=given,
         )
@@ -142,8 +142,64 @@ class Unadapted:
         return lambda features: Prediction(own_model.predict(features) - general.forest.predict(features))
 
 
+_SHARED = tuple(feature.name for feature in SECOND)
+_STATEMENTS = tuple(tuple(NAMES.index(f"{of}.{name}") for name in _SHARED) for of in ("s0", "s1"))
+_ALL_CYCLES = NAMES.index("all.total_cycles")
+_OWN_CYCLES = _SHARED.index("cycles")
+# A statement takes at most so many times what the roofline says, or that part of it: a factor of two to this power.
+_MOST_LOG = 6.0
+
+
+@dataclass(frozen=True)
+class StatementSums:
+    """A time that is a sum over statements, of each of which one forest says by how much the roofline is wrong.
+
+    As Ansor's model (Zheng et al., OSDI 2020, section 5.2), for the two heaviest statements, by the features that both
+    have; what other statements and starting threads take is as the roofline says.
+    """
+
+    name: str = "statement sums"
+    chance: bool = True
+
+    def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
+        data = together(others, own)
+        if data is None:
+            return _by_roofline
+        given = {**_GROWING, "objective": "none", "seed": seed}
+        package = lightgbm()
+        rows = package.Dataset(_of_statements(data.features), np.zeros(2 * len(data.left)), params=given)
+        grown = package.Booster(given, rows)
+        for _ in range(_TREES):
+            grown.update(fobj=lambda logs, _: _slopes(logs, data))
+        return lambda features: Prediction(-np.log2(_seconds(grown.predict(_of_statements(features)), features).sum(0)))
+
+
+def _of_statements(features: Features) -> Features:
+    """Rows of the first statements, then rows of the second ones: (2 * n, shared features)."""
+    return np.concatenate([features[:, list(columns)] for columns in _STATEMENTS])
+
+
+def _seconds(logs: Array, features: Features) -> Array:
+    """Cycles of the first statement, the second one and the rest, (3, n)."""
+    rough = np.exp2(_of_statements(features)[:, _OWN_CYCLES].astype(np.float64)).reshape(2, -1) - 1.0
+    rest = np.maximum(np.exp2(features[:, _ALL_CYCLES].astype(np.float64)) - rough.sum(axis=0), 1.0)
+    found: Array = np.concatenate([rough * np.exp2(np.clip(logs, -_MOST_LOG, _MOST_LOG)).reshape(2, -1), rest[None]])
+    return found
+
+
+def _slopes(logs: Array, data: Data) -> tuple[Array, Array]:
+    """First and second derivatives of the squared error of log2 of the sums, centred per task, by each statement's."""
+    parts = _seconds(logs, data.features)
+    total = parts.sum(axis=0)
+    error = np.log2(total) + analytic_score(data.features) - data.left
+    tasks = np.repeat(np.arange(len(data.counts)), data.counts)
+    error = error - (np.bincount(tasks, error) / np.array(data.counts))[tasks]
+    shares = parts[:2] / total
+    first, second = shares * error * data.weights, np.maximum(shares, 0.01) * data.weights
+    return first.reshape(-1), second.reshape(-1)
+
+
 _HIDDEN = 64
-_STEPS = 1500
 _BATCH = 256
 _RATE = 2e-3
 _DECAY = 1e-4
@@ -155,13 +211,14 @@ class Network:
 
     name: str = "small network"
     chance: bool = True
+    steps: int = 1500
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
         data = together(others, own)
         if data is None:
             return _by_roofline
         middle, scale = data.features.mean(axis=0), data.features.std(axis=0) + 0.1
-        layers = _fitted((data.features - middle) / scale, data.left, data.weights, seed)
+        layers = _fitted((data.features - middle) / scale, data.left, data.weights, seed, self.steps)
 
         def predict(features: Features) -> Prediction:
             inputs = np.clip((features - middle) / scale, -4, 4)
@@ -182,7 +239,7 @@ def _forward(layers: _Layers, inputs: Array) -> list[Array]:
     return values
 
 
-def _fitted(inputs: Array, target: Array, weights: Array, seed: int) -> _Layers:
+def _fitted(inputs: Array, target: Array, weights: Array, seed: int, steps: int) -> _Layers:
     rng = np.random.default_rng(seed)
     sizes = (inputs.shape[1], _HIDDEN, _HIDDEN, 1)
     layers: _Layers = []
@@ -191,10 +248,10 @@ def _fitted(inputs: Array, target: Array, weights: Array, seed: int) -> _Layers:
     layers[-2] *= 0.1
     first, second = [np.zeros_like(layer) for layer in layers], [np.zeros_like(layer) for layer in layers]
     chances = weights / weights.sum()
-    for step in range(1, _STEPS + 1):
+    for step in range(1, steps + 1):
         rows = rng.choice(len(inputs), _BATCH, p=chances)
         gradients = _gradients(layers, np.clip(inputs[rows], -4, 4), target[rows])
-        rate = _RATE * (1 - step / _STEPS)
+        rate = _RATE * (1 - step / steps)
         for n, gradient in enumerate(gradients):
             first[n] = 0.9 * first[n] + 0.1 * gradient
             second[n] = 0.999 * second[n] + 0.001 * gradient**2
@@ -221,4 +278,4 @@ def _by_roofline(features: Features) -> Prediction:
 
 def alternatives() -> list[Contestant]:
     """Everyone."""
-    return [JointTrees(), RankingTrees(), Unadapted(), Network()]
+    return [JointTrees(), RankingTrees(), Unadapted(), StatementSums(), Network()]
