@@ -415,8 +415,8 @@ class View:
         tensor = self.statement.tensor
         if tensor is None or tensor.intrinsic.tiles:
             return self.full(0.0)
-        _, inner = self._outer_and_inner(tensor, place)
-        return spilled(accumulators, inner, comfortable_registers(tensor.intrinsic, self.target))
+        outer, inner = self._outer_and_inner(tensor, place)
+        return spilled(accumulators, outer, inner, comfortable_registers(tensor.intrinsic, self.target))
 
     def _outer_and_inner(self, tensor: TensorUse, place: Levels) -> tuple[Array, Array]:
         """How many operands a tile takes of each of the two: of the one that changes last, and first."""
