@@ -58,8 +58,8 @@ def innermost_choice(statement: Statement, ranges: Ranges, depth: int) -> Array:
 def spilled(accumulators: Array, outer: Array, inner: Array, comfortable: int) -> Array:
     """Vectors that go to memory and back in every step, for lack of registers.
 
-    With `comfortable` accumulators, two inner operands have registers, and an outer one: inner ones stay where there are
-    more of the outer ones to use them.
+    With `comfortable` accumulators, two inner operands have registers, and an outer one: inner ones stay where there
+    are more of the outer ones to use them.
     """
     staying = np.where(outer > 1, inner, 1.0)
     over: Array = np.maximum(accumulators + (staying - 2.0) - comfortable, 0.0)
