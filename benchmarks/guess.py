@@ -28,6 +28,7 @@ from benchmarks.network_shapes import LAYERS, LayerShape
 from benchmarks.registry import Options, Result
 from benchmarks.sides import SideProcess, alternate
 from benchmarks.tuning import tuned
+from metasched.calibration.store import core_of
 from metasched.search.guess import guess
 
 GUESS, TUNED = "guess", "tuned"
@@ -83,7 +84,7 @@ class _Shape:
         program = self.layer.program()
         target = ms.Target.detect(threads=self.options.threads)
         start = time.perf_counter()
-        guessed = guess(program, target)
+        guessed = guess(program, target, core=core_of(target))
         guess_s = time.perf_counter() - start
         trials = _QUICK_TRIALS if self.options.quick else self.options.trials
         best = tuned(program, trials, seed=0, threads=self.options.threads).trace

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.registry import Options, Result
-from metasched.compiler.cpu.codegen import LoadedCode, compile_text
+from metasched.calibration.machine_code import counted_loop, load_loop
 from metasched.target import Target
 
 _MIB = 1 << 20
@@ -85,7 +85,7 @@ def _arithmetic(bits: int, target: Target, threads: list[int], options: Options)
 def multiply_adds(bits: int, threads: int, target: Target, options: Options) -> Limit:
     """Multiply-adds of `bits`-wide floats in registers, two operations each."""
     lanes = target.vector_bits // bits
-    function = _load(_multiply_adds(lanes, bits), target, (ctypes.c_int64,))
+    function = load_loop(_multiply_adds(lanes, bits), target, (ctypes.c_int64,))
     count = 20_000 if options.quick else 4_000_000
     return Limit(2.0 * lanes * _ACCUMULATORS * count * threads, threads, lambda _: function(count))
 
@@ -102,7 +102,7 @@ def bandwidth(stream: Stream, threads: int, target: Target, options: Options) ->
     size = _stream_bytes(options)
     arrays = [np.ones(size // 4 + 64, np.float32) for _ in range(3)]
     starts = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
-    function = _load(_stream(stream, target.vector_bits // 32), target, (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
+    function = load_loop(_stream(stream, target.vector_bits // 32), target, (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
     part = size // threads // 4096 * 4096
 
     def loop(thread: int, _keep: object = arrays) -> None:
@@ -140,38 +140,6 @@ def _together(threads: int, work: Callable[[int], object]) -> float:
     return seconds
 
 
-def _load(text: str, target: Target, arguments: tuple[type, ...]) -> Callable[..., float]:
-    code = LoadedCode(compile_text(text, target))
-    function = ctypes.CFUNCTYPE(ctypes.c_double, *arguments)(code.address("loop"))
-
-    def call(*values: object, _keep: LoadedCode = code) -> float:
-        return float(function(*values))
-
-    return call
-
-
-_LOOP = """\
-define double @loop({parameters}) {{
-entry:
-{entry}
-  br label %body
-body:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-{body}
-  %next = add i64 %i, {step}
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %body, label %done, !llvm.loop !0
-done:
-{done}
-  ret double %result
-}}
-{declarations}
-!0 = distinct !{{!0, !1}}
-!1 = !{{!"llvm.loop.unroll.disable"}}
-!2 = !{{i32 1}}
-"""
-
-
 def _multiply_adds(lanes: int, bits: int) -> str:
     """`n` rounds of independent multiply-adds on vectors in registers."""
     scalar = "float" if bits == 32 else "double"
@@ -191,13 +159,13 @@ def _multiply_adds(lanes: int, bits: int) -> str:
         f"  %seed = insertelement {vector} poison, {scalar} %first, i64 0",
         f"  %x = shufflevector {vector} %seed, {vector} poison, <{lanes} x i32> zeroinitializer",
     ]
-    return _LOOP.format(
-        parameters="i64 %n",
-        entry="\n".join(entry),
-        body="\n".join(body),
-        step=1,
-        done="\n".join(done),
-        declarations=f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})",
+    return counted_loop(
+        (),
+        body,
+        entry=entry,
+        done=done,
+        result="%result",
+        declarations=[f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})"],
     )
 
 
@@ -224,11 +192,10 @@ def _stream(stream: Stream, lanes: int) -> str:
         else:
             body.append(f"  %s.{u + 1} = fadd {vector} {last}, {value}")
         last = f"%s.{u + 1}"
-    return _LOOP.format(
-        parameters="ptr noalias %x0, ptr noalias %x1, ptr noalias %x2, i64 %n",
-        entry="",
-        body="\n".join(body),
+    return counted_loop(
+        [f"ptr noalias %x{n}" for n in range(3)],
+        body,
         step=unroll * lanes,
-        done=f"  %one = extractelement {vector} {last}, i64 0\n  %result = fpext float %one to double",
-        declarations="",
+        done=[f"  %one = extractelement {vector} {last}, i64 0", "  %result = fpext float %one to double"],
+        result="%result",
     )

@@ -7,6 +7,8 @@ Its files, in reading order:
 
 - `support/`: What the package needs of Python and of the process that it runs in; nothing here knows tensor programs
 - `errors`: The exceptions a user can meet
+- `cache_folder`: The folder that is this user's for what can be made again: tuned kernels, and what the machine has
+  measured
 - `dtypes`: Element types of buffers and scalars: one table of what there is to know of each
 - `target`: What a kernel is compiled for and scored against: instruction sets, caches, threads
 - `ir/`: Tensor programs: nodes, index arithmetic, queries, printing, and what well formed means
@@ -20,6 +22,7 @@ Its files, in reading order:
 - `runtime/`: Kernels as their users hold them: calls from Python and from Numba, threads, packed weights, export
 - `space/`: Search spaces: rules, their composition, sketches, and populations of candidates
 - `cost/`: Which candidates are worth measuring: features of a whole population, and the models that score them
+- `calibration/`: The machine measures itself: small loops, and the constants of the cost model that follow
 - `measure/`: Measuring candidates in worker processes: build, check against the reference, time
 - `database/`: Tuning records: text only, in SQLite by default, by URL
 - `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
@@ -41,6 +44,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched import operators as operators
     from metasched.api import DEFAULT_DATABASE as DEFAULT_DATABASE
     from metasched.api import Guess as Guess
+    from metasched.api import calibrate as calibrate
     from metasched.api import compile as compile
     from metasched.api import condition as condition
     from metasched.api import guess as guess
@@ -119,6 +123,7 @@ _NAMES = {
     "metasched.api": (
         "DEFAULT_DATABASE",
         "Guess",
+        "calibrate",
         "compile",
         "condition",
         "guess",

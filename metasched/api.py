@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from metasched.calibration.calibration import Calibration
+from metasched.calibration.store import core_of, save
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.backends import open_database
 from metasched.database.base import Access
@@ -230,7 +232,7 @@ def compile(  # noqa: A001
     if db is not None:
         record = _best_record(program, db, where)
         return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
-    guessed = best_guess(program, where, rules)
+    guessed = best_guess(program, where, rules, core=core_of(where))
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
@@ -268,7 +270,30 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
     any names) and no rules are given; else the trace that the untrained cost model, a roofline, likes best.
     """
     _require("program", program, Program)
-    return best_guess(program, _target(target), rules, seed).trace
+    where = _target(target)
+    return best_guess(program, where, rules, seed, core=core_of(where)).trace
+
+
+def calibrate(threads: int | None = None, *, keep: bool = True) -> Calibration:
+    """Have this machine measure what its cores, caches and threads can do; it takes a few seconds.
+
+        ms.calibrate().core(2)
+
+    It is kept as a text file in the user's cache folder (METASCHED_CACHE, or the platform's), and from then on
+    `compile`, `guess` and `tune` estimate by it on machines of this kind. Nothing else should run meanwhile.
+
+    Args:
+        threads: the most threads to measure with; by default as many as Numba runs with.
+        keep: whether to keep it, in place of an earlier one.
+
+    Raises CalibrationError where it cannot be kept.
+    """
+    from metasched.calibration.measuring import measure  # this imports the compiler's code generator
+
+    found = measure(Target.detect(threads))
+    if keep:
+        save(found)
+    return found
 
 
 def _best_record(program: Program, db: str, target: Target) -> Record:
@@ -301,6 +326,7 @@ __all__ = [
     "Space",
     "Target",
     "Trace",
+    "calibrate",
     "compile",
     "condition",
     "guess",

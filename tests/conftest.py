@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,9 @@ import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 SNAPSHOTS = Path(__file__).parent / "golden" / "snapshots"
+
+# A calibration of the machine that tests run on would change what they see.
+os.environ["METASCHED_CACHE"] = str(Path(tempfile.gettempdir(), f"metasched-tests-{os.getpid()}"))
 
 # Compiling takes as long as it takes, so examples have no deadline.
 _slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]

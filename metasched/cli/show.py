@@ -124,9 +124,11 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
     """The best guess, where nothing else says what the schedule is."""
     if args.trace or args.db:
         return None
+    from metasched.calibration.store import core_of
     from metasched.search.guess import guess
 
-    return guess(program, Target.detect(args.threads))
+    target = Target.detect(args.threads)
+    return guess(program, target, core=core_of(target))
 
 
 def _lowering_warnings(subject: Subject) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ class Core:
     window: float = 200.0
     parallel_launch: float = 8000.0
     barrier: float = 1000.0
-    task_overhead: float = 100.0
     tile_setup: float = 180.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024

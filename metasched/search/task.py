@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from metasched.calibration.store import core_of
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
@@ -38,7 +39,8 @@ class Task:
             (generator, shape, dtype); by default signed random numbers.
         max_sketches: beyond so many, sketches are sampled.
         seed: of that sample.
-        core: what operations of one of the CPU's cores cost, for the estimates that a search begins with.
+        core: what operations of one of the CPU's cores cost, for the estimates that a search begins with; by default
+            what `metasched calibrate` has measured, or else the usual constants.
 
     Raises RuleError for a rule that is not there, ScheduleError where one random variable is decided twice.
     """
@@ -54,7 +56,7 @@ class Task:
         inputs: Inputs | None = None,
         max_sketches: int = MAX_ARMS,
         seed: int = 0,
-        core: Core = DEFAULT_CORE,
+        core: Core | None = None,
     ) -> None:
         if not isinstance(program, Program):
             raise MetaschedError(
@@ -70,7 +72,7 @@ class Task:
         self.inputs = inputs
         self.described_by = space
         self.seed = seed
-        self.core = core
+        self.core = core_of(self.target) if core is None else core
         self.source = source_of(space)
         self._max_sketches = min(max_sketches, space.max_sketches) if isinstance(space, Space) else max_sketches
 
@@ -96,10 +98,12 @@ class Task:
         It is computed from the name, configuration, block patterns and source of each rule in order (for the source see
         `metasched.support.fingerprint`; for a rule in text, its canonical text with that of the modules it calls); the
         same of a module; the text of a trace, up to the names of its handles; the given decisions, by address; the
-        limit on sketches; and what is allowed. The program, the target, and the seed of the sample of sketches are not
-        part of it: records store them separately.
+        limit on sketches; what is allowed; and the constants of the core, where they are not the usual ones: what a
+        search proposes depends on them, so one that began with others is another search. The program, the target, and
+        the seed of the sample of sketches are not part of it: records store them separately.
         """
-        return fingerprint((_FORMAT, self.source, self._max_sketches, self.allow))
+        calibrated = () if self.core == DEFAULT_CORE else (self.core,)
+        return fingerprint((_FORMAT, self.source, self._max_sketches, self.allow, *calibrated))
 
     def check(self) -> None:
         """Make the first sketch, which shows mistakes in rules and modules. Raises whatever these raise."""

@@ -1,0 +1,86 @@
+"""Cycles of a core, counted by a chain of additions: each waits one cycle for the one before, on every CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from metasched.calibration.machine_code import counted_loop, load_loop
+from metasched.target import Target
+
+_LENGTH = 32
+_TURNS = 10_000  # of the chain, which takes about 0.1 ms
+_SAMPLE_S = 5e-4
+_SAMPLES = 9
+_PAGE = 4096
+
+
+class CycleCounter:
+    """Times code in cycles: between two runs of a chain whose cycles are known, since the clock changes as it runs.
+
+    Where other work shares the machine, it takes of both; a median over samples is what is returned.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._chain = load_loop(_chain(), target, (ctypes.c_void_p, ctypes.c_int64))
+        self._result = np.zeros(1, np.int64)
+
+    def of(self, call: Callable[[], object], samples: int = _SAMPLES) -> float:
+        """Cycles of a call, which should take a fraction of a millisecond or longer."""
+        return statistics.median(self._sample(call) for _ in range(samples))
+
+    def least(self, call: Callable[[], object], samples: int = _SAMPLES) -> float:
+        """The fewest cycles of a call: what it takes while nobody else uses what the cores share."""
+        return min(self._sample(call) for _ in range(samples))
+
+    def each(self, loop: Callable[[int], object], samples: int = _SAMPLES) -> float:
+        """Cycles of each of the iterations of `loop(iterations)`."""
+        count = _enough(loop)
+        return self.of(lambda: loop(count), samples) / count
+
+    def clock_hz(self) -> float:
+        """Cycles a second, as far as that is constant."""
+        return 1 / statistics.median(self._cycle_s() for _ in range(_SAMPLES))
+
+    def _sample(self, call: Callable[[], object]) -> float:
+        before, seconds, after = self._cycle_s(), _seconds(call), self._cycle_s()
+        return 2 * seconds / (before + after)
+
+    def _cycle_s(self) -> float:
+        return _seconds(lambda: self._chain(self._result.ctypes.data, _TURNS)) / (_TURNS * _LENGTH)
+
+
+class Scratch:
+    """Memory for loops: `bytes` that are ones of float32, from the start of a page on at `address`."""
+
+    def __init__(self, size: int) -> None:
+        self._array = np.ones((size + _PAGE) // 4, np.float32)
+        self.address = self._array.ctypes.data + -self._array.ctypes.data % _PAGE
+
+
+def _enough(loop: Callable[[int], object]) -> int:
+    """How many iterations take about as long as a sample should."""
+    count, seconds = 16, 0.0
+    while seconds < _SAMPLE_S / 4:
+        count *= 4
+        seconds = _seconds(partial(loop, count))
+    return max(1, int(count * _SAMPLE_S / seconds))
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _chain() -> str:
+    """Additions and exclusive ors in turn, so that none of them can be left out."""
+    body = [f"  %a.0 = phi i64 [ 1, %entry ], [ %a.{_LENGTH}, %body ]"]
+    body += [f"  %a.{k + 1} = {('add', 'xor')[k % 2]} i64 %a.{k}, %n" for k in range(_LENGTH)]
+    return counted_loop(["ptr %result"], body, done=[f"  store volatile i64 %a.{_LENGTH}, ptr %result"])

@@ -1,0 +1,85 @@
+"""Measuring this machine: every probe, in some seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from metasched.calibration.calibration import Calibration, CalibrationError
+from metasched.calibration.core_loops import CoreLoops
+from metasched.calibration.cycles import CycleCounter, Scratch
+from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
+from metasched.calibration.probes import PROBES
+from metasched.calibration.regions import Regions
+from metasched.target import Target
+
+# Each probe is measured so often, at moments apart: others may use the machine for a while.
+_ROUNDS = 8
+
+
+class _Bench:
+    """The loops, with what they need."""
+
+    def __init__(self, target: Target) -> None:
+        self.counter = CycleCounter(target)
+        self.regions = Regions(self.counter)
+        scratch = Scratch(memory_bytes(target.l3))
+        self.core = CoreLoops(self.counter, scratch)
+        self.memory = MemoryLoops(self.counter, self.regions, scratch)
+
+
+_MEASURE: Mapping[str, Callable[[_Bench, int], float]] = {
+    "operations": lambda bench, _: bench.core.operations(),
+    "operation_latency": lambda bench, _: bench.core.operation_latency(),
+    "loads": lambda bench, _: bench.core.loads(),
+    "stores": lambda bench, _: bench.core.stores(),
+    "memory_round_trip": lambda bench, _: bench.core.memory_round_trip(),
+    "transfer": lambda bench, _: bench.core.transfer(),
+    "loop_overhead": lambda bench, _: bench.core.loop_overhead(),
+    "mask_overhead": lambda bench, _: bench.core.mask_overhead(),
+    "tail_overhead": lambda bench, _: bench.core.tail_overhead(),
+    "branch_overhead": lambda bench, _: bench.core.branch_overhead(),
+    "l2_bytes": lambda bench, _: bench.memory.l2_bytes(),
+    "l3_bytes": lambda bench, threads: bench.memory.l3_bytes(threads),
+    "memory_bytes": lambda bench, threads: bench.memory.memory_bytes(threads),
+    "scatter": lambda bench, _: bench.memory.scatter(),
+    "parallel_launch": lambda bench, threads: bench.regions.parallel_launch(threads),
+    "barrier": lambda bench, threads: bench.regions.barrier(threads),
+}
+
+
+def measure(target: Target) -> Calibration:
+    """Run every probe on this machine, with up to as many threads as the target has. It takes a few seconds.
+
+    Raises CalibrationError where the target is not what this machine is.
+    """
+    here = Target.detect(threads=target.threads)
+    if target != here:
+        raise CalibrationError(
+            f"this machine can measure itself only, which is `{here}`, not `{target}`\n"
+            "  hint: leave out `target`, or run `metasched calibrate` on that machine"
+        )
+    began = time.perf_counter()
+    bench = _Bench(target)
+    found = [_round(bench, target.threads) for _ in range(_ROUNDS)]
+    measured = {
+        probe.constant: {
+            threads: probe.summary([each[probe.constant][threads] for each in found])
+            for threads in found[0][probe.constant]
+        }
+        for probe in PROBES
+    }
+    return Calibration(target, bench.counter.clock_hz(), measured, time.perf_counter() - began)
+
+
+def _round(bench: _Bench, threads: int) -> dict[str, dict[int, float]]:
+    counts = thread_counts(threads)
+    return {
+        probe.constant: {n: _MEASURE[probe.constant](bench, n) for n in (counts if probe.by_threads else (1,))}
+        for probe in PROBES
+    }
+
+
+def thread_counts(most: int) -> tuple[int, ...]:
+    """One thread, two, four and so on, and the most."""
+    return (*(1 << n for n in range(most.bit_length()) if 1 << n < most), most)

@@ -1,0 +1,106 @@
+"""The loops run, and see what they are for; how fast they are is not asserted."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+import metasched as ms
+from metasched.calibration import measuring, store
+from metasched.calibration.calibration import CalibrationError
+from metasched.calibration.core_loops import CoreLoops
+from metasched.calibration.cycles import CycleCounter, Scratch
+from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
+from metasched.calibration.probes import PROBES
+from metasched.calibration.regions import Regions
+from metasched.cli.command import Console
+from metasched.cli.main import main
+
+HERE = ms.Target.detect(threads=2)
+SMALL = replace(HERE, l2=64 << 10, l3=2 << 20)
+
+
+@pytest.fixture(scope="module")
+def bench() -> measuring._Bench:
+    """The loops of this machine, over little memory."""
+    made = object.__new__(measuring._Bench)
+    made.counter = CycleCounter(SMALL)
+    made.regions = Regions(made.counter)
+    scratch = Scratch(memory_bytes(SMALL.l3))
+    made.core = CoreLoops(made.counter, scratch)
+    made.memory = MemoryLoops(made.counter, made.regions, scratch)
+    return made
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.constant)
+def test_a_probe_gives_a_number(bench: measuring._Bench, probe: object) -> None:
+    name = probe.constant  # type: ignore[attr-defined]
+    found = measuring._MEASURE[name](bench, 2)
+    assert math.isfinite(found)
+    assert found >= 0
+
+
+def test_there_is_a_loop_for_each_probe() -> None:
+    assert set(measuring._MEASURE) == {probe.constant for probe in PROBES}
+
+
+@pytest.mark.parametrize(("most", "counts"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 3)), (8, (1, 2, 4, 8))])
+def test_the_numbers_of_threads_that_are_measured(most: int, counts: tuple[int, ...]) -> None:
+    assert measuring.thread_counts(most) == counts
+
+
+def test_only_this_machine_is_measured() -> None:
+    with pytest.raises(CalibrationError, match="this machine can measure itself only"):
+        measuring.measure(replace(HERE, name="another"))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that is four times as slow to load, and measures itself at once."""
+    measured = {probe.constant: probe.reference / (4 if probe.constant == "loads" else 1) for probe in PROBES}
+    monkeypatch.setattr(measuring, "Scratch", lambda size: Scratch(4096))
+    monkeypatch.setattr(
+        measuring, "_MEASURE", {name: lambda bench, threads, value=value: value for name, value in measured.items()}
+    )
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_was_measured_is_kept_and_used() -> None:
+    found = ms.calibrate(2)
+    assert found.target == HERE
+    assert set(found.measured["l3_bytes"]) == {1, 2}
+    assert found.clock_hz > 1e8
+    assert store.load(HERE) == found
+    assert ms.Task(ms.operator("matmul_nn", M=8, N=8, K=8), target=HERE).core.loads == 0.5
+
+
+@pytest.mark.usefixtures("quick")
+def test_it_need_not_be_kept() -> None:
+    ms.calibrate(2, keep=False)
+    assert store.load(HERE) is None
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command() -> None:
+    out, err = StringIO(), StringIO()
+    assert main(["calibrate", "--threads", "2"], Console(out, err)) == 0
+    (loads,) = (line for line in out.getvalue().splitlines() if line.startswith("loads"))
+    assert loads.split()[1:5] == ["2", "0.5", "0.487", "1.95"]
+    assert f"kept in {store.calibration_file(HERE)}" in err.getvalue()
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_for_machines() -> None:
+    out = StringIO()
+    assert main(["calibrate", "--threads", "2", "--json", "--dry-run"], Console(out, StringIO())) == 0
+    *rows, last = (json.loads(line) for line in out.getvalue().splitlines())
+    assert {row["constant"] for row in rows} == {probe.constant for probe in PROBES}
+    assert next(row for row in rows if row["constant"] == "loads")["here"] == 0.5
+    assert last["file"] is None
+    assert store.load(HERE) is None
