@@ -42,6 +42,7 @@ Its files, in reading order:
 - `scoring`: How fast a search scores candidates: candidates a second on one core, over whole generations
 - `search_noise`: What searches of the twelve operators measured: how much the time of the same code varies, how many
   records are of different code, and what the search gained over the guess
+- `wrong_constants`: What a search loses by wrong constants: each of them 2 to 4 times too large or too small, by chance
 - `resume`: How long a search takes to resume from many records: from opening the database to its next proposals
 - `session_start`: How long a task of a session takes from its first step to its first measurement: the first task, and
   further ones

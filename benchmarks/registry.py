@@ -64,6 +64,9 @@ _ALL = (
     Benchmark(
         "search_noise", "searches of the twelve operators: noise of a time, distinct code, tuned against the guess"
     ),
+    Benchmark(
+        "wrong_constants", "searches by constants that are 2 to 4 times too large or too small, against the right ones"
+    ),
     Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against OpenMP's"),
     Benchmark("region_start", "what it costs to start a parallel region, and a barrier in one, against OpenMP's"),
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),

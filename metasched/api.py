@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metasched.calibration.calibration import Calibration
+from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.store import core_of, save
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.backends import open_database
@@ -274,7 +274,7 @@ def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = N
     return best_guess(program, where, rules, seed, core=core_of(where)).trace
 
 
-def calibrate(threads: int | None = None, *, keep: bool = True) -> Calibration:
+def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibration:
     """Have this machine measure what its cores, caches and threads can do; it takes a few seconds.
 
         ms.calibrate().core(2)

@@ -26,7 +26,7 @@ class OldCalibration(CalibrationError):
 
 
 @dataclass(frozen=True)
-class Calibration:
+class MachineCalibration:
     """What probes have measured on a machine.
 
     Args:
@@ -64,7 +64,7 @@ class Calibration:
         return json.dumps(state, indent=1) + "\n"
 
     @classmethod
-    def loads(cls, text: str) -> Calibration:
+    def loads(cls, text: str) -> MachineCalibration:
         """Raises OldCalibration for another version's, CalibrationError for a text that is none."""
         try:
             state = json.loads(text)

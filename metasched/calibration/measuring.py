@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from metasched.calibration.calibration import Calibration, CalibrationError
+from metasched.calibration.calibration import CalibrationError, MachineCalibration
 from metasched.calibration.core_loops import CoreLoops
 from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
@@ -48,7 +48,7 @@ _MEASURE: Mapping[str, Callable[[_Bench, int], float]] = {
 }
 
 
-def measure(target: Target) -> Calibration:
+def measure(target: Target) -> MachineCalibration:
     """Run every probe on this machine, with up to as many threads as the target has. It takes a few seconds.
 
     Raises CalibrationError where the target is not what this machine is.
@@ -69,7 +69,7 @@ def measure(target: Target) -> Calibration:
         }
         for probe in PROBES
     }
-    return Calibration(target, bench.counter.clock_hz(), measured, time.perf_counter() - began)
+    return MachineCalibration(target, bench.counter.clock_hz(), measured, time.perf_counter() - began)
 
 
 def _round(bench: _Bench, threads: int) -> dict[str, dict[int, float]]:

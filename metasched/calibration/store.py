@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from metasched.cache_folder import CACHE, NoCacheFolder, cache_folder
-from metasched.calibration.calibration import Calibration, CalibrationError, OldCalibration
+from metasched.calibration.calibration import CalibrationError, MachineCalibration, OldCalibration
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import CacheWarning
 from metasched.target import Target
@@ -30,7 +30,7 @@ def core_of(target: Target) -> Core:
     return DEFAULT_CORE if calibration is None else calibration.core(target.threads)
 
 
-def load(target: Target) -> Calibration | None:
+def load(target: Target) -> MachineCalibration | None:
     """The calibration of a kind of machine; None where there is none, or no folder for it.
 
     Raises OldCalibration for another version's, CalibrationError for a file that cannot be read, is no calibration, or
@@ -44,7 +44,7 @@ def load(target: Target) -> Calibration | None:
     except (OSError, UnicodeDecodeError) as error:
         raise CalibrationError(f"{path}: cannot be read: {error}. {_AGAIN}") from error
     try:
-        found = Calibration.loads(text)
+        found = MachineCalibration.loads(text)
     except CalibrationError as error:
         raise type(error)(f"{path}: {error}. {_AGAIN}") from error
     if _machine(found.target) != _machine(target):
@@ -52,7 +52,7 @@ def load(target: Target) -> Calibration | None:
     return found
 
 
-def save(calibration: Calibration) -> Path:
+def save(calibration: MachineCalibration) -> Path:
     """Keep a calibration, whole or not at all, in place of an older one. Returns the file.
 
     Raises CalibrationError where the folder cannot be written, NoCacheFolder where nothing says which it is.

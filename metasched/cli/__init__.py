@@ -5,6 +5,8 @@ Its files, in reading order:
 - `arguments`: Arguments that several commands share
 - `command`: What a command is, where it writes, and how its arguments are read
 - `render`: Tables as text
+- `calibrate`: `metasched calibrate`: have this machine measure itself, and keep it for the estimates of guesses and
+  searches
 - `db`: `metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up
 - `kernels`: The kernel a command is about
 - `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from metasched.calibration.calibration import Calibration
+from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.probes import PROBES
 from metasched.calibration.store import calibration_file
 from metasched.cli.arguments import add_json, add_threads
@@ -38,7 +38,7 @@ def run(args: Namespace, console: Console) -> int:
     return 0
 
 
-def _table(found: Calibration) -> str:
+def _table(found: MachineCalibration) -> str:
     probes = {probe.constant: probe for probe in PROBES}
     rows = [
         (name, *(f"{value:.3g}" for value in (default, here, measured, reference)), probes[name].unit.value)

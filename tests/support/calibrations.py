@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from metasched.calibration.calibration import Calibration
+from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.probes import PROBES
 from metasched.target import Target
 
 TARGET = Target("test-cpu", frozenset({"avx512f", "fma"}), 4, 32 << 10, 1 << 20, 32 << 20)
 
 
-def made_up(**times: float) -> Calibration:
+def made_up(**times: float) -> MachineCalibration:
     """Of a machine like the reference but for some constants, which are so many times as much."""
     measured = {
         probe.constant: {
@@ -18,4 +18,4 @@ def made_up(**times: float) -> Calibration:
         }
         for probe in PROBES
     }
-    return Calibration(TARGET, 3.1e9, measured, 4.5)
+    return MachineCalibration(TARGET, 3.1e9, measured, 4.5)

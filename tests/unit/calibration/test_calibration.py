@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from metasched.calibration.calibration import Calibration, CalibrationError, OldCalibration
+from metasched.calibration.calibration import CalibrationError, MachineCalibration, OldCalibration
 from metasched.cost.core import DEFAULT_CORE
 from tests.support.calibrations import made_up
 
 
 def test_its_text_is_read_back() -> None:
     calibration = made_up(l3_bytes=3.0)
-    assert Calibration.loads(calibration.dumps()) == calibration
-    assert Calibration.loads(calibration.dumps()).core(2) == calibration.core(2) != DEFAULT_CORE
+    assert MachineCalibration.loads(calibration.dumps()) == calibration
+    assert MachineCalibration.loads(calibration.dumps()).core(2) == calibration.core(2) != DEFAULT_CORE
 
 
 def test_constants_are_by_the_nearest_number_of_threads() -> None:
@@ -64,10 +64,10 @@ def changed(**fields: Any) -> str:
 )
 def test_a_damaged_text_is_an_error(text: str) -> None:
     with pytest.raises(CalibrationError, match="it is no calibration") as caught:
-        Calibration.loads(text)
+        MachineCalibration.loads(text)
     assert not isinstance(caught.value, OldCalibration)
 
 
 def test_the_text_of_another_version_is_told_apart() -> None:
     with pytest.raises(OldCalibration, match="another version of metasched"):
-        Calibration.loads(changed(format=0))
+        MachineCalibration.loads(changed(format=0))
