@@ -6,6 +6,7 @@ import ctypes
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,18 @@ _TURNS = 10_000  # of the chain, which takes about 0.1 ms
 _SAMPLE_S = 5e-4
 _SAMPLES = 9
 _PAGE = 4096
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Seconds of a call, and of a cycle beside it."""
+
+    seconds: float
+    cycle_s: float
+
+    @property
+    def cycles(self) -> float:
+        return self.seconds / self.cycle_s
 
 
 class CycleCounter:
@@ -33,11 +46,13 @@ class CycleCounter:
 
     def of(self, call: Callable[[], object], samples: int = _SAMPLES) -> float:
         """Cycles of a call, which should take a fraction of a millisecond or longer."""
-        return statistics.median(self._sample(call) for _ in range(samples))
+        return statistics.median(sample.cycles for sample in (self._sample(call) for _ in range(samples)))
 
     def least(self, call: Callable[[], object], samples: int = _SAMPLES) -> float:
         """The fewest cycles of a call: what it takes while nobody else uses what the cores share."""
-        return min(self._sample(call) for _ in range(samples))
+        found = [self._sample(call) for _ in range(samples)]
+        # By the shortest cycle, too: one that was interrupted would make the call beside it seem short.
+        return min(sample.seconds for sample in found) / min(sample.cycle_s for sample in found)
 
     def each(self, loop: Callable[[int], object], samples: int = _SAMPLES) -> float:
         """Cycles of each of the iterations of `loop(iterations)`."""
@@ -48,9 +63,9 @@ class CycleCounter:
         """Cycles a second, as far as that is constant."""
         return 1 / statistics.median(self._cycle_s() for _ in range(_SAMPLES))
 
-    def _sample(self, call: Callable[[], object]) -> float:
+    def _sample(self, call: Callable[[], object]) -> _Sample:
         before, seconds, after = self._cycle_s(), _seconds(call), self._cycle_s()
-        return 2 * seconds / (before + after)
+        return _Sample(seconds, min(before, after))
 
     def _cycle_s(self) -> float:
         return _seconds(lambda: self._chain(self._result.ctypes.data, _TURNS)) / (_TURNS * _LENGTH)
