@@ -25,7 +25,7 @@ def test_probes_are_for_constants_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("probe", [probe for probe in PROBES if not probe.blur], ids=lambda probe: probe.constant)
-@pytest.mark.parametrize("times", [0.25, 2.0, 4.0])
+@pytest.mark.parametrize("times", [0.25, 4.0, 8.0])
 def test_a_constant_is_scaled_by_how_much_a_machine_differs(probe: Probe, times: float) -> None:
     core = scaled({**REFERENCES, probe.constant: Measured(times * probe.reference, 2)})
     changed = {f.name for f in fields(Core) if getattr(core, f.name) != getattr(DEFAULT_CORE, f.name)}
@@ -40,7 +40,7 @@ def test_factors_are_bounded_and_rounded(measured: float, factor: float) -> None
 
 def test_two_calibrations_that_differ_by_noise_give_one_core() -> None:
     def slow(noise: float) -> Core:
-        twice = {probe.constant: Measured(2 * noise * probe.reference, 2) for probe in PROBES if not probe.blur}
+        twice = {probe.constant: Measured(4 * noise * probe.reference, 2) for probe in PROBES if not probe.blur}
         return scaled({**REFERENCES, **twice})
 
     assert slow(0.8) == slow(1.25) != DEFAULT_CORE
@@ -57,6 +57,12 @@ def test_the_best_round_counts_where_other_cores_use_what_is_measured() -> None:
     rounds = [3.0, 1.0, 2.0]
     found = {name: probes[name].summary(rounds) for name in ("loads", "l2_bytes", "l3_bytes", "barrier", "scatter")}
     assert found == {"loads": 2.0, "l2_bytes": 2.0, "l3_bytes": 3.0, "barrier": 1.0, "scatter": 1.0}
+
+
+@pytest.mark.parametrize(("measured", "factor"), [(5.1, 1.0), (19.0, 1.0), (2.4, 0.25), (41.0, 4.0)])
+def test_what_neighbours_take_of_what_is_shared_is_no_difference(measured: float, factor: float) -> None:
+    shared = Probe("l3_bytes", "bytes", Unit.BYTES, 10.0, sure=2.0)
+    assert shared.factor(Measured(measured)) == factor
 
 
 def test_what_is_known_to_half_a_cycle_is_not_scaled_by_less() -> None:

@@ -28,11 +28,11 @@ def test_without_a_calibration_the_constants_are_the_defaults() -> None:
 
 
 def test_it_is_kept_by_machine_for_any_number_of_threads(folder: Path) -> None:
-    calibration = made_up(l3_bytes=2.0)
+    calibration = made_up(l3_bytes=4.0)
     path = store.save(calibration)
     assert [path] == list(folder.iterdir())
     assert store.load(TARGET.with_threads(2)) == calibration
-    assert store.core_of(TARGET.with_threads(1)).l3_bytes == 2 * DEFAULT_CORE.l3_bytes
+    assert store.core_of(TARGET.with_threads(1)).l3_bytes == 4 * DEFAULT_CORE.l3_bytes
     for other in (replace(TARGET, name="another"), TARGET.without({"fma"}), replace(TARGET, l3=1 << 20)):
         assert store.core_of(other) is DEFAULT_CORE
 
