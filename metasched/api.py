@@ -267,7 +267,7 @@ def _require_one_source(
 
 def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = None, seed: int = 0) -> Trace:
     """The best guess, which measures nothing: an expert's trace, where the program is an operator of the library (under
-    any names) and no rules are given; else the trace that the untrained cost model, a roofline, likes best.
+    any names) and no rules are given; else the trace that the installed cost model likes best.
     """
     _require("program", program, Program)
     where = _target(target)
