@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.yardstick import replay
+from benchmarks.yardstick.data import read
+from benchmarks.yardstick.tasks import tasks
+from metasched.operators import TWELVE
+
+MEASURED = list(read())
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -35,3 +40,17 @@ def test_the_command_fails_and_names_the_sketch_where_one_does_not(
 
 def test_the_command_fails_without_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command(monkeypatch, "--data", str(tmp_path / "none.jsonl")) == 1
+
+
+def test_what_is_measured_is_what_the_list_of_tasks_has() -> None:
+    listed = {spec.name: spec for spec in tasks()}
+    assert {task.spec.name for task in MEASURED} <= set(listed)
+    assert all(task.family == listed[task.spec.name].family for task in MEASURED)
+    assert {task.suite for task in MEASURED if task.suite is not None} == set(TWELVE)
+    assert len({(task.spec.name, task.pool) for task in MEASURED}) == len(MEASURED) > 140
+
+
+@pytest.mark.parametrize("number", range(0, len(MEASURED), 12))
+def test_a_sketch_of_the_measurements_replays(number: int) -> None:
+    """Of every twelfth task the first one; the command of this module looks at all."""
+    assert list(replay.broken(MEASURED[number], sketches=1)) == []
