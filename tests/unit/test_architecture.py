@@ -441,7 +441,7 @@ CROSS_CUTTING = frozenset(
     {
         *("architecture", "pickling", "public_names", "reprs"),
         *("cli/modules", "cli/operators", "cli/traces"),
-        *("compiler/annotations", "cost/against_lowering", "cost/layouts", "cost/tensor_order"),
+        *("compiler/annotations", "cost/against_lowering", "cost/layouts"),
         *("lang/halves", "lang/limits", "lang/operators", "lang/positions", "lang/type_parameters"),
         *("measure/halves", "operators/torch", "rules/memory_bound", "rules/refused", "rules/rules"),
         *("schedule/arg_reductions", "schedule/get", "schedule/messages", "schedule/refusal", "schedule/refusals"),
