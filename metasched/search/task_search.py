@@ -40,8 +40,6 @@ from metasched.target import Target
 
 # Batches in a row without new code, after which the space is taken to hold none.
 _PATIENCE = 6
-# The least that a strategy is asked for, however much else there is to measure.
-_LEAST_PROPOSED = 4
 
 
 class Searched(Protocol):
@@ -282,11 +280,8 @@ class TaskSearch:
         return self.left(goal) > len(trials) and not goal.is_over
 
     def _propose(self, at: _Open) -> list[Proposal]:
-        # The guess is in the first batch, also when that batch is proposed again.
-        fixed = len(at.seeds) + (1 if at.before == 0 and self.prepare().guesses.with_roles() else 0)
-        size = max(batch_size(at.before) - fixed, _LEAST_PROPOSED)
         with self.phases.timed(Phase.SCORING):
-            proposed = at.strategy.propose(size)
+            proposed = at.strategy.propose(batch_size(at.before))
         places = enumerate(proposed, start=1 + len(at.seeds))
         return [*at.seeds, *(Proposal(place, c, self._trace(at.space, c)) for place, c in places)]
 
@@ -393,7 +388,10 @@ class TaskSearch:
 
 
 def batch_size(start: int) -> int:
-    """The size of the next batch after `start` proposals: larger as there are more results to learn from."""
+    """How many a strategy is to propose after `start` proposals: more as there are more results to learn from.
+
+    In the first batch there are guesses, expert traces and results of other versions besides.
+    """
     if start < SHORT_LIST:
-        return min(8, SHORT_LIST - start)
+        return min(8, max(4, SHORT_LIST - start))
     return 8 if start < 64 else 16 if start < 256 else 32

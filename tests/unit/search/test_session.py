@@ -239,7 +239,7 @@ def test_the_strategy_is_asked_for_some_however_many_experts_there_are(database:
     experts = tuple(trace(n, 1, 1, 1) for n in range(2, 12))
     with toy_session(database, runner := ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW, experts)) as session:
         session.step(trials=32)
-    assert len(runner.traces) == 1 + len(experts) + 4
+    assert len(runner.traces) == 1 + len(experts) + 8
 
 
 def test_one_trial_is_the_guess(database: Database) -> None:

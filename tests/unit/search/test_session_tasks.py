@@ -70,9 +70,9 @@ def test_tasks_take_turns_a_batch_each(database: Database) -> None:
         steps = [tuning.step(trials=12) for _ in range(7)]
     assert [step.task for step in steps if step is not None] == [0, 1, 2, 0, 1, 2]
     assert [step.batch for step in steps if step is not None] == [0, 0, 0, 1, 1, 1]
-    assert [step.measured for step in steps if step is not None] == [batch_size(0)] * 3 + [4] * 3
+    assert [step.measured for step in steps if step is not None] == [1 + batch_size(0)] * 3 + [3] * 3
     assert steps[-1] is None
-    assert [p.task for p in seen[:9]] == ["add[N=8]"] * 8 + ["add[N=9]"]
+    assert [p.task for p in seen[:10]] == ["add[N=8]"] * 9 + ["add[N=9]"]
 
 
 def test_each_task_is_searched_as_it_would_be_alone(database: Database) -> None:
@@ -102,7 +102,7 @@ def test_guesses_and_expert_traces_are_lowered_while_the_space_is_made(database:
         own = first.program.key
         assert runner.log == [("prepare", own), ("lower", own), ("lower", own), ("space", own), ("submit", own)]
         tuning.step(trials=2)
-    assert runner.log[5:12] == [*[("lower", own)] * 6, ("submit", own)], "the expert trace was lowered already"
+    assert runner.log[5:14] == [*[("lower", own)] * 8, ("submit", own)], "the expert trace was lowered already"
     del runner.log[:]
     with session(database, runner, first) as tuning:
         tuning.step(trials=3)
@@ -116,11 +116,11 @@ def test_the_next_task_is_made_ready_while_candidates_are_lowered_and_nothing_is
         assert second.made == 1
         own, other = "add[N=8]", "add[N=9]"
         batch = [entry for entry in runner.log if entry[0] != "submit"]
-        assert batch == [("prepare", own), *[("lower", own)] * 8, ("prepare", other), ("lower", other)]
-        assert runner.log[-8:] == [("submit", own)] * 8, "nothing else happens once the batch is measured"
+        assert batch == [("prepare", own), *[("lower", own)] * 9, ("prepare", other), ("lower", other)]
+        assert runner.log[-9:] == [("submit", own)] * 9, "nothing else happens once the batch is measured"
         del runner.log[:]
         tuning.step()
-    assert runner.log[:7] == [("lower", other)] * 7, "the guess was lowered already"
+    assert runner.log[:8] == [("lower", other)] * 8, "the guess was lowered already"
     assert ("prepare", other) not in runner.log
 
 
