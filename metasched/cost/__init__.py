@@ -4,15 +4,18 @@ Its files, in reading order:
 
 - `core`: The few constants of a CPU core that the hand-made terms use
 - `index`: Index expressions as sums of coefficients times atoms, ready to be evaluated over a population
+- `conditions`: Conditions on indices, in a form that can be evaluated over a population
 - `operations`: What one instance of a statement computes, counted from its expression
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
+- `shares`: For which share of a statement's instances a condition holds, and of its unrolled copies where that is known
 - `feature`: Declaring features of a statement, with the functions that compute them
 - `tensor_use`: What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its
   sums
 - `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
   loop
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
+- `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
 - `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it
 - `groups`: Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles
 - `memory`: Features of the buffers a statement touches, over a population

@@ -20,8 +20,11 @@ class Core:
     give them up. `operation_latency` is that of sums of floats, `integer_latency` of integers. `transfer` is what an
     accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
     work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled code; `window` is how
-    many instructions the core sees ahead. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long
-    to come from the last cache or memory.
+    many instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a
+    condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
+    Lines of runs shorter than `stream_bytes` take up to `scatter` times as
+    long to come from the last cache or memory. Of a last cache a kernel has `last_cache_bytes` at most. A cache
+    keeps what takes `kept_whole` of it from one run to the next, and nothing of what takes twice that.
     """
 
     operations: float = 2.0
@@ -40,6 +43,10 @@ class Core:
     mask_overhead: float = 3.0
     tail_overhead: float = 0.5
     branch_overhead: float = 1.5
+    issue: float = 5.0
+    redirected_read: float = 8.0
+    masked_read: float = 5.0
+    lane_mask: float = 10.0
     transfer: float = 2.0
     window: float = 200.0
     parallel_launch: float = 8000.0
@@ -48,6 +55,8 @@ class Core:
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024
     usable: float = 0.8
+    kept_whole: float = 0.75
+    last_cache_bytes: float = 64 * 2**20
 
 
 DEFAULT_CORE = Core()

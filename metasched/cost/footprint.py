@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom
-from metasched.cost.nest import Guard, Statement, StatementAccess
+from metasched.cost.nest import Statement, StatementAccess
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 LINE = 64
@@ -62,10 +62,11 @@ class Ranges:
             if isinstance(term.atom, LoopAtom):
                 total[: term.atom.loop + 1] += coefficient * self.steps[term.atom.loop]
             else:
-                total += coefficient * self._atom_reach(term.atom)
+                total += coefficient * self.reach_of_atom(term.atom)
         return total
 
-    def _atom_reach(self, atom: Atom) -> Array:
+    def reach_of_atom(self, atom: Atom) -> Array:
+        """Largest minus smallest value of an atom under each level."""
         if isinstance(atom, QuotientAtom):
             quotient: Array = np.floor(self.reach(atom.value) / self.sizes[atom.divisor])
             return quotient
@@ -131,18 +132,6 @@ class Ranges:
         never = (self.sizes[value.constant] >= 0) & (self.sizes[value.constant] + self.reach(value)[0] < divisor)
         crossed: Mask = ~(inside | never) & (np.mod(step, divisor) != 0) & (self.extents[loop] > 1)
         return crossed
-
-    def live(self, guard: Guard) -> Array:
-        """1 where interval arithmetic does not show that the guard always holds, else 0."""
-        highest: Array = np.full(self.rows, self.sizes[guard.value.constant], np.float32)
-        for term in guard.value.terms:
-            coefficient = np.maximum(self.sizes[term.coefficient], 0.0)
-            if isinstance(term.atom, LoopAtom):
-                highest += coefficient * self.steps[term.atom.loop]
-            else:
-                highest += np.where(coefficient > 0, self._atom_reach(term.atom)[0], 0.0) * coefficient
-        live: Array = (highest >= 0).astype(np.float32)
-        return live
 
 
 @dataclass(frozen=True)

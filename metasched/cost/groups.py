@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.conditions import Unknown, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import at_level
 from metasched.cost.roofline import code_bytes, cycles, issue_cycles
 from metasched.cost.statement import CACHES, View, total
 from metasched.cost.tensor_use import comfortable_registers
-from metasched.ir.nodes import LoopKind
 
 
 @features(
@@ -50,19 +50,25 @@ def guards(view: View) -> Columns:
     A guard over terms of a reduction alone is one condition for a whole tile of accumulators.
     """
     statement = view.statement
-    total, vector, inner = view.full(statement.opaque_guards), view.full(0.0), view.full(0.0)
+    total, vector, inner = view.full(0.0), view.full(0.0), view.full(0.0)
     for guard in statement.guards:
-        live = view.ranges.live(guard)
+        if isinstance(guard, Unknown):
+            total = total + 1.0
+            continue
+        live = (view.shares.holds(guard) < 1.0).astype(np.float32)
         total = total + live
+        loops = loops_in(guard)
         unrolled = np.zeros(view.rows, np.bool_)
-        for loop in guard.value.loops:
-            moves = view.ranges.moves(guard.value, loop)
+        for loop in loops:
+            moves = view.extents[loop] > 1
             if loop == statement.vector:
                 vector = vector + live * moves
             else:
                 unrolled |= moves & (view.unrolled[loop] > 0)
-        over_terms = all(statement.loops[loop].reduces for loop in guard.value.loops)
-        inner = inner + live * unrolled / (view.tile.operations if over_terms else 1.0)
+        if unrolled.any():
+            unrolled &= view.shares.in_copies(guard).evaluated > 0
+            over_terms = all(statement.loops[loop].reduces for loop in loops)
+            inner = inner + live * unrolled / (view.tile.operations if over_terms else 1.0)
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
 
 
@@ -152,19 +158,12 @@ def operations(view: View) -> Columns:
 )
 def parallelism(view: View) -> Columns:
     """Tasks, and how evenly the threads share them."""
-    threads = float(max(view.target.threads, 1))
-    tasks = view.full(1.0)
-    parallel = False
-    for loop, info in enumerate(view.statement.loops):
-        if info.kind is LoopKind.PARALLEL:
-            parallel = True
-            tasks = tasks * view.extents[loop]
-    rounds = np.ceil(tasks / threads)
+    threads, tasks = float(max(view.target.threads, 1)), view.tasks
     return {
         "tasks": tasks,
         "tasks_per_thread": tasks / threads,
-        "imbalance": rounds * threads / tasks,
-        "speedup": tasks / rounds if parallel else view.full(1.0),
+        "imbalance": np.ceil(tasks / threads) * threads / tasks,
+        "speedup": view.speedup,
         "task_instances": view.instances / tasks,
     }
 

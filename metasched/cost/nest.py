@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
 from metasched.ir import query
-from metasched.ir.affine import substitute
+from metasched.ir.affine import as_int, substitute
 from metasched.ir.index_map import image, image_shape
 from metasched.ir.nodes import (
     Annotation,
@@ -22,7 +23,6 @@ from metasched.ir.nodes import (
     BinOp,
     Block,
     Buffer,
-    Const,
     Expr,
     For,
     Func,
@@ -37,6 +37,7 @@ from metasched.ir.nodes import (
 from metasched.ir.regions import Starts, starts
 from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.annotation import AnnotationKey
+from metasched.schedule.annotations.fastmath import fastmath
 from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Intrinsic, in_vector_form, intrinsics, intrinsics_for, tensorized_by
@@ -80,10 +81,15 @@ class StatementAccess:
 
 
 @dataclass(frozen=True)
-class Guard:
-    """A condition `value < 0` of a statement (`value <= 0` is entered as `value - 1 < 0`)."""
+class Gate:
+    """Reads, by number of the access, whose values are used only where a condition holds.
 
-    value: Index
+    `skips`: where it does not, the instance has nothing to add.
+    """
+
+    condition: Condition
+    reads: tuple[int, ...]
+    skips: bool
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,8 @@ class Statement:
     name: str
     loops: tuple[LoopInfo, ...]
     accesses: tuple[StatementAccess, ...]
-    guards: tuple[Guard, ...]
-    opaque_guards: int
+    guards: tuple[Condition, ...]
+    gates: tuple[Gate, ...]
     operations: Operations
     domain: tuple[int, ...]
     reduces: bool
@@ -285,13 +291,13 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
             )
     own = _number(unroll_limit, block.annotations, table)
     nearest = [limit for loop in site.loops if (limit := _number(unroll_limit, loop.annotations, table)) is not None]
-    guards, opaque = _guards(tuple(substitute(g, values) for g in block.guards), loop_of, table)
+    guards = [c for g in block.guards for c in conjuncts(substitute(g, values), loop_of, table)]
     return Statement(
         block.name,
         _loops(site, table),
         tuple(accesses.values()),
-        guards,
-        opaque,
+        tuple(guards),
+        _gates(block, values, loop_of, tuple(accesses), table),
         count(block.store.value, block.reducer, {it.name: it.extent for it in block.iters}),
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
@@ -324,24 +330,21 @@ def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, .
     return image(buffer.layout, indices), image_shape(buffer.layout, buffer.shape)
 
 
-def _guards(conditions: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> tuple[tuple[Guard, ...], int]:
-    guards: list[Guard] = []
-    opaque = 0
-    pending = list(conditions)
-    while pending:
-        condition = pending.pop(0)
-        if isinstance(condition, Binary) and condition.op is BinOp.AND:
-            pending += [condition.a, condition.b]
-        elif isinstance(condition, Binary) and condition.op in _NEGATIVE:
-            guards.append(Guard(index_of(_NEGATIVE[condition.op](condition.a, condition.b), loop_of, table)))
-        elif not isinstance(condition, Const):
-            opaque += 1
-    return tuple(guards), opaque
-
-
-_NEGATIVE = {
-    BinOp.LT: lambda a, b: a - b,
-    BinOp.LE: lambda a, b: a - b - 1,
-    BinOp.GT: lambda a, b: b - a,
-    BinOp.GE: lambda a, b: b - a - 1,
-}
+def _gates(
+    block: Block,
+    values: Mapping[str, Expr],
+    loop_of: Mapping[str, int],
+    accesses: tuple[tuple[str, tuple[Expr, ...]], ...],
+    table: Table,
+) -> tuple[Gate, ...]:
+    """What selections by an index make of a block's reads; its accesses are buffers and indices, in order."""
+    switch = fastmath.expression(block.annotations)
+    fast = switch is not None and as_int(switch) == 1
+    out = []
+    for selection in selections(block.store.value, block.reducer, {it.name: it.extent for it in block.iters}):
+        condition = condition_of(substitute(selection.condition, values), loop_of, table)
+        for holds, loads in ((condition, selection.then), (Opposite(condition), selection.otherwise)):
+            reads = tuple(accesses.index((load.buffer, load.indices)) for load in dict.fromkeys(loads))
+            if reads:
+                out.append(Gate(holds, reads, skips=fast and selection.nothing_else and holds is condition))
+    return tuple(out)

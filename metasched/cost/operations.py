@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from metasched.cost.conditions import by_index, sides_taken
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
-from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Load, Reducer, Select, Unary
-from metasched.ir.ranges import prove
+from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Reducer, Select, Unary
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,10 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     """The operations of `value`, and of reducing it; index arithmetic does not count.
 
     `ranges` are the extents of the iteration variables. A selection by an index is one choice, as its condition is the
-    same for many instances, and none where the condition always holds or never does.
+    same for many instances, and none where the condition always holds or never does. Where it is between what is read
+    and a constant, it is no instruction of its own: what such reads cost depends on the schedule.
     """
-    arithmetic = divisions = special = choices = casts = conversions = 0
+    arithmetic = divisions = special = choices = casts = conversions = merged = 0
     cost = 0.0
     stack = [value]
     while stack:
@@ -56,9 +57,11 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
         elif isinstance(node, Binary | Unary):
             arithmetic += 1
             cost += _extra_of_product(node)
-        elif isinstance(node, Select) and not any(isinstance(n, Load) for n in node.cond.walk()):
-            taken = _taken(node, ranges)
+        elif isinstance(node, Select) and by_index(node):
+            taken = sides_taken(node, ranges)
             choices += len(taken) - 1
+            # What is not read is zero in the register that a read under a mask fills.
+            merged += len(taken) - 1 if isinstance(node.otherwise, Const) else 0
             stack.extend(taken)
             continue
         elif isinstance(node, Select):
@@ -68,7 +71,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             conversions += isinstance(node.value, Load)
         stack.extend(child for child in node.children() if isinstance(child, Expr))
     fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
-    instructions = cost + arithmetic + divisions * DIVISION_COST + choices + casts - conversions
+    instructions = cost + arithmetic + divisions * DIVISION_COST + choices - merged + casts - conversions
     if reducer is not None and reducer.is_arg:
         choices += 2  # whether the position moves, and the position
         instructions += 2
@@ -84,11 +87,3 @@ def _extra_of_product(node: Binary | Unary) -> int:
     if not isinstance(node, Binary) or node.op is not BinOp.MUL or node.dtype.is_float:
         return 0
     return max(node.dtype.bits // 32, 1 if node.dtype.bits == 8 else 0)
-
-
-def _taken(select: Select, ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
-    """The sides that a selection by an index may take."""
-    holds = prove(select.cond, ranges)
-    if holds is None:
-        return (select.then, select.otherwise)
-    return (select.then if holds else select.otherwise,)

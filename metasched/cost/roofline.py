@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from metasched.compiler.policy import SPECIALISED_GUARDS
+from metasched.cost.condition_cycles import alive, conditions_left, gated_reads, rolled_guards
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level
@@ -23,48 +21,11 @@ def start_cycles(starts: Starts, core: Core) -> float:
 def code_bytes(view: View) -> Array:
     """Machine code of the unrolled copies, roughly."""
     per_copy = view.instructions + len(view.statement.accesses)
-    return view.copies * (per_copy * view.core.instruction_bytes)
-
-
-def alive(view: View) -> Array:
-    """The share of instances that guards let run, where what is left out is the end of what a guard's index reaches.
-
-    A vector runs if any of its lanes does.
-    """
-    lanes, shares = np.minimum(view.vector.lanes, view.vector.extent), []
-    for guard in view.statement.guards:
-        limit = -view.sizes[guard.value.constant]
-        reached = view.ranges.reach(guard.value)[0] + 1.0
-        if view.statement.vector in guard.value.loops:
-            limit = np.ceil(limit / lanes) * lanes
-        shares.append(np.where(limit > 0, np.minimum(limit / reached, 1.0), 1.0))
-    return joint_share([guard.value.loops for guard in view.statement.guards], shares, view.full(1.0))
-
-
-def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole: Array) -> Array:
-    """The share of instances for which all guards hold, each over some loops, from that for which each one holds.
-
-    A guard over some of the loops of another is of an outer split of the same axis, which implies it mostly, or which
-    it implies: the lesser share counts. Others are taken to be independent.
-    """
-    for n, mine in enumerate(loops):
-        if not any(mine < other for other in loops):
-            inside = [share for other, share in zip(loops, shares, strict=True) if other < mine]
-            whole = whole * np.minimum.reduce([shares[n], *inside])
-    return whole
-
-
-def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
-    """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
-
-    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED_GUARDS` guards; a mask is left
-    in the partial ones, the smaller part.
-    """
-    vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
-    if not view.statement.reduces:
-        return vector, branches
-    left = np.maximum(vector + branches - SPECIALISED_GUARDS, 0.0)
-    return np.minimum(vector, left), np.minimum(branches, left)
+    copies = view.copies
+    for gate in view.statement.gates:
+        if gate.skips:
+            copies = copies * (1.0 - view.shares.in_copies(gate.condition).excluded)
+    return copies * (per_copy * view.core.instruction_bytes)
 
 
 def instance_cycles(view: View, conditions: Columns) -> Columns:
@@ -76,7 +37,10 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     for n in view.reads():
         loose = loose + view.loads_of_one[n]
     loads = np.where(held, tile.loads / tile.operations, loose)
+    gated, left_out = gated_reads(view)
+    loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0])
+    issued = view.instructions + loads + stores + gated
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
     moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
     transfers = (moved + tile.spilled / tile.operations) * core.transfer
@@ -85,8 +49,9 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     reloaded = ~held & statement.reduces
     tails = view.vector.masked * np.where(reloaded, core.mask_overhead, core.tail_overhead)
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
-    branches = unrolled_guards * core.branch_overhead
-    issue, ports, chain = issue_cycles(view), np.maximum(loads / core.loads, stores / core.stores), _chain(view)
+    branches = (unrolled_guards + rolled_guards(view)) * core.branch_overhead
+    issue, chain = issue_cycles(view), _chain(view)
+    ports = np.maximum(np.maximum(loads / core.loads, stores / core.stores), issued / core.issue)
     looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     if statement.vector is None:
         # The few instructions of a loop over single elements run beside its own.

@@ -27,8 +27,9 @@ from metasched.cost.footprint import (
     positions,
     usable_sets,
 )
-from metasched.cost.index import Index, LoopAtom
+from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
+from metasched.cost.shares import Shares
 from metasched.cost.tensor_use import (
     comfortable_registers,
     distinct_operands,
@@ -52,8 +53,23 @@ def capacities(target: Target, core: Core) -> tuple[float, float, float]:
     return (
         target.l1 * core.usable,
         target.l2 * core.usable,
-        target.l3 * core.usable / max(target.threads, 1),
+        last_cache(target, core) * core.usable / max(target.threads, 1),
     )
+
+
+def last_cache(target: Target, core: Core) -> float:
+    """Bytes of the last cache that a kernel finds its data in again: a large one has other users as well."""
+    return min(target.l3, core.last_cache_bytes)
+
+
+def missing(working_set: Array, size: float, core: Core) -> Array:
+    """The share of what a kernel touches that is no longer in a cache of `size` bytes when it runs again.
+
+    Little below the cache's size and all some way above it, as caches replace lines roughly in the order of their use.
+    """
+    first = core.kept_whole * size
+    share: Array = np.clip((working_set - first) / first, 0.0, 1.0)
+    return share
 
 
 @dataclass(frozen=True)
@@ -108,6 +124,7 @@ class View:
         self.target = target
         self.core = core
         self._full: dict[float, Array] = {}
+        self._places_of: dict[int, Array] = {}
         self.ranges = Ranges(statement, sizes, rows)
         self.extents = self.ranges.extents
         self.depth = self.ranges.depth
@@ -127,7 +144,12 @@ class View:
         self.steps = self._vector_steps()
         self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
         self.loads_of_one = self._loads_of_one()
+        self.shares = Shares(self.ranges, self._copied(), tuple(info.reduces for info in statement.loops))
         self.domain = self._domain()
+        self.parallel = [n for n, info in enumerate(statement.loops) if info.kind is LoopKind.PARALLEL]
+        self.tasks = np.prod(self.extents[self.parallel], axis=0) if self.parallel else self.full(1.0)
+        rounds = np.ceil(self.tasks / max(target.threads, 1))
+        self.speedup = self.tasks / rounds if self.parallel else self.full(1.0)
         self.working_set = self._working_set()
         self.between_uses = self._between_uses(self.working_set)
         conflicting = self._between_uses(self._conflicting_set())
@@ -141,11 +163,12 @@ class View:
         self.tile = self._tile()
         levels = dict(zip(CACHES, self.fits, strict=True))
         # Nothing comes into the first cache that was not asked for.
-        near = self._traffic(levels["l1"], target.l1, 0.0)
+        of_thread = self._working_set_of_a_thread()
+        near = self._traffic(levels["l1"], missing(of_thread, target.l1, core), 0.0)
         self.traffic = [
             [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
-            self._traffic(levels["l2"], target.l2, 0.0),
-            self._traffic(levels["l3"], target.l3, 1.0),
+            self._traffic(levels["l2"], missing(of_thread, target.l2, core), 0.0),
+            self._traffic(levels["l3"], missing(self.working_set[0], last_cache(target, core), core), 1.0),
         ]
 
     def full(self, value: float) -> Array:
@@ -215,6 +238,10 @@ class View:
     def _lane_step(self, access: StatementAccess, mark: Footprint, loop: int) -> Array:
         """Lanes that are not at one distance from one another are gathered, as those far apart are."""
         step = np.abs(flat_step(access, mark, self.ranges, loop))
+        atoms = {type(term.atom) for dim in access.dims if dim.uses(loop) for term in dim.terms}
+        if {QuotientAtom, RemainderAtom} <= atoms:
+            # Together they are what was divided, where that is how the buffer lies in memory.
+            return step
         for dim in access.dims:
             if dim.uses(loop) and not all(isinstance(term.atom, LoopAtom) for term in dim.terms):
                 split = self.ranges.is_split(dim, loop, self.vector.lanes, self.unrolled[loop])
@@ -264,6 +291,16 @@ class View:
         copies = np.prod(np.where(unrolled > 0, self.strips, 1.0), axis=0)
         return unrolled, copies * self.full(1.0)
 
+    def _copied(self) -> Array:
+        """(loops, rows) how many copies of the statement each loop makes: of a vectorised one, its strips."""
+        steps = self.extents
+        depth = self.statement.vector
+        if depth is not None:
+            steps = steps.copy()
+            steps[depth] = self.vector.steps
+        copied: Array = np.where(self.unrolled > 0, steps, np.float32(1.0))
+        return copied
+
     def _register_indices(self, loop: int) -> list[Index]:
         """Indices of register buffers that live outside `loop`."""
         accesses = [a for a in self.statement.accesses if a.is_register and loop >= (a.alloc or 0)]
@@ -277,6 +314,16 @@ class View:
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
             if not access.is_register:
                 total += mark.lines
+        return total * LINE
+
+    def _working_set_of_a_thread(self) -> Array:
+        """Bytes of cache lines that one thread touches: its part of what parallel loops divide, and all of the rest."""
+        total = self.full(0.0)
+        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+            if not access.is_register:
+                moved = [self.ranges.moves(dim, loop) for dim in access.dims for loop in self.parallel]
+                divided = np.any(moved, axis=0) if moved else np.False_
+                total = total + mark.lines[0] / np.where(divided, self.speedup, 1.0)
         return total * LINE
 
     def _conflicting_set(self) -> Array:
@@ -302,13 +349,13 @@ class View:
         """The outermost level whose first loop finds, at every iteration, what the one before left in the cache."""
         return positions((uses > capacity).sum(axis=0))
 
-    def _traffic(self, level: Levels, size: int, past: float) -> list[Array]:
+    def _traffic(self, level: Levels, absent: Array, past: float) -> list[Array]:
         """Bytes brought into a cache for each access, whose lines come once for every run of what is inside `level`.
 
         What is stored moves twice; where it goes past the caches, it is `past` times what is moved. Kernels run again
-        and again: where a cache holds all that the statement touches, it is there from the run before.
+        and again: of what the statement touches, a share `absent` is not there from the run before.
         """
-        runs = np.where(self.working_set[0] > size * self.core.usable, at_level(self.outer, level) * LINE, 0.0)
+        runs = at_level(self.outer, level) * (LINE * absent)
         streams = self.full(0.0) if self.statement.streams is None else self.sizes[self.statement.streams] > 0
         out: list[Array] = []
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
@@ -340,23 +387,43 @@ class View:
 
         What it reaches from the first to the last may be more, where it moves by more than one.
         """
-        out = np.ones((self.depth + 1, self.rows), np.float32)
-        for loop in reversed(range(self.depth)):
-            moved = any(dim.uses(loop) for dim in self.statement.accesses[access].dims)
-            out[loop] = out[loop + 1] * self.extents[loop] if moved else out[loop + 1]
-        return out
+        found = self._places_of.get(access)
+        if found is None:
+            found = self._places_of[access] = np.ones((self.depth + 1, self.rows), np.float32)
+            for loop in reversed(range(self.depth)):
+                times = self._moving_iterations(access, loop)
+                found[loop] = found[loop + 1] if times is None else found[loop + 1] * times
+        return found
+
+    def _moving_iterations(self, access: int, loop: int) -> Array | None:
+        """The extent of a loop where it moves an access, else 1; None where it does not for any row."""
+        dims = [dim for dim in self.statement.accesses[access].dims if dim.uses(loop)]
+        if not dims:
+            return None
+        if any(term.atom == LoopAtom(loop) for dim in dims for term in dim.terms):
+            extent: Array = self.extents[loop]
+            return extent
+        moved = np.any([self.ranges.moves(dim, loop) for dim in dims], axis=0)
+        if loop == self.statement.vector:
+            moved |= self.steps[access] > 1
+        iterations: Array = np.where(moved, self.extents[loop], 1.0)
+        return iterations
 
     def vectors(self, access: int, level: Levels, place: Levels) -> Array:
         """Loads that the tile of an access takes: whole vectors, broadcasts, single lanes, or rows of tiles."""
         if self.operands:
             return at_level(self.operands[access], place) * self.loads_of_one[access]
-        elements = np.minimum(at_level(self.marks[access].elements, place), at_level(self._places(access), place))
+        places = at_level(self._places(access), place)
+        elements = np.minimum(at_level(self.marks[access].elements, place), places)
         depth = self.statement.vector
         if depth is None:
             return elements
         packed = elements / self.vector.extent * self.vector.strips
+        elements = np.where(self.steps[access] > 1, places, elements)
         contiguous = (self.steps[access] == 1) & (level <= depth)
-        picked: Array = np.where(contiguous, packed, elements)
+        # Around nothing but lanes of a reduction, a tile is one operation.
+        single = np.where(level > depth, self.loads_of_one[access], elements)
+        picked: Array = np.where(contiguous, packed, single)
         return np.maximum(picked, 1.0)
 
     def _tile(self) -> RegisterTile:

@@ -9,9 +9,9 @@ import pytest
 
 from metasched.compiler.cpu.emit import emit
 from metasched.compiler.lower import lower
+from metasched.cost.condition_cycles import joint_share
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.operations import count
-from metasched.cost.roofline import joint_share
 from metasched.dtypes import DType
 from metasched.ir.nodes import (
     Binary,
@@ -278,6 +278,33 @@ def test_a_store_past_the_caches_moves_once() -> None:
     assert memory_cycles(small, "non_temporal") > memory_cycles(small)
 
 
+def test_of_a_huge_last_cache_a_kernel_has_a_part() -> None:
+    """Half a gigabyte that belongs to many: what takes twice a kernel's part of it comes from memory."""
+    assert memory_cycles(COPY.format(1 << 22), l3=480 << 20) == 0
+    assert memory_cycles(COPY.format(1 << 24), l3=480 << 20) == memory_cycles(COPY.format(1 << 24))
+    assert memory_cycles(COPY.format(1 << 26), l3=480 << 20) > 3 * memory_cycles(COPY.format(1 << 24), l3=480 << 20)
+
+
+def test_what_is_missing_from_a_cache_grows_with_what_is_touched() -> None:
+    inside, half, twice = (memory_cycles(COPY.format(count)) for count in (3 << 20, 9 << 19, 1 << 23))
+    assert inside == 0
+    assert 0.3 * twice * 9 / 16 < half < 0.7 * twice * 9 / 16
+
+
+def test_a_core_has_its_part_of_what_threads_divide() -> None:
+    text = "program f[N=64, M={}](A: f32[N, M]) -> B: f32[N, M]:\n    B[i, j] = A[i, j] + 1\n"
+
+    def l3_cycles(threads: int) -> float:
+        schedule = Schedule(parse_program(text.format(2048)))
+        i, j = schedule.get_loops(schedule.get_block("B"))
+        schedule.parallel(i)
+        schedule.vectorize(j, lanes=16)
+        return feature(schedule, "all.l3_cycles", AVX512.with_threads(threads))
+
+    assert l3_cycles(1) > 0
+    assert l3_cycles(2) == 0
+
+
 SUM = "program f[N=64, K=4096](A: f32[N, K]) -> B: f32[N]:\n    B[i] = sum[k](A[i, k])\n"
 WHOLE = "program f[N=64, K=4096](A: f32[N, K]) -> B: f32[1]:\n    B[o < 1] = sum[i, k](A[i, k])\n"
 
@@ -302,6 +329,22 @@ def test_all_loops_of_a_reduction_wait_for_one_sum() -> None:
 def feature(schedule: Schedule, name: str, target: Target | None = None) -> float:
     features = FeatureProgram(schedule.func, (), target or AVX512)(np.empty((1, 0), np.int64))[0]
     return float(np.exp2(features[NAMES.index(name)]) - 1)
+
+
+def test_lanes_of_a_reduction_that_are_apart_are_loaded_one_by_one() -> None:
+    """A fused loop over rows of 256: its lanes are a row's neighbours, or 32 elements apart."""
+    text = "program f[N=256](A: f32[N, N]) -> B: f32[1]:\n    B[o < 1] = sum[i, j](A[i, j])\n"
+
+    def port_cycles(outer: bool) -> float:
+        schedule = Schedule(parse_program(text))
+        _, i, j = schedule.get_loops(schedule.get_block("B"))
+        k0, k1 = schedule.split(schedule.fuse(i, j), [None, 32])
+        if outer:
+            schedule.reorder(k1, k0)
+        schedule.vectorize(k0 if outer else k1, lanes=16)
+        return feature(schedule, "s0.port_cycles")
+
+    assert port_cycles(outer=True) == pytest.approx(16 * port_cycles(outer=False), rel=0.01)
 
 
 def test_a_condition_on_terms_is_one_for_a_tile() -> None:

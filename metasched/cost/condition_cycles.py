@@ -1,0 +1,119 @@
+"""What conditions cost a statement, and which of its instances they leave, over a population."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metasched.compiler.policy import SPECIALISED_GUARDS
+from metasched.cost.conditions import Below, loops_in
+from metasched.cost.feature import Columns
+from metasched.cost.footprint import Array
+from metasched.cost.statement import View
+
+
+def alive(view: View) -> Array:
+    """The share of instances that conditions let run.
+
+    A vector runs if any of its lanes does: a guard that differs from lane to lane leaves out whole vectors where it
+    bounds an index, and none otherwise. What a selection gives zero is left out where that is known in unrolled code.
+    """
+    lanes, loops, shares = np.minimum(view.vector.lanes, view.vector.extent), [], []
+    for guard in view.statement.guards:
+        holds = view.shares.holds(guard)
+        if view.statement.vector in loops_in(guard):
+            if not isinstance(guard, Below):
+                continue
+            reached = view.ranges.reach(guard.value)[0] + 1.0
+            holds = np.minimum(np.ceil(holds * reached / lanes) * lanes / reached, 1.0)
+        loops.append(loops_in(guard))
+        shares.append(holds)
+    share = joint_share(loops, shares, view.full(1.0))
+    for gate in view.statement.gates:
+        if gate.skips:
+            share = share * (1.0 - view.shares.in_copies(gate.condition).excluded)
+    # Some instance runs: a share is taken from uniform indices.
+    least: Array = np.maximum(share, 1.0 / np.maximum(view.iterations, 1.0))
+    return least
+
+
+def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole: Array) -> Array:
+    """The share of instances for which all guards hold, each over some loops, from that for which each one holds.
+
+    A guard over some of the loops of another is of an outer split of the same axis, which implies it mostly, or which
+    it implies: the lesser share counts. Others are taken to be independent.
+    """
+    for n, mine in enumerate(loops):
+        if not any(mine < other for other in loops):
+            inside = [share for other, share in zip(loops, shares, strict=True) if other < mine]
+            whole = whole * np.minimum.reduce([shares[n], *inside])
+    return whole
+
+
+def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
+    """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
+
+    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED_GUARDS` guards; a mask is left
+    in the partial ones, the smaller part.
+    """
+    vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
+    if not view.statement.reduces:
+        return vector, branches
+    left = np.maximum(vector + branches - SPECIALISED_GUARDS, 0.0)
+    return np.minimum(vector, left), np.minimum(branches, left)
+
+
+def gated_reads(view: View) -> tuple[Array, Array]:
+    """Instructions that conditions on reads add to an instance, and reads that it has not where they are known not to
+    hold.
+
+    A read of one element under a condition is from another address where it does not hold; a vector has a mask, which
+    has to be computed where lanes differ. Neighbouring vectors of unrolled code share a condition.
+    """
+    statement, core, held = view.statement, view.core, view.tile.held > 0
+    instructions = left_out = view.full(0.0)
+    neighbours = np.where(held, 1.0, np.maximum(view.vector.strips / view.vector.steps, 1.0))
+    for gate in statement.gates:
+        share = view.shares.in_copies(gate.condition)
+        if not share.evaluated.any() and not share.excluded.any():
+            continue
+        by_lane = statement.vector is not None and statement.vector in loops_in(gate.condition)
+        for n in gate.reads:
+            if statement.accesses[n].is_register:
+                continue
+            of_tile = view.vectors(n, view.tile.level, view.tile.place) / view.tile.operations
+            reads = np.where(held, of_tile, view.loads_of_one[n])
+            single = statement.vector is None or view.steps[n] == 0
+            each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)
+            instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
+            instructions = instructions + held * single * (share.evaluated > 0) * _moves(view)
+            left_out = left_out + reads * share.excluded
+    return instructions, left_out
+
+
+def _moves(view: View) -> Array:
+    """Instructions for each operation of a tile that move registers to memory and back, where elements that are read
+    under conditions take registers beside accumulators and vectors: without conditions they would be read from memory
+    by the operations."""
+    tile, registers = view.tile, view.target.registers
+    excess = np.maximum(tile.accumulators + tile.loads - registers, 0.0)
+    vectors = tile.accumulators + tile.loads - tile.broadcasts
+    moves: Array = 2.0 * excess / tile.operations + (vectors >= registers)
+    return moves
+
+
+def rolled_guards(view: View) -> Array:
+    """Guards that are neither bounds nor in unrolled code, and so are branches in the innermost loop that they depend
+    on: how many there are to an instance that runs."""
+    found = view.full(0.0)
+    for guard in view.statement.guards:
+        loops = loops_in(guard)
+        if isinstance(guard, Below) or not loops or view.statement.vector in loops:
+            continue
+        rolled = np.ones(view.rows, np.bool_)
+        for loop in loops:
+            rolled &= (view.unrolled[loop] == 0) | (view.extents[loop] == 1)
+        evaluated = view.outer[max(loops) + 1] / view.instances
+        found = found + rolled * (view.shares.holds(guard) < 1.0) * np.minimum(evaluated / alive(view), 4.0)
+    return found

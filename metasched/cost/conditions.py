@@ -1,0 +1,167 @@
+"""Conditions on indices, in a form that can be evaluated over a population.
+
+A condition is made of comparisons of indices with zero, joined by `and`, `or` and `not`. One that depends on data is
+`Unknown`. `selections` finds the choices of a value that are made by an index, such as padding
+(`X[i - 1] if i >= 1 else 0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from metasched.cost.index import Index, Table, index_of
+from metasched.dtypes import INDEX
+from metasched.ir.affine import free_vars
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Reducer, Select, Unary, UnOp
+from metasched.ir.ranges import prove
+
+
+@dataclass(frozen=True)
+class Below:
+    """`value < 0`."""
+
+    value: Index
+
+
+@dataclass(frozen=True)
+class Zero:
+    """`value == 0`."""
+
+    value: Index
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A condition on data, which depends on these loops at least."""
+
+    loops: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Opposite:
+    """What holds where `of` does not."""
+
+    of: Condition
+
+
+@dataclass(frozen=True)
+class All:
+    """What holds where all of these do; nothing but true without any."""
+
+    of: tuple[Condition, ...]
+
+
+Condition = Below | Zero | Unknown | Opposite | All
+
+
+def loops_in(condition: Condition) -> frozenset[int]:
+    """The loops that a condition depends on."""
+    if isinstance(condition, Unknown):
+        return condition.loops
+    if isinstance(condition, Opposite):
+        return loops_in(condition.of)
+    if isinstance(condition, All):
+        return frozenset[int]().union(*(loops_in(each) for each in condition.of))
+    return condition.value.loops
+
+
+def condition_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Condition:
+    """A boolean expression over the loops named in `loop_of` (name to depth); its sizes go into `table`."""
+    if isinstance(expr, Const):
+        return All(()) if expr.value else Opposite(All(()))
+    if isinstance(expr, Unary) and expr.op is UnOp.NOT:
+        return Opposite(condition_of(expr.a, loop_of, table))
+    if isinstance(expr, Binary) and expr.op is BinOp.AND:
+        return All((condition_of(expr.a, loop_of, table), condition_of(expr.b, loop_of, table)))
+    if isinstance(expr, Binary) and expr.op is BinOp.OR:
+        sides = tuple(Opposite(condition_of(side, loop_of, table)) for side in (expr.a, expr.b))
+        return Opposite(All(sides))
+    if _compares_indices(expr):
+        assert isinstance(expr, Binary)
+        return _comparison(expr, loop_of, table)
+    return Unknown(frozenset(loop_of[name] for name in free_vars(expr) & loop_of.keys()))
+
+
+def conjuncts(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Iterator[Condition]:
+    """The conditions that an expression joins by `and`; none where it is constant."""
+    if isinstance(expr, Binary) and expr.op is BinOp.AND:
+        yield from conjuncts(expr.a, loop_of, table)
+        yield from conjuncts(expr.b, loop_of, table)
+    elif not isinstance(expr, Const):
+        yield condition_of(expr, loop_of, table)
+
+
+def _compares_indices(expr: Expr) -> bool:
+    return isinstance(expr, Binary) and expr.op.is_comparison and expr.a.dtype is INDEX and not depends_on_data(expr)
+
+
+def _comparison(expr: Binary, loop_of: Mapping[str, int], table: Table) -> Condition:
+    a, b = expr.a, expr.b
+    if expr.op in (BinOp.EQ, BinOp.NE):
+        equal = Zero(index_of(a - b, loop_of, table))
+        return equal if expr.op is BinOp.EQ else Opposite(equal)
+    difference = {
+        BinOp.LT: lambda: a - b,
+        BinOp.LE: lambda: a - b - 1,
+        BinOp.GT: lambda: b - a,
+        BinOp.GE: lambda: b - a - 1,
+    }[expr.op]()
+    return Below(index_of(difference, loop_of, table))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A choice by an index between two values: its condition, and what is read on either side.
+
+    `nothing_else`: where the condition does not hold, the value is zero and a sum of products takes nothing from it.
+    """
+
+    condition: Expr
+    then: tuple[Load, ...]
+    otherwise: tuple[Load, ...]
+    nothing_else: bool
+
+
+def selections(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> tuple[Selection, ...]:
+    """The selections by an index in a value, outermost first.
+
+    `ranges` are the extents of the iteration variables; a condition that they decide selects nothing.
+    """
+    return tuple(_selections(value, ranges, reducer is Reducer.SUM))
+
+
+def by_index(select: Select) -> bool:
+    """Whether a selection depends on indices only."""
+    return not any(isinstance(node, Load) for node in select.cond.walk())
+
+
+def sides_taken(select: Select, ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    """The sides that a selection by an index may take."""
+    holds = prove(select.cond, ranges)
+    if holds is None:
+        return (select.then, select.otherwise)
+    return (select.then if holds else select.otherwise,)
+
+
+def _selections(value: Expr, ranges: Mapping[str, Expr], is_factor: bool) -> Iterator[Selection]:
+    """`is_factor`: what is summed is zero where this value is."""
+    if isinstance(value, Load):
+        return
+    if isinstance(value, Select) and by_index(value):
+        taken = sides_taken(value, ranges)
+        if len(taken) == 2:
+            zero = isinstance(value.otherwise, Const) and value.otherwise.value == 0
+            yield Selection(value.cond, _reads(value.then), _reads(value.otherwise), is_factor and zero)
+        for side in taken:
+            yield from _selections(side, ranges, is_factor)
+        return
+    passes = isinstance(value, Cast) or (isinstance(value, Binary) and value.op is BinOp.MUL)
+    for child in value.children():
+        if isinstance(child, Expr):
+            yield from _selections(child, ranges, is_factor and passes)
+
+
+def _reads(value: Expr) -> tuple[Load, ...]:
+    return tuple(node for node in value.walk() if isinstance(node, Load))

@@ -1,0 +1,267 @@
+"""For which share of a statement's instances a condition holds, and of its unrolled copies where that is known.
+
+Arrays have a value for each row of a population. An index is taken to have each value between its least and its largest
+equally often, or, where loops over elements and over terms of a reduction are added (`h + r >= 1`), to be the sum of
+two numbers for which that is so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero
+from metasched.cost.footprint import Array, Ranges
+from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom
+
+
+@dataclass(frozen=True)
+class InCopies:
+    """Of the unrolled copies of a statement, the shares of those in which a condition is known to hold, and not to."""
+
+    known: Array
+    excluded: Array
+
+    @property
+    def evaluated(self) -> Array:
+        """The share of the copies that evaluate the condition when they run."""
+        left: Array = np.maximum(1.0 - self.known - self.excluded, 0.0)
+        return left
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What some loops add to an index: a number in `low` .. `low + span`, `count` of them at most."""
+
+    low: Array
+    span: Array
+    count: Array
+
+    def and_also(self, low: Array, span: Array, count: Array) -> _Part:
+        return _Part(self.low + low, self.span + span, self.count * count)
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """An index as a constant and what loops add: in copies those that are unrolled, in each copy the others."""
+
+    constant: Array
+    copies: _Part
+    inside: _Part
+
+    @property
+    def low(self) -> Array:
+        low: Array = self.constant + self.copies.low + self.inside.low
+        return low
+
+    @property
+    def span(self) -> Array:
+        span: Array = self.copies.span + self.inside.span
+        return span
+
+
+class Shares:
+    """Shares of the conditions of one statement.
+
+    Args:
+        ranges: of the statement's loops.
+        copied: (loops, rows) how many copies of the statement's code each loop makes; 1 where it is not unrolled.
+        reducing: whether each loop is over terms of a reduction.
+    """
+
+    def __init__(self, ranges: Ranges, copied: Array, reducing: tuple[bool, ...]) -> None:
+        self._ranges = ranges
+        self._copied = copied
+        self._reducing = reducing
+        self._none = np.zeros(ranges.rows, np.float32)
+        self._one = np.ones(ranges.rows, np.float32)
+        # By identity: conditions live as long as their statement.
+        self._holds: dict[int, Array] = {}
+        self._in_copies: dict[int, InCopies] = {}
+
+    def holds(self, condition: Condition) -> Array:
+        """The share of all instances for which a condition holds; one on data is taken to hold everywhere."""
+        found = self._holds.get(id(condition))
+        if found is None:
+            found = self._holds[id(condition)] = self._share(condition)
+        return found
+
+    def in_copies(self, condition: Condition) -> InCopies:
+        """In which of the unrolled copies a condition is known."""
+        found = self._in_copies.get(id(condition))
+        if found is None:
+            found = self._in_copies[id(condition)] = self._known(condition)
+        return found
+
+    # --- of all instances
+
+    def _share(self, condition: Condition) -> Array:
+        if isinstance(condition, Unknown):
+            return self._one
+        if isinstance(condition, Opposite):
+            opposite: Array = 1.0 - self.holds(condition.of)
+            return opposite
+        if isinstance(condition, Below | Zero):
+            low, elements, terms = self._extent(condition.value)
+            if isinstance(condition, Below):
+                return _share_below(-low, elements, terms)
+            span = elements if terms is None else elements + terms
+            share: Array = np.where((low <= 0) & (low + span >= 0), 1.0 / (span + 1.0), 0.0)
+            return share
+        every: Array = self._one
+        for each in condition.of:
+            every = every * self.holds(each)
+        return every
+
+    def _extent(self, index: Index) -> tuple[Array, Array, Array | None]:
+        """The least value of an index, and how far loops over elements and over terms move it: None without terms."""
+        low = self._ranges.sizes[index.constant] + self._none
+        elements, terms = self._none, None
+        for term in index.terms:
+            coefficient = self._ranges.sizes[term.coefficient]
+            least, span = self._extent_of_atom(term.atom)
+            span = coefficient * span
+            low = low + np.minimum(span, 0.0) if least is None else low + coefficient * least + np.minimum(span, 0.0)
+            if all(self._reducing[loop] for loop in _loops(term.atom)):
+                terms = np.abs(span) if terms is None else terms + np.abs(span)
+            else:
+                elements = elements + np.abs(span)
+        return low, elements, terms
+
+    def _extent_of_atom(self, atom: Atom) -> tuple[Array | None, Array]:
+        """The least value of an atom, None for zero, and how far it moves."""
+        if isinstance(atom, LoopAtom):
+            return None, self._ranges.steps[atom.loop]
+        copies, inside = self._of_atom(atom)
+        return copies.low + inside.low, copies.span + inside.span
+
+    # --- in unrolled copies
+
+    def _known(self, condition: Condition) -> InCopies:
+        if isinstance(condition, Below):
+            return _below(self._reached(condition.value))
+        if isinstance(condition, Zero):
+            return _zero(self._reached(condition.value))
+        if isinstance(condition, Opposite):
+            inner = self.in_copies(condition.of)
+            return InCopies(inner.excluded, inner.known)
+        if isinstance(condition, Unknown):
+            return InCopies(self._none, self._none)
+        known: Array = self._one
+        allowed: Array = self._one
+        for each in condition.of:
+            share = self.in_copies(each)
+            known, allowed = known * share.known, allowed * (1.0 - share.excluded)
+        return InCopies(known, 1.0 - allowed)
+
+    # --- what an index reaches
+
+    def _reached(self, index: Index) -> _Reached:
+        copies = inside = _Part(self._none, self._none, self._one)
+        for term in index.terms:
+            coefficient = self._ranges.sizes[term.coefficient]
+            of_copies, of_inside = self._of_atom(term.atom)
+            copies, inside = _scaled(copies, of_copies, coefficient), _scaled(inside, of_inside, coefficient)
+        return _Reached(self._ranges.sizes[index.constant] + self._none, copies, inside)
+
+    def _of_loop(self, loop: int) -> tuple[_Part, _Part]:
+        """What a loop adds from copy to copy, and in each: an unrolled vectorised loop has its lanes there."""
+        extent, copied = self._ranges.extents[loop], self._copied[loop]
+        width = np.ceil(extent / copied)
+        return _Part(self._none, width * (copied - 1.0), copied), _Part(self._none, width - 1.0, width)
+
+    def _of_atom(self, atom: Atom) -> tuple[_Part, _Part]:
+        if isinstance(atom, LoopAtom):
+            return self._of_loop(atom.loop)
+        if isinstance(atom, QuotientAtom):
+            return self._of_quotient(self._reached(atom.value), self._ranges.sizes[atom.divisor])
+        if isinstance(atom, RemainderAtom):
+            return self._of_remainder(atom)
+        if isinstance(atom, ClampAtom):
+            reached = self._reached(atom.value)
+            return reached.copies, reached.inside.and_also(reached.constant, self._none, self._one)
+        far = self._ranges.reach_of_atom(atom)[0]
+        nothing = _Part(self._none, self._none, self._one)
+        return nothing, _Part(-far, 2.0 * far, 2.0 * far + 1.0)
+
+    def _of_quotient(self, reached: _Reached, divisor: Array) -> tuple[_Part, _Part]:
+        low = np.floor(reached.low / divisor)
+        span = np.floor((reached.low + reached.span) / divisor) - low
+        apart = np.where(reached.inside.span > 0, np.minimum(np.floor(reached.copies.span / divisor), span), span)
+        rest = span - apart
+        return _Part(low, apart, np.minimum(reached.copies.count, apart + 1.0)), _Part(self._none, rest, rest + 1.0)
+
+    def _of_remainder(self, atom: RemainderAtom) -> tuple[_Part, _Part]:
+        """Terms whose coefficient the divisor divides add nothing: in `(2*i + j) % 2`, `j` decides."""
+        divisor = self._ranges.sizes[atom.divisor]
+        span: Array = self._none
+        outside: Array = self._none
+        start = self._ranges.sizes[atom.value.constant] + self._none
+        for term in atom.value.terms:
+            coefficient = self._ranges.sizes[term.coefficient]
+            of_copies, of_inside = self._of_atom(term.atom)
+            seen = np.abs(coefficient) * (np.mod(coefficient, divisor) != 0)
+            both = of_copies.span + of_inside.span
+            lowest = of_copies.low + of_inside.low
+            start = start + seen * np.where(coefficient < 0, -(lowest + both), lowest)
+            span = span + seen * both
+            outside = outside + seen * of_inside.span
+        start = np.mod(start, divisor)
+        whole = start + span >= divisor
+        low, span = np.where(whole, 0.0, start), np.where(whole, divisor - 1.0, span)
+        copied = outside == 0  # the remainder is one number in each copy
+        apart, rest = np.where(copied, span, 0.0), np.where(copied, 0.0, span)
+        return _Part(low, apart, apart + 1.0), _Part(self._none, rest, rest + 1.0)
+
+
+def _scaled(part: _Part, added: _Part, coefficient: Array) -> _Part:
+    low = np.where(coefficient < 0, added.low + added.span, added.low) * coefficient
+    return part.and_also(low, added.span * np.abs(coefficient), added.count)
+
+
+def _below(reached: _Reached) -> InCopies:
+    copies, inside = reached.copies, reached.inside
+    step = np.maximum(copies.span / np.maximum(copies.count - 1.0, 1.0), 1.0)
+    number = copies.span / step + 1.0
+    # What the loops of a copy add is below zero at any place inside, at some, or nowhere.
+    least = reached.low
+    sure = np.ceil(np.maximum(-(least + inside.span), 0.0) / step)
+    possible = np.ceil(np.maximum(-least, 0.0) / step)
+    return InCopies(np.minimum(sure / number, 1.0), 1.0 - np.minimum(possible / number, 1.0))
+
+
+def _zero(reached: _Reached) -> InCopies:
+    low, span, inside = reached.low, reached.span, reached.inside
+    reaches = (low <= 0) & (low + span >= 0)
+    # Where a copy's index has a single value, it is zero or not; else it may be where it is near zero.
+    fixed = inside.span == 0
+    near = np.minimum((inside.span + 1.0) / (reached.copies.span + 1.0), 1.0)
+    possible = np.where(reaches, np.where(fixed, 1.0 / (span + 1.0), near), 0.0)
+    return InCopies(np.where(fixed, possible, 0.0), 1.0 - possible)
+
+
+def _share_below(limit: Array, elements: Array, terms: Array | None) -> Array:
+    """How often a number in 0 .. elements is below a limit, or the sum of it and another in 0 .. terms."""
+    first = elements + 1.0
+    share: Array
+    if terms is None:
+        share = np.clip(limit / first, 0.0, 1.0)
+        return share
+    second = terms + 1.0
+    pairs = _pairs(limit) - _pairs(limit - first) - _pairs(limit - second) + _pairs(limit - first - second)
+    share = np.clip(pairs / (first * second), 0.0, 1.0)
+    return share
+
+
+def _pairs(limit: Array) -> Array:
+    """Pairs of numbers from 0 on whose sum is below a limit."""
+    positive = np.maximum(limit, 0.0).astype(np.float64)
+    pairs: Array = positive * (positive + 1.0) / 2.0
+    return pairs
+
+
+def _loops(atom: Atom) -> frozenset[int]:
+    if isinstance(atom, LoopAtom):
+        return frozenset({atom.loop})
+    return atom.loops if not isinstance(atom, QuotientAtom | RemainderAtom | ClampAtom) else atom.value.loops
