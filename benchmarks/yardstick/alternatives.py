@@ -123,7 +123,7 @@ def _grades(seconds: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
 class Unadapted:
     """The model of the package without a step for the task's own records: trees of its own alone, on what is left."""
 
-    name: str = "trees, leaves kept"
+    name: str = "trees with leaves kept"
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:

@@ -96,7 +96,7 @@ class Trees:
 class OwnOnly:
     """The same model with nothing but the task's own records: the roofline, and trees on what it gets wrong."""
 
-    name: str = "trees, own records only"
+    name: str = "trees on own records only"
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:

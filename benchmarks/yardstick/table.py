@@ -57,7 +57,7 @@ def _figure(line: Mapping[str, object], name: str, with_interval: bool) -> str:
 
 def _short(value: float) -> str:
     """Three digits after the point below 1, as shares are; two else."""
-    return f"{value:.3f}".removeprefix("0") if value < 1 else f"{value:.2f}"
+    return f"{value:.3f}".removeprefix("0") if value < 0.9995 else f"{value:.2f}"
 
 
 def _calibration(line: Mapping[str, object]) -> str:

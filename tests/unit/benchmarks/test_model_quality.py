@@ -35,6 +35,10 @@ def test_who_is_unknown_is_named() -> None:
     assert len(chosen_contestants([])) > 2
 
 
+def test_everyone_can_be_named_in_a_list() -> None:
+    assert not [one.name for one in chosen_contestants([]) if "," in one.name]
+
+
 def test_without_measurements_it_says_how_to_make_them(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"benchmarks\.yardstick\.collect makes them"):
         next(iter(run(Options(data=tmp_path / "none.jsonl"))))
