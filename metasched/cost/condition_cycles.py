@@ -73,6 +73,8 @@ def gated_reads(view: View) -> tuple[Array, Array]:
     """
     statement, core, held = view.statement, view.core, view.tile.held > 0
     instructions = left_out = view.full(0.0)
+    if not statement.gates:
+        return instructions, left_out
     neighbours = np.where(held, 1.0, np.maximum(view.vector.strips / view.vector.steps, 1.0))
     for gate in statement.gates:
         share = view.shares.in_copies(gate.condition)

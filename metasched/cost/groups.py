@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.conditions import Unknown, loops_in
+from metasched.cost.conditions import Below, Unknown, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import at_level
 from metasched.cost.roofline import code_bytes, cycles, issue_cycles
@@ -58,17 +58,20 @@ def guards(view: View) -> Columns:
         live = (view.shares.holds(guard) < 1.0).astype(np.float32)
         total = total + live
         loops = loops_in(guard)
-        unrolled = np.zeros(view.rows, np.bool_)
+        unrolled, rolled = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
         for loop in loops:
             moves = view.extents[loop] > 1
             if loop == statement.vector:
                 vector = vector + live * moves
+                rolled |= moves
             else:
                 unrolled |= moves & (view.unrolled[loop] > 0)
+                rolled |= moves & (view.unrolled[loop] == 0)
         if unrolled.any():
-            unrolled &= view.shares.in_copies(guard).evaluated > 0
+            # What unrolled loops alone decide is known when the code is made.
+            evaluated = rolled if isinstance(guard, Below) else view.shares.in_copies(guard).evaluated > 0
             over_terms = all(statement.loops[loop].reduces for loop in loops)
-            inner = inner + live * unrolled / (view.tile.operations if over_terms else 1.0)
+            inner = inner + live * (unrolled & evaluated) / (view.tile.operations if over_terms else 1.0)
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
 
 

@@ -79,6 +79,7 @@ class Shares:
         # By identity: conditions live as long as their statement.
         self._holds: dict[int, Array] = {}
         self._in_copies: dict[int, InCopies] = {}
+        self._of_atoms: dict[Atom, tuple[_Part, _Part]] = {}
 
     def holds(self, condition: Condition) -> Array:
         """The share of all instances for which a condition holds; one on data is taken to hold everywhere."""
@@ -172,6 +173,12 @@ class Shares:
         return _Part(self._none, width * (copied - 1.0), copied), _Part(self._none, width - 1.0, width)
 
     def _of_atom(self, atom: Atom) -> tuple[_Part, _Part]:
+        found = self._of_atoms.get(atom)
+        if found is None:
+            found = self._of_atoms[atom] = self._parts_of(atom)
+        return found
+
+    def _parts_of(self, atom: Atom) -> tuple[_Part, _Part]:
         if isinstance(atom, LoopAtom):
             return self._of_loop(atom.loop)
         if isinstance(atom, QuotientAtom):
@@ -201,13 +208,14 @@ class Shares:
         for term in atom.value.terms:
             coefficient = self._ranges.sizes[term.coefficient]
             of_copies, of_inside = self._of_atom(term.atom)
-            seen = np.abs(coefficient) * (np.mod(coefficient, divisor) != 0)
+            times = coefficient / divisor
+            seen = np.abs(coefficient) * (times != np.floor(times))
             both = of_copies.span + of_inside.span
             lowest = of_copies.low + of_inside.low
             start = start + seen * np.where(coefficient < 0, -(lowest + both), lowest)
             span = span + seen * both
             outside = outside + seen * of_inside.span
-        start = np.mod(start, divisor)
+        start = start - np.floor(start / divisor) * divisor
         whole = start + span >= divisor
         low, span = np.where(whole, 0.0, start), np.where(whole, divisor - 1.0, span)
         copied = outside == 0  # the remainder is one number in each copy

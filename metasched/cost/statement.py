@@ -318,6 +318,9 @@ class View:
 
     def _working_set_of_a_thread(self) -> Array:
         """Bytes of cache lines that one thread touches: its part of what parallel loops divide, and all of the rest."""
+        if not self.parallel:
+            whole: Array = self.working_set[0]
+            return whole
         total = self.full(0.0)
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
             if not access.is_register:
