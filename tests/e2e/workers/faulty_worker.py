@@ -82,7 +82,7 @@ class FaultyWorker(Worker):
                 return answer
         assert request.blob == b"code"
         times = [0.25, request.body["best_s"] or 0.25]
-        return Message(MessageKind.DONE, {"times": times, "phases": {"run": 0.25}})
+        return Message(MessageKind.DONE, {"times": times, "prologue_seconds": None, "phases": {"run": 0.25}})
 
 
 def hang() -> None:
@@ -127,7 +127,7 @@ def build_error() -> None:
 
 
 def timed(*times: float) -> Message:
-    return Message(MessageKind.DONE, {"times": times, "phases": {}})
+    return Message(MessageKind.DONE, {"times": times, "prologue_seconds": None, "phases": {}})
 
 
 FAULTS: dict[str, Callable[[], Message | None]] = {
