@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from benchmarks.registry import BENCHMARKS, Options
+from benchmarks.registry import BENCHMARKS, OptionError, Options
 from metasched.operators import TWELVE
 
 # Options that name what is compared with, each also a variable of the environment.
@@ -66,8 +66,11 @@ def main() -> int:
         models=args.models,
         kept=args.kept,
     )
-    for result in BENCHMARKS[args.name].run(options):
-        print(json.dumps(result) if args.json else render(result), flush=True)
+    try:
+        for result in BENCHMARKS[args.name].run(options):
+            print(json.dumps(result) if args.json else render(result), flush=True)
+    except OptionError as error:
+        parser.error(str(error))
     return 0
 
 

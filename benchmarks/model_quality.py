@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from benchmarks.registry import Options, Result
+from benchmarks.registry import OptionError, Options, Result
 from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, contestants
 from benchmarks.yardstick.data import DATA, TimedTask, read
@@ -45,14 +45,14 @@ def measured_tasks(options: Options) -> list[TimedTask]:
     path = options.data or DATA
     tasks = list(read(path))
     if not tasks:
-        raise ValueError(f"{path} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
+        raise OptionError(f"{path} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
     return tasks[::_QUICK_EVERY] if options.quick else tasks
 
 
 def chosen_contestants(names: Sequence[str]) -> list[Contestant]:
-    """Those of the names, or all. Raises ValueError, which names those there are."""
+    """Those of the names, or all. Raises OptionError, which names those there are."""
     everyone = [*contestants(), *alternatives()]
     unknown = sorted(set(names) - {one.name for one in everyone})
     if unknown:
-        raise ValueError(f"no model `{unknown[0]}`: there are {', '.join(one.name for one in everyone)}")
+        raise OptionError(f"no model `{unknown[0]}`: there are {', '.join(one.name for one in everyone)}")
     return [one for one in everyone if not names or one.name in names]

@@ -23,7 +23,7 @@ _PAUSES = (0, 50, 200, 1000)
 _ROUNDS = 5
 _BLOCKS = 50
 _BLOCK_S = 2e-3
-_TEXT = """
+_CHUNK = """
 declare void @llvm.x86.sse2.pause()
 
 define void @chunk(ptr %context, i64 %phase, i64 %chunk) noinline {{
@@ -36,26 +36,6 @@ test:
 again:
   %next = add i64 %n, 1
   call void @llvm.x86.sse2.pause()
-  br label %test
-done:
-  ret void
-}}
-
-define void @alone(ptr %body, ptr %context, i64 %phases, i64 %chunks) noinline {{
-  call void %body(ptr %context, i64 0, i64 0)
-  ret void
-}}
-
-define void @repeat(ptr %launch, i64 %calls, i64 %phases, i64 %chunks) {{
-entry:
-  br label %test
-test:
-  %n = phi i64 [ 0, %entry ], [ %next, %again ]
-  %more = icmp slt i64 %n, %calls
-  br i1 %more, label %again, label %done
-again:
-  %next = add i64 %n, 1
-  call void %launch(ptr @chunk, ptr null, i64 %phases, i64 %chunks)
   br label %test
 done:
   ret void
@@ -101,16 +81,14 @@ def _in_turns(options: Options, phases: int, pauses: int) -> dict[Side, float]:
 
 def timed(side: Side, threads: int, phases: int, pauses: int) -> float:
     """Microseconds of a region: the median over blocks of many."""
+    from metasched.calibration.regions import REPEATING, launch_address
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
-    from metasched.compiler.cpu.emit import runtime
-    from metasched.runtime.threads import state
     from metasched.target import Target
 
-    code = LoadedCode(compile_text(_TEXT.format(pauses=pauses), Target.detect(threads=1)))
+    code = LoadedCode(compile_text(_CHUNK.format(pauses=pauses) + REPEATING, Target.detect(threads=1)))
     launch, _keep = openmp_launch() if side is Side.OPENMP else (code.address("alone"), None)
     if side is Side.OURS:
-        state.load()
-        launch = ctypes.c_int64.from_address(state.address + 8 * runtime.LAUNCH).value
+        launch = launch_address()
     repeat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(code.address("repeat"))
 
     def block(calls: int) -> float:

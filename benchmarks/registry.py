@@ -34,6 +34,10 @@ class Options:
 Result = dict[str, object]
 
 
+class OptionError(ValueError):
+    """An option that a benchmark cannot use; the message says what it can."""
+
+
 @dataclass(frozen=True)
 class Benchmark:
     name: str

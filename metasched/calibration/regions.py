@@ -17,7 +17,7 @@ _CALLS = 50
 _LENGTH = 4000
 
 # A chunk is a chain of additions: long enough for each thread to get one before another has run them all.
-_REPEATED = """
+_CHAIN = """
 define void @chunk(ptr %context, i64 %phase, i64 %chunk) noinline {
 entry:
   br label %test
@@ -32,7 +32,9 @@ again:
 done:
   ret void
 }
-
+"""
+# `@alone` runs one chunk as if it were a region; `@repeat` starts regions of `@chunk` one after another.
+REPEATING = """
 define void @alone(ptr %body, ptr %context, i64 %phases, i64 %chunks) noinline {
   call void %body(ptr %context, i64 0, i64 0)
   ret void
@@ -82,7 +84,7 @@ class Regions:
         return max(longer / _PHASES - self._alone(), 0.0)
 
     def _repeated(self, phases: int, threads: int) -> float:
-        return self._calls(_launch_address(), phases, threads)
+        return self._calls(launch_address(), phases, threads)
 
     def _alone(self) -> float:
         """Cycles of a chunk that is called outside a region."""
@@ -90,17 +92,18 @@ class Regions:
 
     @cached_property
     def _repeater(self) -> LoadedCode:
-        return self.compiled(_REPEATED.replace("LENGTH", str(_LENGTH)))
+        return self.compiled(_CHAIN.replace("LENGTH", str(_LENGTH)) + REPEATING)
 
     def _calls(self, launch: int, phases: int, chunks: int) -> float:
         repeat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(self._repeater.address("repeat"))
         return self.counter.least(lambda: repeat(launch, _CALLS, phases, chunks)) / _CALLS
 
 
-def _launch_address() -> int:
+def launch_address() -> int:
+    """The address of the function that runs a region on the process's thread pool."""
     state.load()
     return ctypes.c_int64.from_address(state.address + 8 * runtime.LAUNCH).value
 
 
 def _launch() -> Callable[..., None]:
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(_launch_address())
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(launch_address())

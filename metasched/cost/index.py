@@ -95,11 +95,12 @@ class Index:
     def loops(self) -> frozenset[int]:
         out: frozenset[int] = frozenset()
         for term in self.terms:
-            out |= _atom_loops(term.atom)
+            out |= loops_of(term.atom)
         return out
 
 
-def _atom_loops(atom: Atom) -> frozenset[int]:
+def loops_of(atom: Atom) -> frozenset[int]:
+    """The loops that an atom depends on."""
     if isinstance(atom, LoopAtom):
         return frozenset({atom.loop})
     if isinstance(atom, UnknownAtom):

@@ -13,7 +13,7 @@ import numpy as np
 
 from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero
 from metasched.cost.footprint import Array, Ranges
-from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom
+from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Shares:
             least, span = self._extent_of_atom(term.atom)
             span = coefficient * span
             low = low + np.minimum(span, 0.0) if least is None else low + coefficient * least + np.minimum(span, 0.0)
-            if all(self._reducing[loop] for loop in _loops(term.atom)):
+            if all(self._reducing[loop] for loop in loops_of(term.atom)):
                 terms = np.abs(span) if terms is None else terms + np.abs(span)
             else:
                 elements = elements + np.abs(span)
@@ -267,9 +267,3 @@ def _pairs(limit: Array) -> Array:
     positive = np.maximum(limit, 0.0).astype(np.float64)
     pairs: Array = positive * (positive + 1.0) / 2.0
     return pairs
-
-
-def _loops(atom: Atom) -> frozenset[int]:
-    if isinstance(atom, LoopAtom):
-        return frozenset({atom.loop})
-    return atom.loops if not isinstance(atom, QuotientAtom | RemainderAtom | ClampAtom) else atom.value.loops
