@@ -17,6 +17,7 @@ from typing import Any
 from metasched.dtypes import DType
 from metasched.ir import query
 from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
+from metasched.ir.implied_guards import is_implied
 from metasched.ir.index_map import image, image_shape, resolve
 from metasched.ir.nodes import (
     Annotation,
@@ -255,10 +256,18 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
             except Mismatch as error:
                 why = why or error
                 continue
-            names = {x.var for x in nest}
-            guards = tuple(g for g in block.guards if free_vars(g) & names)
+            guards = _dividing(block, frozenset(x.var for x in nest), ranges)
             return Match(intrinsic, block, axes, _extents(intrinsic, axes), guards)
     raise why or Mismatch(_different_values(block.store.value, intrinsic))
+
+
+def _dividing(block: Block, nest: frozenset[str], ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    """The guards that may leave out a part of a nest: those over its loops that guards around it do not imply.
+
+    With a tile of 16 for the nest, `16*t + n < 112` holds for all of `n` wherever `t < 7` does.
+    """
+    around = [g for g in block.guards if not free_vars(g) & nest]
+    return tuple(g for g in block.guards if free_vars(g) & nest and not is_implied(g, around, ranges))
 
 
 def _different_values(value: Expr, intrinsic: Intrinsic) -> str:

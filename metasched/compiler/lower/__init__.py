@@ -14,7 +14,6 @@ Its files; the passes come in the order in which they run:
   holds them
 - `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be
 - `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end
-- `redundant_guards`: Removes guards that other guards imply
 - `specialise`: imperfect tiles become a case for the full tile and one for the rest
 - `accumulators`: accumulators move to registers around the reduction loops they are invariant in
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs

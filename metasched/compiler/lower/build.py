@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, loads, many
-from metasched.compiler.lower.redundant_guards import without_implied
 from metasched.compiler.policy import lanes_used
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
+from metasched.ir.implied_guards import without_implied
 from metasched.ir.nodes import (
     Annotation,
     Binary,

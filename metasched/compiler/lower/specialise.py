@@ -21,13 +21,12 @@ from metasched.compiler.lower.nest import (
     Path,
     When,
     assigns,
-    loops,
     many,
     map_assigns,
     map_children,
 )
 from metasched.compiler.policy import CASES
-from metasched.ir.affine import NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 from metasched.ir.ranges import bounds
 
@@ -134,7 +133,8 @@ def _parts(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split 
         return None
     try:
         range_ = bounds(inner, {var: const(x.extent) for var, x in tile.items()})
-        steps = [as_int(coefficient(base, var)) for var in outer]
+        # Where loops are fused, the tile starts at a multiple of a quotient or a remainder: neither is negative.
+        steps = [as_int(step) for step in linear(base, frozenset(outer))[1].values()]
     except NotAffine:
         return None
     low, high = as_int(range_.lo), as_int(range_.hi)
@@ -213,7 +213,7 @@ def _all_under(stmt: NestStmt, split: _Split, path: Path) -> bool:
     """Whether every assignment is guarded alike, each over its own loops of the tile; `path` is around the split."""
     found = list(assigns(stmt))
     under = all(_own(a, split, path, inner) is not None for inner, a in found)
-    return bool(found) and under and all(x.tensor is None for x in loops(stmt))
+    return bool(found) and under
 
 
 def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | None:

@@ -20,6 +20,11 @@ program matmul[N=127, M=127, K=127](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
     C[i, j] = sum[k](A[i, k] * B[k, j])
 """
 
+BYTES = """
+program bytes[N=10, M=48, K=16](A: u8[N, K], B: i8[K // 4, M, 4]) -> C: i32[N, M]:
+    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k // 4, j, k % 4]))
+"""
+
 
 def tiled(n: int, m: int, k: int = 20, *, rows: tuple[int, ...] = (8,), columns: tuple[int, ...] = (32,)) -> Schedule:
     """Register tiles of `rows[-1]` by `columns[-1]`, with the tile levels before them inside the reduction."""
@@ -35,13 +40,13 @@ def tiled(n: int, m: int, k: int = 20, *, rows: tuple[int, ...] = (8,), columns:
     return sch
 
 
-def walk(stmt: LStmt, reduction: bool = False) -> Iterator[tuple[LStmt, bool]]:
+def walk(stmt: LStmt, reduction: bool = False, *, around: str = "k_1") -> Iterator[tuple[LStmt, bool]]:
     """Statements, and whether the innermost loop of the reduction is around them."""
     yield stmt, reduction
-    inside = reduction or (isinstance(stmt, Loop) and stmt.var.startswith("k_1"))
+    inside = reduction or (isinstance(stmt, Loop) and stmt.var.startswith(around))
     for child in stmt.children():
         if isinstance(child, LStmt):
-            yield from walk(child, inside)
+            yield from walk(child, inside, around=around)
 
 
 def conditions_inside_the_reduction(kernel: LoopProgram) -> int:
@@ -66,6 +71,31 @@ def test_imperfect_tiles_have_no_condition_inside_the_reduction(n: int, m: int) 
     kernel = lower(sch.func, Target.detect())
     assert conditions_inside_the_reduction(kernel) == 0
     run_against_numpy(sch)
+
+
+@SIZES
+def test_imperfect_tiles_under_fused_loops(n: int, m: int) -> None:
+    sch = tiled(n, m)
+    i0, j0, *_ = sch.get_loops(sch.get_block("C"))
+    sch.parallel(sch.fuse(i0, j0))
+    assert conditions_inside_the_reduction(lower(sch.func, Target.detect())) == 0
+    run_against_numpy(sch)
+
+
+def test_imperfect_tiles_of_an_intrinsic() -> None:
+    sch = Schedule(parse_program(BYTES))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, 4])
+    j0, j1 = sch.split(j, [None, 16])
+    j00, j01 = sch.split(j0, [None, 2])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i0, j00, k0, i1, j01, j1, k1)
+    sch.tensorize(j1, "dot_u8i8_vnni")
+    sch.unroll(i1)
+    sch.unroll(j01)
+    kernel = lower(sch.func, Target.detect())
+    assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 4
+    assert not any(isinstance(stmt, If) and in_loop for stmt, in_loop in walk(kernel.body, around="k_0"))
 
 
 @SIZES

@@ -2,18 +2,24 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+from metasched.cost.features import FeatureProgram, features_of
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const
+from metasched.lang import parse_program
 from metasched.schedule.context import Context
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.tensorize import tensorize
 from metasched.schedule.tensor import in_vector_form, intrinsic_of, intrinsics
 from metasched.schedule.trace import Schedule
+from metasched.space.source import FromModule
+from metasched.space.space import Space
 from tests.support.schedules import checked, fails, loops_of, schedule
 from tests.support.structural import at_values, body, refused, same, split, start, vector
+from tests.support.targets import AVX512
 
 PACKED = """
 program packed[N=32, K=8, T=u8](A: T[3, K], B: i8[K // 4, N, 4]) -> C: i32[3, N]:
@@ -206,6 +212,46 @@ def test_guards() -> None:
     reorder(ctx, "i", "j_0", "k_0", "j_1", "k_1")
     with refused("a guard of block `dot` leaves out part of the nest"):
         tensorize(ctx, "j_1", "dot_u8i8_vnni")
+
+
+def sampled(sch: Schedule) -> None:
+    """Tiles of any sizes around the instruction's own, which divides the padded extents."""
+    block = sch.get_block("dot")
+    copies = sch.pad_einsum(block, [1, 16, 4])
+    sch.transform_layout(copies[1], "k, j -> k//4, j, k%4")
+    i, j, k = sch.get_loops(block)
+    j0, j1 = sch.split(j, [None, 16])
+    k0, k1 = sch.split(k, [None, 4])
+    i_out, i_in = sch.split(i, sch.sample_tile(i, parts=2))
+    j_out, j_in = sch.split(j0, sch.sample_tile(j0, parts=2))
+    k_out, k_in = sch.split(k0, sch.sample_tile(k0, parts=2))
+    sch.reorder(i_out, j_out, k_out, k_in, i_in, j_in, j1, k1)
+    sch.tensorize(j1, "dot_u8i8_vnni")
+    sch.unroll(i_in)
+    sch.unroll(j_in)
+
+
+PADDED = """
+program padded[N=30, M=70, K=37](A: u8[N, K], B: i8[K, M]) -> C: i32[N, M]:
+    dot: C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))
+"""
+
+
+def test_guards_of_tiles_around_it_leave_out_all_of_it_or_nothing() -> None:
+    sch = schedule(PADDED)
+    sampled(sch)
+    trace = sch.trace.with_decisions({"i": [None, 7], "j_0": [None, 2], "k_0": [None, 3]})
+    checked(trace.apply_to(sch.program))
+
+
+def test_sampled_tiles_around_it_need_not_divide() -> None:
+    program = parse_program(PADDED)
+    sketch = Space(program, FromModule(sampled))[0]
+    rows = sketch.repair(sketch.sample(np.random.default_rng(0), 16))
+    assert sketch.mask(rows).all()
+    found = FeatureProgram(sketch.func, sketch.columns, AVX512)(rows)
+    for row, features in zip(rows, found, strict=True):
+        np.testing.assert_allclose(features, features_of(sketch.trace_of(row).apply_to(program).func, AVX512), 1e-4)
 
 
 # --- afterwards ------------------------------------------------------------------------------------------

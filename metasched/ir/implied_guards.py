@@ -1,4 +1,4 @@
-"""Removes guards that other guards imply.
+"""Guards that other guards imply.
 
 Splitting a loop keeps the guards that were there, and each is over all digits of an index: that of an inner tile is
 implied by that of the loops around it, and without it the whole tile runs.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear
+from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.ranges import prove
 
@@ -21,7 +21,7 @@ def without_implied(guards: Sequence[Expr], ranges: Mapping[str, Expr], reduced:
     kept = list(guards)
     for guard in guards:
         others = [other for other in kept if other != guard and _may_stand_for(other, guard, reduced)]
-        if free_vars(guard) <= ranges.keys() and _implied(guard, others, ranges):
+        if free_vars(guard) <= ranges.keys() and is_implied(guard, others, ranges):
             kept.remove(guard)
     return tuple(kept)
 
@@ -30,7 +30,7 @@ def _may_stand_for(other: Expr, guard: Expr, reduced: frozenset[str]) -> bool:
     return not free_vars(other) & reduced or free_vars(guard) <= reduced
 
 
-def _implied(guard: Expr, others: Iterable[Expr], ranges: Mapping[str, Expr]) -> bool:
+def is_implied(guard: Expr, others: Iterable[Expr], ranges: Mapping[str, Expr]) -> bool:
     """Whether another upper bound, times a number, gives this one: `16*s + j < 16` by `s < 1`, where `j < 16`."""
     if not _is_upper_bound(guard):
         return False
@@ -59,9 +59,10 @@ def _ratio(part: Expr, whole: Expr, loops: frozenset[str]) -> int | None:
         terms, found = linear(part, loops)[1], linear(whole, loops)[1]
     except NotAffine:
         return None
-    for term, coefficient in terms.items():
-        step, wanted = as_int(coefficient), as_int(found.get(term, const(0)))
-        if not step or not wanted or wanted % step or wanted // step < 0:
+    for term, step in terms.items():
+        wanted = found.get(term)
+        times = None if wanted is None else as_int(simplify(wanted // step))
+        if times is None or times < 1 or simplify(step * const(times)) != simplify(wanted):
             return None
-        return wanted // step
+        return times
     return None
