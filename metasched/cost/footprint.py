@@ -71,8 +71,7 @@ class Ranges:
             quotient: Array = np.floor(self.reach(atom.value) / self.sizes[atom.divisor])
             return quotient
         if isinstance(atom, RemainderAtom):
-            remainder: Array = np.minimum(self.reach(atom.value), self.sizes[atom.divisor] - 1.0)
-            return remainder
+            return self._reach_of_remainder(atom)
         if isinstance(atom, ClampAtom):
             return self.reach(atom.value)
         anywhere = np.zeros((self.depth + 1, self.rows), np.float32)
@@ -80,6 +79,20 @@ class Ranges:
             for loop in atom.loops:
                 anywhere[: loop + 1] = np.where(self.extents[loop] > 1, FAR, anywhere[: loop + 1])
         return anywhere
+
+    def _reach_of_remainder(self, atom: RemainderAtom) -> Array:
+        """Multiples of the divisor move nothing, whether the sizes of a row make them so or a number does."""
+        divisor = self.sizes[atom.divisor]
+        total = np.zeros((self.depth + 1, self.rows), np.float32)
+        for term in atom.value.terms:
+            coefficient = np.abs(self.sizes[term.coefficient])
+            inside = np.where(np.mod(coefficient, divisor) == 0, 0.0, coefficient)
+            if isinstance(term.atom, LoopAtom):
+                total[: term.atom.loop + 1] += inside * self.steps[term.atom.loop]
+            else:
+                total += inside * self.reach_of_atom(term.atom)
+        remainder: Array = np.minimum(total, divisor - 1.0)
+        return remainder
 
     def step(self, index: Index, loop: int) -> Array:
         """By how much `index` moves when `loop` does, where that is one number; else the first step's."""

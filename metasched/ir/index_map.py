@@ -2,7 +2,8 @@
 
 An index map is supported if every output is a *number of digits*, `i*56 + j` or `j % 16`: its terms have constant
 coefficients, each a multiple of the one before and more than all that the lower digits add up to. So digits can be
-taken out of outputs again, and `j//16` and `j%16` make `j`.
+taken out of outputs again, and `j//16` and `j%16` make `j`. Divisors may be expressions over free tile variables, which
+are at least 1: what holds of such a map holds of it at every row.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def _extent(e: Expr, ranges: Ranges) -> Expr:
     found = bounds(e, ranges)
     if not nonnegative(found.lo):
         raise NotAffine("an index may be negative")
+    if isinstance(e, Binary) and e.op in _QUOTIENTS and free_vars(e.b):
+        whole = bounds(e.a, ranges).hi + 1
+        return simplify(Binary(BinOp.MIN if e.op is BinOp.MOD else BinOp.CEILDIV, whole, e.b))
     if isinstance(e, Binary) and e.op is BinOp.MOD and as_int(found.hi) is None:
         return e.b
     return simplify(found.hi + 1)
@@ -58,9 +62,35 @@ def _resolved(e: Expr, ranges: Ranges) -> Expr:
         return e
     inner = e.map(lambda child: _resolved(child, ranges))
     assert isinstance(inner, Binary)
-    if inner.op not in _QUOTIENTS or free_vars(inner.b):
+    if inner.op not in _QUOTIENTS:
         return inner
+    if free_vars(inner.b):
+        return inner if free_vars(inner.b) & ranges.keys() else _by_free_size(simplify(inner), inner.b, ranges)
     return _quotient(inner.op, _joined(simplify(inner.a)), inner.b, ranges)
+
+
+def _by_free_size(e: Expr, b: Expr, ranges: Ranges) -> Expr:
+    """`e` with `x // b` as zero and `x % b` as `x`, for a divisor over free variables, where `x` is less than it."""
+    if isinstance(e, Binary) and e.op in _QUOTIENTS and e.b == b and _is_below(e.a, b, ranges):
+        return ZERO if e.op is BinOp.FLOORDIV else e.a
+    return e.map(lambda child: _by_free_size(child, b, ranges)) if isinstance(e, Binary) else e
+
+
+def _is_below(a: Expr, b: Expr, ranges: Ranges) -> bool:
+    """Whether `0 <= a < b`. An extent `min(b, n)` is at most either."""
+    most = {
+        name: extent.b if isinstance(extent, Binary) and extent.op is BinOp.MIN and extent.b == b else extent
+        for name, extent in ranges.items()
+    }
+    most = {
+        name: extent.a if isinstance(extent, Binary) and extent.op is BinOp.MIN and extent.a == b else extent
+        for name, extent in most.items()
+    }
+    try:
+        found = bounds(a, most)
+    except NotAffine:
+        return False
+    return nonnegative(found.lo) and nonnegative(simplify(b - 1 - found.hi))
 
 
 def _quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr:

@@ -86,19 +86,21 @@ def _shapes(func: Func, free: frozenset[str]) -> Iterator[str]:
     for buffer in func.buffers():
         for extent in buffer.shape:
             yield from _extent(f"buffer `{buffer.name}`: dimension", extent, free)
-        yield from (f"buffer `{buffer.name}`: {v}" for v in _layout(buffer))
+        yield from (f"buffer `{buffer.name}`: {v}" for v in _layout(buffer, free))
     for buffer in (*func.inputs, *func.outputs):
         if buffer.layout is not None or buffer.alignments:
             yield f"buffer `{buffer.name}`: it is the caller's, and has a layout"
 
 
-def _layout(buffer: Buffer) -> Iterator[str]:
+def _layout(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
     rank, layout = len(buffer.shape), buffer.layout
     if layout is not None:
         if len(layout.names) != rank:
             yield f"its layout has {len(layout.names)} indices, and it has {rank}"
             return
         rank = len(layout.outputs)
+        unknown = frozenset[str]().union(*map(free_vars, layout.outputs)) - free - set(layout.names)
+        yield from (f"its layout uses `{name}`, which is nothing" for name in sorted(unknown))
         found = inverse(layout, buffer.shape, [f"<{n}>" for n in range(rank)])
         yield from (f"its layout does not keep `{n}` apart" for n in layout.names if n not in found)
     yield from (f"dimension {a.axis} is aligned, and has no rows" for a in buffer.alignments if a.axis >= rank - 1)

@@ -34,6 +34,7 @@ Its files, in reading order:
 
 from metasched.lang.decisions import print_decision as print_decision
 from metasched.lang.index_maps import parse_index_map as parse_index_map
+from metasched.lang.index_maps import sizes_of as sizes_of
 from metasched.lang.load import load_program as load_program
 from metasched.lang.load import parse_definitions as parse_definitions
 from metasched.lang.load import parse_program as parse_program

@@ -15,7 +15,7 @@ from metasched.ir import query
 from metasched.ir.nodes import Buffer, For, Func, IndexMap, Var
 from metasched.ir.printer import print_index_map
 from metasched.ir.program import Program
-from metasched.lang.instructions import Instruction, Ref
+from metasched.lang.instructions import Instruction, Ref, Value
 from metasched.operators.batches import Batch
 from metasched.schedule.handlers import Policy, Prior, Replay
 from metasched.schedule.primitive import registry
@@ -133,14 +133,14 @@ class _Carried:
             self._turned.add(copy.name)
         return source in self._turned
 
-    def lay_out(self, instruction: Instruction, index_map: IndexMap) -> None:
+    def lay_out(self, instruction: Instruction, index_map: IndexMap, *sizes: Value) -> None:
         buffer, dims = self.written(instruction)
         names = [f"batch{n}" for n in range(len(dims))]
         others = iter(index_map.names[::-1] if buffer.name in self._turned else index_map.names)
         of_batch = dict(zip(dims, names, strict=True))
         inputs = tuple(of_batch[n] if n in of_batch else next(others) for n in range(len(buffer.shape)))
         outputs = (*(Var(name) for name in names), *index_map.outputs)
-        args = (instruction.args[0], print_index_map(IndexMap(inputs, outputs)))
+        args = (instruction.args[0], print_index_map(IndexMap(inputs, outputs)), *sizes)
         self.run(Instruction(TRANSFORM_LAYOUT, args))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from metasched.ir.nodes import Buffer, For, Func, IndexMap
-from metasched.lang.instructions import Instruction, Ref
+from metasched.lang.instructions import Instruction, Ref, Value
 
 
 class Batching(Protocol):
@@ -76,8 +76,9 @@ class Batching(Protocol):
         """Say that a block, by its label, writes a copy of a buffer; whether that is stored the other way round."""
         ...
 
-    def lay_out(self, instruction: Instruction, index_map: IndexMap) -> None:
-        """Give what the step's block writes an element's layout, with the batch's dimensions outside of it."""
+    def lay_out(self, instruction: Instruction, index_map: IndexMap, *sizes: Value) -> None:
+        """Give what the step's block writes an element's layout, with the batch's dimensions outside of it; `sizes` are
+        those of the map."""
         ...
 
 

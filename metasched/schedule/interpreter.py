@@ -25,7 +25,7 @@ from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import FixedDecisions, Free, Handler, Prior, Repair, Site, Tentative, Unasked
-from metasched.schedule.index_maps import index_map_text
+from metasched.schedule.index_maps import with_maps_as_text
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.methods import PrimitiveMethods
 from metasched.schedule.primitive import Declaration, Param, registry
@@ -272,7 +272,7 @@ class Interpreter(PrimitiveMethods):
 
     def _record(self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options = SiteOptions.of(declaration, kwargs)
-        bound = bind(declaration, args, kwargs)
+        bound = with_maps_as_text(declaration, bind(declaration, args, kwargs))
         positional: list[Value] = []
         keywords: list[tuple[str, Value]] = []
         for param, value in bound:
@@ -314,8 +314,6 @@ class Interpreter(PrimitiveMethods):
             return Ref(value)
         if kind in INTLIKE and isinstance(value, Int):
             return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
-        if kind is ArgumentKind.INDEX_MAP and callable(value):
-            return index_map_text(declaration.name, value)
         if is_literal_of(kind, value):
             return value  # type: ignore[no-any-return]
         raise wrong(declaration, param, value)

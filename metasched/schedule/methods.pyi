@@ -541,17 +541,22 @@ class PrimitiveMethods:
                     dot: C[j] += ...              ->             for k_1 in 4:
                                                                      dot: C[j] += ...
         """
-    def transform_block_layout(self, block: BlockRV, index_map: str | Callable[..., object], *, labels: Sequence[str] = ...) -> list[LoopRV]:
+    def transform_block_layout(self, block: BlockRV, index_map: str | Callable[..., object], *sizes: Int | int, labels: Sequence[str] = ...) -> list[LoopRV]:
         """Replace a block's iteration variables by the outputs of an index map. Returns the new loops.
 
         The block gets a nest of new serial loops, one for each new variable, spatial ones outermost. If variables that
         index the block's buffer change, its dimensions and its readers' indices change accordingly. A reduction that tiles
         do not divide evenly gets a guard.
 
+        Sizes need not divide anything evenly. So with sizes the new loops have guards, the block and its buffer keep their
+        variables and dimensions, and the buffer gets the layout of the new variables in memory.
+
         Args:
             block: the block.
             index_map: from the block's iteration variables in order to the new ones, "n, h, w, c -> n*56 + h, w, c", or a
                 function of as many indices.
+            sizes: the values of names that the text divides by, in the order in which they appear, integers or integer
+                random variables: "i, j -> j//t, i, j%t". A function uses random variables as they are.
 
         Requires:
             The block's loops are untransformed, one for each variable and around nothing else. The map is a bijection, and
@@ -564,7 +569,7 @@ class PrimitiveMethods:
             for i, j in grid(8, 16):                     for i, j in grid(8, 16):
                 neg: C[i, j] = -B[i, j]                      neg: C[i, j] = -B[i*16 + j]
         """
-    def transform_layout(self, block: BlockRV, index_map: str | Callable[..., object], *, labels: Sequence[str] = ...) -> None:
+    def transform_layout(self, block: BlockRV, index_map: str | Callable[..., object], *sizes: Int | int, labels: Sequence[str] = ...) -> None:
         """Set the memory layout of the buffer that a block writes: the map takes indices to positions in memory.
 
         The program still indexes the buffer as before; only the addresses change. Padding where a tile does not divide a
@@ -574,10 +579,12 @@ class PrimitiveMethods:
             block: the block that writes the buffer.
             index_map: from the buffer's indices to those in memory, outermost first: "i, j -> j//16, i, j%16", or a
                 function, `lambda i, j: (j // 16, i, j % 16)`.
+            sizes: the values of names that the text divides by, in the order in which they appear, integers or integer
+                random variables: "i, j -> j//t, i, j%t". A function uses random variables as they are.
 
         Requires:
             The buffer is intermediate, as the layout of inputs and outputs is the caller's, and not stored at a loop. The
-            map is one to one: its outputs are sums of indices and their quotients and remainders by constants, and
+            map is one to one: its outputs are sums of indices and their quotients and remainders by numbers and sizes, and
             determine the indices.
 
         Rewrite:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from metasched.cost.features import FeatureProgram
+from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.ir.program import Program
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
@@ -60,8 +60,41 @@ def packed(sch: Schedule) -> None:
         sch.vectorize(loop, lanes=8)
 
 
+def random_panels(sch: Schedule) -> None:
+    """Panels as wide as the inner tile, or of a width of their own, which tiles need not fit."""
+    c = sch.get_block("C")
+    i, j, k = sch.get_loops(c)
+    (i0, i1), (k0, k1) = (sch.split(x, sch.sample_tile(x, parts=2)) for x in (i, k))
+    _, t = sch.sample_tile(j, parts=2, innermost=16)
+    j0, j1 = sch.split(j, [None, t])
+    b, a = sch.cache_read(c, "B"), sch.cache_read(c, "A", scope="local")
+    sch.transform_layout(b, lambda k, j: (j // t, k, j % t))
+    sch.transform_layout(a, "i, k -> k//s, i, k%s", sch.sample_categorical([1, 4, 6, 24], name="other"))
+    sch.reorder(i0, j0, k0, i1, k1, j1)
+    sch.compute_at(a, k0)
+    sch.vectorize(j1, lanes=8)
+    k_copy, j_copy = sch.get_loops(b)
+    outer, inner = sch.split(j_copy, [None, t])
+    sch.reorder(outer, k_copy, inner)
+    sch.vectorize(inner, lanes=8)
+
+
+def random_unfolding(sch: Schedule) -> None:
+    """Copies over other variables, whose tiles need not divide what they are tiles of."""
+    c = sch.get_block("C")
+    t, u = sch.sample_categorical([1, 3, 8, 32], name="t"), sch.sample_categorical([2, 5], name="u")
+    b = sch.reindex(c, "B")
+    sch.transform_block_layout(b, "j, k -> j//t, k//u, j%t, k%u", t, u)
+    a = sch.reindex(c, "A")
+    sch.transform_block_layout(a, lambda i, k: (k // (t * 2), i, k % (t * 2)))
+    sch.reindex(c, "C")
+    i, *_, tile, _ = sch.transform_block_layout(c, "i, j, k -> i, j//t, j%t, k", t)
+    sch.parallel(i)
+    sch.vectorize(tile, lanes=8)
+
+
 @pytest.mark.parametrize("sizes", [(13, 18, 10), (16, 16, 16)])
-@pytest.mark.parametrize("module", [padded, factored, packed])
+@pytest.mark.parametrize("module", [padded, factored, packed, random_panels, random_unfolding])
 def test_rows_of_a_sketch_replay_and_agree(module: Callable[[Schedule], None], sizes: tuple[int, int, int]) -> None:
     program: Program = parse_program(MATMUL, **dict(zip("MNK", sizes, strict=True)))
     symbolic = Schedule(program, handler=Symbolic(Prior(0)))
@@ -70,8 +103,13 @@ def test_rows_of_a_sketch_replay_and_agree(module: Callable[[Schedule], None], s
     rows = np.unique(sketch.sample(np.random.default_rng(0), 10), axis=0)
     legal = rows[sketch.mask(rows)]
     assert len(legal)
-    assert np.isfinite(FeatureProgram(symbolic.func, sketch.columns, Target.detect())(rows)).all()
-    for row in legal[:4]:
+    target = Target.detect()
+    parametric = FeatureProgram(symbolic.func, sketch.columns, target)
+    assert np.isfinite(parametric(rows)).all()
+    for row, features in zip(legal[:4], parametric(legal[:4]), strict=True):
         schedule = sketch.trace_of(row).apply_to(program)
+        concrete = features_of(schedule.func, target)
+        wrong = np.flatnonzero(~np.isclose(features, concrete, rtol=1e-4, atol=1e-4))
+        assert not wrong.size, (row, [(NAMES[n], features[n], concrete[n]) for n in wrong], schedule)
         validate(schedule.func)
         native_agrees(program.func, schedule.func)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,11 +12,11 @@ from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.index_map import image_shape, inverse, resolve
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
 from metasched.ir.ranges import bounds, prove
 from metasched.schedule.context import Context
-from metasched.schedule.index_maps import read_index_map
-from metasched.schedule.kinds import BlockName, IndexMapText, LoopName
+from metasched.schedule.index_maps import SizedMap, read_index_map
+from metasched.schedule.kinds import BlockName, IndexMapText, IntExpr, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.loops import own_nest
 from metasched.schedule.rewrite.nest import iter_names, iter_value, nest, simplify_sides
@@ -32,17 +32,24 @@ OP = "transform_block_layout"
 
 
 @primitive
-def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> tuple[LoopName, ...]:
+def transform_block_layout(
+    ctx: Context, block: BlockName, index_map: IndexMapText, *sizes: IntExpr
+) -> tuple[LoopName, ...]:
     """Replace a block's iteration variables by the outputs of an index map. Returns the new loops.
 
     The block gets a nest of new serial loops, one for each new variable, spatial ones outermost. If variables that
     index the block's buffer change, its dimensions and its readers' indices change accordingly. A reduction that tiles
     do not divide evenly gets a guard.
 
+    Sizes need not divide anything evenly. So with sizes the new loops have guards, the block and its buffer keep their
+    variables and dimensions, and the buffer gets the layout of the new variables in memory.
+
     Args:
         block: the block.
         index_map: from the block's iteration variables in order to the new ones, "n, h, w, c -> n*56 + h, w, c", or a
             function of as many indices.
+        sizes: the values of names that the text divides by, in the order in which they appear, integers or integer
+            random variables: "i, j -> j//t, i, j%t". A function uses random variables as they are.
 
     Requires:
         The block's loops are untransformed, one for each variable and around nothing else. The map is a bijection, and
@@ -64,23 +71,30 @@ def transform_block_layout(ctx: Context, block: BlockName, index_map: IndexMapTe
             (block,),
             "leave its iteration variables as they are",
         )
-    mapped = _Mapped(ctx, target, read_index_map(OP, index_map, len(target.iters), f"block `{block}`"), index_map)
+    read = read_index_map(ctx, OP, index_map, sizes, len(target.iters), f"block `{block}`")
+    mapped = _Mapped(ctx, target, read.index_map, index_map, read)
     moved, guards = mapped.block(), mapped.guards()
     mapped.move_buffer()
     outermost = query.find_loop(ctx.func, loops[0].var) if loops else query.find_block(ctx.func, block)
     ctx.taken |= query.names(ctx.func)
-    ctx.func = query.replace_stmt(ctx.func, outermost, nest(ctx, moved, {}, guards))
+    new = nest(ctx, moved, {}, guards)
+    ctx.func = query.replace_stmt(ctx.func, outermost, query.map_blocks(new, mapped.bound) if sizes else new)
     return loops_of(ctx.func, block)
 
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A block and the map that makes its new iteration variables."""
+    """A block and the map that makes its new iteration variables.
+
+    Everything is derived for sizes that are variables, and then gets their values: names, loops and guards are the same
+    for all of them.
+    """
 
     ctx: Context
     old: Block
     index_map: IndexMap
     text: str
+    sizes: SizedMap
 
     def _refuse(self, why: str, hint: str) -> ScheduleError:
         return ScheduleError(OP, f'"{self.text}" {why}', (self.old.name,), hint)
@@ -109,7 +123,8 @@ class _Mapped:
             extents = image_shape(self.index_map, shape)
         except NotAffine as error:
             raise self._refuse(f"leaves the domain of `{self.old.name}`: {error}", "start every index at 0") from None
-        names = _names(self.ctx, [substitute(e, self._own) for e in self.index_map.outputs])
+        written = [substitute(e, self._own) for e in self.index_map.outputs]
+        names = _names(self.ctx, written, {it.name for it in self.old.iters})
         return tuple(
             IterVar(name, extent, self._kind(e)) for name, extent, e in zip(names, extents, self.outputs, strict=True)
         )
@@ -150,7 +165,14 @@ class _Mapped:
         store = Store(self._target, self._indices, self._moved(self.old.store.value))
         init = None if self.old.init is None else self._moved(self.old.init)
         bindings = tuple(Var(it.name) for it in self.iters)
-        return replace(self.old, iters=self.iters, bindings=bindings, guards=(), store=store, init=init)
+        iters = tuple(replace(it, extent=self._valued(it.extent)) for it in self.iters)
+        return replace(self.old, iters=iters, bindings=bindings, guards=(), store=store, init=init)
+
+    def bound(self, moved: Block) -> Block:
+        """The block over its own variables, bound to the loops of the new ones."""
+        over = {it.name: binding for it, binding in zip(moved.iters, moved.bindings, strict=True)}
+        values = [simplify(substitute(self._valued(self.values[it.name]), over)) for it in self.old.iters]
+        return replace(self.old, bindings=tuple(values), guards=moved.guards)
 
     def guards(self) -> list[Expr]:
         """Conditions that keep the old variables in their domains, where the new variables' domains do not imply it."""
@@ -161,11 +183,17 @@ class _Mapped:
             if prove(inside, self.ranges) is not True:
                 if len(free_vars(self.values[it.name])) == 1:
                     raise self._gaps()
-                out.append(simplify_sides(substitute(inside, over_loops)))
+                out.append(simplify_sides(substitute(self._valued(inside), over_loops)))
         return out
 
     def _moved(self, e: Expr) -> Expr:
         return _resolved(substitute(e, self.values), self.ranges)
+
+    def _valued(self, e: Expr) -> Expr:
+        """An expression with the values of the sizes in it."""
+        if not self.sizes.values:
+            return e
+        return self.sizes.valued(e) if e.dtype is INDEX and not depends_on_data(e) else e.map(self._valued)
 
     # --- the buffer that is written
 
@@ -207,10 +235,21 @@ class _Mapped:
             raise ScheduleError(
                 OP, f"`{name}` has a layout in memory already", (self.old.name,), f"{OP} before steps on its storage"
             )
+        if self.sizes.values:
+            ctx.func = replace_temp(ctx.func, replace(buffer, layout=self._layout(buffer)))
+            return
         self._require_whole(name)
         body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._reading(b))
         shape = tuple(it.extent for it in self._spatial)
         ctx.func = replace_temp(replace(ctx.func, body=body), replace(buffer, shape=shape))
+
+    def _layout(self, buffer: Buffer) -> IndexMap:
+        """The buffer's dimensions to the new spatial variables: what is not written is not among its elements."""
+        known: dict[str, Expr] = {it.name: ZERO for it in self.old.iters}
+        names = tuple(f"d{n}" if i == ZERO else _name(i) for n, i in enumerate(self.old.store.indices))
+        known |= {name: Var(name) for name in names}
+        places = [e for e, it in zip(self.outputs, self.iters, strict=True) if it.kind is IterKind.SPATIAL]
+        return IndexMap(names, tuple(self._valued(simplify(substitute(e, known))) for e in places))
 
     def _require_whole(self, buffer: str) -> None:
         """Raise where elements of the new buffer would stay unwritten, as a copy of the buffer would read them."""
@@ -243,10 +282,10 @@ def _name(index: Expr) -> str:
     return index.name
 
 
-def _names(ctx: Context, outputs: list[Expr]) -> list[str]:
+def _names(ctx: Context, outputs: Sequence[Expr], known: Collection[str]) -> list[str]:
     """Names for the new variables: the old name if unchanged, else the names of the variables that it is computed
     from."""
-    wanted = ["_".join(_used(e)) or "unit" for e in outputs]
+    wanted = ["_".join(name for name in _used(e) if name in known) or "unit" for e in outputs]
     names: list[str] = []
     for e, name in zip(outputs, wanted, strict=True):
         if wanted.count(name) > 1 and not isinstance(e, Var):

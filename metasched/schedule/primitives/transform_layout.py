@@ -13,7 +13,7 @@ from metasched.lang.instructions import Instruction
 from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
 from metasched.schedule.index_maps import read_index_map
-from metasched.schedule.kinds import BlockName, IndexMapText
+from metasched.schedule.kinds import BlockName, IndexMapText, IntExpr
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.parts import replace_temp, require_intermediate
 
@@ -22,13 +22,13 @@ OP = "transform_layout"
 
 def _in_batches(batching: Batching, instruction: Instruction) -> None:
     """Each element lies as the map says, the batch's dimensions outside."""
-    text = instruction.args[1]
+    _, text, *sizes = instruction.args
     assert isinstance(text, str)
-    batching.lay_out(instruction, parse_index_map(text))
+    batching.lay_out(instruction, parse_index_map(text), *sizes)
 
 
 @primitive(in_batches=_in_batches)
-def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) -> None:
+def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText, *sizes: IntExpr) -> None:
     """Set the memory layout of the buffer that a block writes: the map takes indices to positions in memory.
 
     The program still indexes the buffer as before; only the addresses change. Padding where a tile does not divide a
@@ -38,10 +38,12 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
         block: the block that writes the buffer.
         index_map: from the buffer's indices to those in memory, outermost first: "i, j -> j//16, i, j%16", or a
             function, `lambda i, j: (j // 16, i, j % 16)`.
+        sizes: the values of names that the text divides by, in the order in which they appear, integers or integer
+            random variables: "i, j -> j//t, i, j%t". A function uses random variables as they are.
 
     Requires:
         The buffer is intermediate, as the layout of inputs and outputs is the caller's, and not stored at a loop. The
-        map is one to one: its outputs are sums of indices and their quotients and remainders by constants, and
+        map is one to one: its outputs are sums of indices and their quotients and remainders by numbers and sizes, and
         determine the indices.
 
     Rewrite:
@@ -50,7 +52,7 @@ def transform_layout(ctx: Context, block: BlockName, index_map: IndexMapText) ->
     writer = ctx.block(OP, block)
     require_intermediate(ctx, OP, writer, "give it a cache with cache_read or cache_write, and transform that")
     buffer = ctx.func.buffer(writer.store.buffer)
-    layout = read_index_map(OP, index_map, len(buffer.shape), f"`{buffer.name}`")
+    layout = read_index_map(ctx, OP, index_map, sizes, len(buffer.shape), f"`{buffer.name}`").map()
     if buffer.alignments:
         raise ScheduleError(
             OP, f"the rows of `{buffer.name}` are aligned already", (buffer.name,), f"{OP} before storage_align"

@@ -196,17 +196,18 @@ def _sizes(s: Spot) -> list[int]:
     return [as_int(e) or 1 for e in s.sch.func.buffer(s.info.writes).shape]
 
 
-def _map(s: Spot, extents: Sequence[int | None]) -> str:
-    """An index map: another order, a dimension in tiles, two dimensions as one, or turned around."""
+def _map(s: Spot, extents: Sequence[int | None]) -> list[Any]:
+    """An index map and its sizes: another order, a dimension in tiles, two dimensions as one, or turned around."""
     names = [f"x{n}" for n in range(len(extents))]
     at = s.number(0, len(names) - 1)
-    tile = s.number(2, 5)
+    tile = s.pick([s.number(2, 5), "t"])
     tiled = [*names[:at], f"{names[at]} // {tile}", f"{names[at]} % {tile}", *names[at + 1 :]]
     out = s.pick([[names[n] for n in s.rng.permutation(len(names))], tiled, [*tiled[1:], tiled[0]]])
     if len(names) > 1 and s.chance(0.3):
         fused = f"{names[0]}*{extents[1] or 1} + {names[1]}"
         out = [fused, *names[2:]]
-    return f"{', '.join(names)} -> {', '.join(out)}"
+    text = f"{', '.join(names)} -> {', '.join(out)}"
+    return [text, s.sch.sample_categorical([1, 2, 4, 7])] if " t" in text else [text]
 
 
 def _note(s: Spot) -> None:
@@ -222,7 +223,7 @@ def _is_intermediate(info: BlockInfo) -> bool:
 
 
 def _layout(s: Spot) -> None:
-    s.sch.transform_layout(s.block, _map(s, _sizes(s)))
+    s.sch.transform_layout(s.block, *_map(s, _sizes(s)))
 
 
 def _align(s: Spot) -> None:
@@ -298,7 +299,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "reindex": (lambda s: s.sch.reindex(s.block, s.pick([s.read, s.info.writes])),),
     "transform_layout": (lambda s: _layout(s.on(_is_intermediate)),) * 2,
     "transform_block_layout": (
-        lambda s: s.sch.transform_block_layout(s.block, _map(s, [it.extent for it in s.info.iters])),
+        lambda s: s.sch.transform_block_layout(s.block, *_map(s, [it.extent for it in s.info.iters])),
     ),
     "storage_align": (lambda s: _align(s.on(_is_intermediate)),),
     "pad_einsum": (_padding,),

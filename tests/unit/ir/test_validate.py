@@ -260,6 +260,7 @@ BROKEN: list[tuple[str, Callable[[], Func], str]] = [
     ("a fill that is not all", lambda: over_fill(replace(FILL, guards=(j < 3,)), NEG), "(i = 3) does not run"),
     ("layout of an input", lambda: laid_out("inputs", "A", IndexMap(("a", "b"), (i, j))), "it is the caller's"),
     ("rank of a layout", lambda: laid_out("temps", "C", IndexMap(("a", "b"), (i,))), "has 2 indices, and it has 1"),
+    ("size of a layout", lambda: laid_out("temps", "C", IndexMap(("a",), (Var("a") // Var("t"),))), "uses `t`"),
     ("layout", lambda: laid_out("temps", "C", IndexMap(("a",), (Var("a") // 2,))), "does not keep `a` apart"),
     ("rows", lambda: laid_out("temps", "C", None, Alignment(0, const(4), const(0))), "dimension 0 is aligned"),
     ("never", change("sum", guards=(i > 5,)), "block `neg`: it reads elements of `C` that nothing writes"),

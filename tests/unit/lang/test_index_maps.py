@@ -4,11 +4,19 @@ import pytest
 
 from metasched.errors import LanguageError
 from metasched.ir.printer import print_index_map
-from metasched.lang import parse_index_map
+from metasched.lang import parse_index_map, sizes_of
 
 
 @pytest.mark.parametrize(
-    "text", ["i -> i", "i, j -> j // 16, i, j % 16", "n, h, w -> (n*7 + h)*7 + w", "a -> 3 - a, -a + 4", "x -> 0, x"]
+    "text",
+    [
+        "i -> i",
+        "i, j -> j // 16, i, j % 16",
+        "n, h, w -> (n*7 + h)*7 + w",
+        "a -> 3 - a, -a + 4",
+        "x -> 0, x",
+        "j -> j // (t*2*u), j % t",
+    ],
 )
 def test_prints_and_parses_back(text: str) -> None:
     index_map = parse_index_map(text)
@@ -26,6 +34,9 @@ def test_prints_and_parses_back(text: str) -> None:
         ("i, j -> i%j", "1:10: an index is divided by something other than a positive number"),
         ("i -> i/2", "1:7: `i / 2` has no meaning in an index map"),
         ("i -> A[i]", "1:6: `A[i]` has no meaning in an index map"),
+        ("i -> i//t + t", "1:13: `t` is not an index of the map"),
+        ("i -> i//(t + 1)", "1:7: an index is divided by something other than a positive number"),
+        ("i -> i*t", "1:7: indices are multiplied by numbers only"),
         ("i ->", "1:1: the map has no indices after the arrow"),
     ],
 )
@@ -33,3 +44,7 @@ def test_mistakes(text: str, message: str) -> None:
     with pytest.raises(LanguageError) as info:
         parse_index_map(text)
     assert f"<index map>:{message}" in str(info.value)
+
+
+def test_sizes_come_in_the_order_in_which_they_appear() -> None:
+    assert sizes_of(parse_index_map("i, j -> i//b, j//(a*b), i%b")) == ("b", "a")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from metasched.ir.affine import const
 from metasched.ir.evaluate import evaluate
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_padding import decompose_padding
@@ -29,6 +30,20 @@ def test_a_convolution_is_a_product_of_matrices() -> None:
     native_agrees(before, ctx.func)
     assert "conv: Y_reindex[h_w, o] += Xp_reindex[h_w, r_s_c] * K_reindex[r_s_c, o]" in body(ctx.func)
     assert "conv.Y.reindex: Y[h, w, o] = Y_reindex[h*5 + w, o]" in body(ctx.func)
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 64])
+def test_tiles_of_a_size_that_need_not_divide(size: int) -> None:
+    """The loops and names are those of any size, so that addresses of random variables are."""
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    copy = reindex(ctx, "dense", "B")
+    loops = transform_block_layout(ctx, copy, "j, k -> j//t, k, j%t", const(size))
+    assert loops == ("j_0", "k_of_dense_B_reindex", "j_1")
+    assert f"temp B_reindex: f32[9, 7]  layout j, k -> {'j' if size == 1 else f'j // {size}'}, k" in body(ctx.func)
+    transform_block_layout(ctx, "dense", "i, j, k -> i, j, k//t, k%t", const(size))
+    same(before, ctx.func)
+    native_agrees(before, ctx.func)
 
 
 def test_tiles_of_a_reduction_that_do_not_fit_are_guarded() -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+import metasched as ms
 from metasched.compiler.lower import lower
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const
+from metasched.ir.nodes import Const
 from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.rfactor import rfactor
@@ -169,3 +171,51 @@ def test_a_window_that_rolls() -> None:
     store_at(ctx, "pad", "root")
     with refused("`Xp` is a window that rolls"):
         transform_layout(ctx, "pad", "h, w, c -> c, h, w")
+
+
+def test_panels_of_a_size_that_is_given() -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    transform_layout(ctx, cache_read(ctx, "dense", "B"), "k, j -> j//t, k, j%t", const(4))
+    assert "temp B_global: f32[7, 9]  layout k, j -> j // 4, k, j % 4" in body(ctx.func)
+    same(before, ctx.func)
+    native_agrees(before, ctx.func)
+
+
+def test_a_function_of_random_variables_is_written_as_text_with_sizes() -> None:
+    sch = schedule(DENSE_RELU)
+    t = sch.sample_categorical([2, 4], name="panel", decision=4)
+    copy = sch.cache_read(sch.get_block("dense"), "B")
+    sch.transform_layout(copy, lambda k, j: (j // (t * 2), k, j % (t * 2)))
+    line = 'transform_layout(dense_B_read, "k, j -> j // (t*2), k, j % (t*2)", t0)'
+    assert line in str(sch.trace)
+    assert "layout k, j -> j // 8, k, j % 8" in str(sch)
+    again = ms.parse_trace(str(sch.trace)).with_decisions({"panel": 2}).apply_to(sch.program)
+    assert "layout k, j -> j // 4, k, j % 4" in str(again)
+    assert ms.Trace.from_json(sch.trace.as_json()) == sch.trace
+    assert ms.Trace.from_python(sch.trace.as_python()) == sch.trace
+
+
+def test_sizes_are_named_apart_from_indices() -> None:
+    sch = schedule(DENSE_RELU)
+    x, y = (sch.sample_categorical([2, 4], name=name) for name in "xy")
+    copy = sch.cache_read(sch.get_block("dense"), "B")
+    sch.transform_layout(copy, lambda t0, t1: (t1 // x, t0 // y, t1 % x, t0 % y))
+    assert '"t0, t1 -> t1 // t0_, t0 // t1_, t1 % t0_, t0 % t1_", t0, t1)' in str(sch.trace)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message", "hint"),
+    [
+        ((), 'the index map "k, j -> j//t, k, j%t" divides by 1 size, and 0 are given', "after the map, give `t`"),
+        ((const(2), const(3)), "divides by 1 size, and 2 are given", "after the map, give `t`"),
+        ((const(0),), "the size `t` of the index map", "make it positive"),
+    ],
+)
+def test_sizes_that_are_refused(sizes: tuple[Const, ...], message: str, hint: str) -> None:
+    ctx = start(DENSE_RELU)
+    copy = cache_read(ctx, "dense", "B")
+    with pytest.raises(ScheduleError) as info:
+        transform_layout(ctx, copy, "k, j -> j//t, k, j%t", *sizes)
+    assert message in info.value.reason
+    assert info.value.hint == hint
