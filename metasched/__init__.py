@@ -12,6 +12,7 @@ Its files, in reading order:
 - `dtypes`: Element types of buffers and scalars: one table of what there is to know of each
 - `target`: What a kernel is compiled for and scored against: instruction sets, caches, threads
 - `ir/`: Tensor programs: nodes, index arithmetic, queries, printing, and what well formed means
+- `permissions`: What results may differ by besides the order of a sum, asked for once, as `allow=`
 - `functions/`: The math functions of the language, a file each
 - `lang/`: The language: text and Python to programs and traces, and back to text
 - `schedule/`: Schedules: primitives, random variables, traces, and the handlers that run them

@@ -16,6 +16,7 @@ from metasched.lang import load_program, parse_program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
+from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
@@ -51,6 +52,7 @@ def space(
     *,
     module: Module | None = None,
     target: Target | None = None,
+    allow: Allow = None,
     max_sketches: int = DEFAULT_MAX_SKETCHES,
     seed: int = 0,
 ) -> Space:
@@ -62,6 +64,7 @@ def space(
             or what `condition` returns.
         module: a module `f(sch)` for this program, instead.
         target: the CPU that rules and modules may ask of; by default this one.
+        allow: what results may differ by, as of `tune`.
         max_sketches: beyond so many, sketches are sampled.
         seed: of that sample.
 
@@ -71,7 +74,7 @@ def space(
     if target is not None:
         _require("target", target, Target)
     described = _space_like(rules, module)
-    return space_of(program, described, target=target, max_sketches=max_sketches, seed=seed)
+    return space_of(program, described, target=target, allow=allow, max_sketches=max_sketches, seed=seed)
 
 
 def _space_like(rules: SpaceLike, space: SpaceLike) -> SpaceLike:
@@ -108,6 +111,7 @@ def tune(
     model: str | MakeModel = DEFAULT_MODEL,
     runner: str | Runner = DEFAULT_EXECUTOR,
     target: Target | None = None,
+    allow: Allow = None,
     inputs: Inputs | None = None,
     progress: Shown = None,
 ) -> Kernel:
@@ -130,6 +134,10 @@ def tune(
         model: the name of a model that guides it, "trees" or "roofline", or what makes one.
         runner: where to measure: the name or URL of an executor, by default "local", or a runner, which stays open.
         target: the CPU to compile for and measure on; by default this one.
+        allow: what results may differ by besides the order of sums, by name: "fastmath", "flush_denormals", "winograd".
+            By default products of bf16 or f16 that are summed in f32 may take denormal operands for zero, and nothing
+            else differs; a set allows what it names, and nothing else. To give a module or a trace as `space` is
+            consent to what its steps do.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
         progress: how to show where the run stands. By default that is a line where somebody looks on, in a terminal or
@@ -144,7 +152,7 @@ def tune(
     where = _target(target)
     searched = _space_like(rules, space)
     goal = goal_of(trials if trials is not None or budget is not None else DEFAULT_TRIALS, budget)
-    task = Task(program, searched, where, inputs=inputs, seed=seed)
+    task = Task(program, searched, where, allow=allow, inputs=inputs, seed=seed)
     strategy, model = strategy_of(strategy), model_of(model)
     if searched is not None:
         # A mistake in what is searched shows whether or not anything is left to measure.
@@ -196,6 +204,7 @@ def compile(  # noqa: A001
     trials: int | None = None,
     rules: RuleSpec = None,
     target: Target | None = None,
+    allow: Allow = None,
     policy: Policy = Policy.STRICT,
 ) -> Kernel:
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess; or of a few trials.
@@ -215,6 +224,8 @@ def compile(  # noqa: A001
         rules: of the guess, where no `trace` or `db` is given, and of the trials: the rules whose space it is chosen
             in. The report of a guess is a `Guess`, which says where it comes from.
         target: the CPU to compile for; by default this one.
+        allow: what results may differ by, as of `tune`: only such records of `db` are taken. To give a `trace` is
+            consent to what its steps let differ (`Trace.permissions`), unless `allow` says less.
         policy: what becomes of decisions of `trace` that do not fit.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
@@ -222,23 +233,25 @@ def compile(  # noqa: A001
     """
     _require_one_source(trace, db, trials, rules, policy)
     _require("program", program, Program)
-    where = _target(target)
+    where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
-        tuned = tune(program, trials, _KEPT_NOWHERE if db is None else db, rules, target=where)
-        return tuned if db is None or rules is not None else _best_over_spaces(tuned, db)
+        tuned = tune(program, trials, _KEPT_NOWHERE if db is None else db, rules, target=where, allow=allow)
+        return tuned if db is None or rules is not None else _best_over_spaces(tuned, db, allowed)
     if trace is not None:
         _require("trace", trace, Trace)
+        if allow is not None:
+            _require_allowed(trace, allowed, program)
         return _kernel(program, trace, where, None, Origin.TRACE, policy)
     if db is not None:
-        record = _best_record(program, db, where)
+        record = _best_record(program, db, where, allowed)
         return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
-    guessed = best_guess(program, where, rules, core=core_of(where))
+    guessed = best_guess(program, where, rules, core=core_of(where), allowed=allowed)
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
-def _best_over_spaces(tuned: Kernel, db: str) -> Kernel:
+def _best_over_spaces(tuned: Kernel, db: str, allowed: Allowed) -> Kernel:
     """What a search of the default space came to, or what a search of another space of the program had found."""
-    best = own_trace(_best_record(tuned.program, db, tuned.target), tuned.program)
+    best = own_trace(_best_record(tuned.program, db, tuned.target, allowed), tuned.program)
     same = str(best) == str(tuned.trace)
     return tuned if same else _kernel(tuned.program, best, tuned.target, tuned.report, Origin.MEASURED)
 
@@ -265,13 +278,21 @@ def _require_one_source(
         raise MetaschedError(f"`policy` says how to mend a trace, and {source}\n  hint: leave it out, or give `trace=`")
 
 
-def guess(program: Program, *, rules: RuleSpec = None, target: Target | None = None, seed: int = 0) -> Trace:
+def guess(
+    program: Program,
+    *,
+    rules: RuleSpec = None,
+    target: Target | None = None,
+    allow: Allow = None,
+    seed: int = 0,
+) -> Trace:
     """The best guess, which measures nothing: an expert's trace, where the program is an operator of the library (under
-    any names) and no rules are given; else the trace that the installed cost model likes best.
+    any names) and no rules are given; else the trace that the installed cost model likes best. `allow` is what results
+    may differ by, as of `tune`.
     """
     _require("program", program, Program)
     where = _target(target)
-    return best_guess(program, where, rules, seed, core=core_of(where)).trace
+    return best_guess(program, where, rules, seed, core=core_of(where), allowed=Allowed.of(allow)).trace
 
 
 def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibration:
@@ -296,15 +317,25 @@ def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibr
     return found
 
 
-def _best_record(program: Program, db: str, target: Target) -> Record:
+def _best_record(program: Program, db: str, target: Target, allowed: Allowed) -> Record:
     with open_database(db, Access.READ) as database:
-        record = database.best(TaskKey.of(program, target))
+        record = database.best(TaskKey.of(program, target), allowed.in_program(program.func))
     if record is None:
         raise NoRecord(
-            f"{db} has no valid measurement of {program.key} for {target.name} with {target.threads} threads\n"
+            f"{db} has no valid measurement of {program.key} for {target.name} with {target.threads} threads"
+            f"{'' if allowed == BY_DEFAULT else f', where no more is allowed than {allowed}'}\n"
             "  hint: metasched tune measures it"
         )
     return record
+
+
+def _require_allowed(trace: Trace, allowed: Allowed, program: Program) -> None:
+    more = sorted(p.value for p in trace.permissions - allowed.in_program(program.func))
+    if more:
+        raise MetaschedError(
+            f'the trace lets results differ by "{more[0]}", and `allow` does not name it\n'
+            "  hint: name it, or leave out `allow`: to give a trace is consent to what its steps do"
+        )
 
 
 def _kernel(

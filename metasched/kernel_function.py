@@ -22,6 +22,7 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
+from metasched.permissions import Allow, Allowed
 from metasched.runtime.arguments import in_order
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.runtime.kernel import Kernel, Origin, compiled_again
@@ -36,7 +37,14 @@ _ARRAY = np.ndarray
 _OPTIONS = ("out", "trials", "seed", "data", "rules", "progress")
 
 
-def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: Target | None = None) -> KernelFunction:
+def kernel(
+    text: str,
+    *,
+    db: str | None = None,
+    rules: RuleSpec = None,
+    target: Target | None = None,
+    allow: Allow = None,
+) -> KernelFunction:
     """A function of arrays from stages in index notation, separated by newlines or `;`; the last one is its result.
 
         f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
@@ -53,6 +61,7 @@ def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: 
             line have another, `metasched.db` in the working folder.)
         rules: the rules that make the space, of a guess and of `tune`; by default "cpu".
         target: the CPU to compile for; by default this one.
+        allow: what results may differ by, as of `ms.tune`.
 
     Where that database cannot be used, the function warns (`CacheWarning`) and guesses.
 
@@ -60,7 +69,7 @@ def kernel(text: str, *, db: str | None = None, rules: RuleSpec = None, target: 
     """
     if db is not None:
         scheme_of(db)
-    return KernelFunction(read_shorthand(text), db=db, rules=rules, target=target)
+    return KernelFunction(read_shorthand(text), db=db, rules=rules, target=target, allow=allow)
 
 
 @dataclass(frozen=True)
@@ -78,11 +87,20 @@ class KernelFunction:
     once, side by side.
     """
 
-    def __init__(self, shorthand: Shorthand, *, db: str | None, rules: RuleSpec, target: Target | None) -> None:
+    def __init__(
+        self,
+        shorthand: Shorthand,
+        *,
+        db: str | None,
+        rules: RuleSpec,
+        target: Target | None,
+        allow: Allow = None,
+    ) -> None:
         self._shorthand = shorthand
         self._db = db
         self._rules = rules
         self._target = target
+        self._allowed = Allowed.of(allow)
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._only: Kernel | None = None
         self._compiling: SingleFlight[_Compiled] = SingleFlight()
@@ -200,6 +218,7 @@ class KernelFunction:
             rules=self._rules if rules is None else rules,
             seed=seed,
             target=self._target,
+            allow=self._allowed,
             inputs=data,
             progress=progress,
         )
@@ -208,7 +227,7 @@ class KernelFunction:
     def __getstate__(self) -> dict[str, Any]:
         """The text and the options, and of what was compiled programs and traces."""
         recipes = {**self._recipes, **{key: Recipe.of(kernel) for key, kernel in self._kernels.items()}}
-        options = {"db": self._db, "rules": self._rules, "target": self._target}
+        options = {"db": self._db, "rules": self._rules, "target": self._target, "allow": self._allowed}
         return {"text": self.text, "options": options, "recipes": recipes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -275,14 +294,17 @@ class KernelFunction:
             try:
                 url = self._database()
                 where = f" ({url})"
-                return _Compiled(self._keep(key, api.compile(program, db=url, target=self._target)))
+                return _Compiled(
+                    self._keep(key, api.compile(program, db=url, target=self._target, allow=self._allowed))
+                )
             except NoRecord:
                 pass
             except MetaschedError as error:  # told to the user as a warning
                 obstacle = f"{where}: {error}"
         if recipe is not None:
             return _Compiled(self._keep(key, compiled_again(recipe)), obstacle)
-        return _Compiled(self._keep(key, api.compile(program, rules=self._rules, target=self._target)), obstacle)
+        guessed = api.compile(program, rules=self._rules, target=self._target, allow=self._allowed)
+        return _Compiled(self._keep(key, guessed), obstacle)
 
     def _warn(self, obstacle: str) -> None:
         """Say why what may have been tuned is not used; each reason once."""

@@ -10,6 +10,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.operators.named import program_named
+from metasched.permissions import Allowed, Permission
 
 if TYPE_CHECKING:
     from metasched.space.text.modules import TextModule
@@ -67,8 +68,25 @@ def add_threads(parser: ArgumentParser) -> None:
     )
 
 
+def add_allow(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow",
+        type=allowed,
+        metavar="NAMES",
+        help=f"what results may differ by, between commas ({', '.join(p.value for p in Permission)}), or none; by "
+        "default products of bf16 or f16 summed in f32 may take denormals for zero",
+    )
+
+
 def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line, for machines")
+
+
+def allowed(text: str) -> Allowed:
+    try:
+        return Allowed.parse(text)
+    except MetaschedError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def setting(text: str) -> tuple[str, Setting]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metasched.cli.arguments import UsageError, module_of
 from metasched.cli.command import Console
 from metasched.ir.program import Program
+from metasched.permissions import Allow
 from metasched.schedule.handlers import Policy
 from metasched.schedule.trace import Trace
 from metasched.target import Target
@@ -53,11 +54,16 @@ def space_in(args: Namespace, trace: Trace | None) -> SpaceLike:
 
 
 def kernel_of(
-    program: Program, trace: Trace | None, db: str | None, target: Target, policy: Policy = Policy.STRICT
+    program: Program,
+    trace: Trace | None,
+    db: str | None,
+    target: Target,
+    policy: Policy = Policy.STRICT,
+    allow: Allow = None,
 ) -> Kernel:
     """The kernel of a trace, or of the best one in a database; without either, the best guess.
 
-    `policy` says what becomes of a trace of another shape.
+    `policy` says what becomes of a trace of another shape, `allow` what results may differ by.
 
     Raises:
         MetaschedError: a trace that is wrong or of another program, no record that applies, a schedule that does
@@ -66,7 +72,7 @@ def kernel_of(
     from metasched import api
 
     if trace is not None:
-        return api.compile(program, trace=trace, target=target, policy=policy)
+        return api.compile(program, trace=trace, target=target, allow=allow, policy=policy)
     if db is not None:
-        return api.compile(program, db=db, target=target)
-    return api.compile(program, target=target)
+        return api.compile(program, db=db, target=target, allow=allow)
+    return api.compile(program, target=target, allow=allow)

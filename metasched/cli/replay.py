@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import add_json, add_program, add_threads, program_of
+from metasched.cli.arguments import add_allow, add_json, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
 from metasched.database.record import once_text
@@ -41,6 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
     )
     parser.add_argument("--time", action="store_true", help="time it again, on this machine (checked first)")
+    add_allow(parser)
     add_threads(parser)
     add_json(parser)
 
@@ -64,7 +65,7 @@ def run(args: Namespace, console: Console) -> int:
     program = program_of(args)
     policy = policy_of(args)
     given = trace_named(args.trace) if args.trace else None
-    kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
+    kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
     measured = measure(program, kernel) if args.check or args.time else None
     outcome = ReplayResult(
         task=program.key,

@@ -13,6 +13,7 @@ from metasched.lang.load import SEPARATOR, SUFFIX
 from metasched.measure.comparison import Comparison
 from metasched.measure.paired_timing import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.permissions import Allow
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS
@@ -157,11 +158,18 @@ def _steps(sketch: Sketch) -> Trace:
     return Trace(replace(data, instructions=steps), sketch.program)
 
 
-def spaces(program: Program, placement: Placement, target: Target, seed: int, max_sketches: int = MAX_ARMS) -> Spaces:
+def spaces(
+    program: Program,
+    placement: Placement,
+    target: Target,
+    seed: int,
+    max_sketches: int = MAX_ARMS,
+    allow: Allow = None,
+) -> Spaces:
     """The spaces as a search would see them."""
 
     def made(rules: tuple[Rule, ...]) -> Space:
-        return Space(program, FromRules(rules), target, max_sketches=max_sketches, seed=seed)
+        return Space(program, FromRules(rules), target, allow=allow, max_sketches=max_sketches, seed=seed)
 
     return Spaces(made(placement.without), made(placement.rules), placement)
 

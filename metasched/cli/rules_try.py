@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from metasched.cli.arguments import UsageError, add_json, add_program, add_threads, positive, program_of
+from metasched.cli.arguments import UsageError, add_allow, add_json, add_program, add_threads, positive, program_of
 from metasched.cli.command import Console
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import table
@@ -51,6 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of both searches")
     parser.add_argument("--sketches", action="store_true", help="print the sketches that the rule adds, whole")
     parser.add_argument("--watch", action="store_true", help="do it again whenever a file is saved; Ctrl-C ends it")
+    add_allow(parser)
     add_threads(parser)
     add_json(parser)
 
@@ -65,7 +66,7 @@ def run_once(args: Namespace, console: Console) -> int:
     program = program_of(args)
     placement = place(args.rule, args.rules, args.at, args.instead_of)
     target = Target.detect(args.threads)
-    both = spaces(program, placement, target, args.seed)
+    both = spaces(program, placement, target, args.seed, allow=args.allow)
     if args.json:
         console.print_json(_space_json(program.key, both))
     else:

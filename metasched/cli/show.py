@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import UsageError, add_module, add_program, add_threads, program_of
+from metasched.cli.arguments import UsageError, add_allow, add_module, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in
 from metasched.errors import BuildError
 from metasched.ir.nodes import Func
 from metasched.ir.printer import print_func
 from metasched.operators.named import trace_named
+from metasched.permissions import Allowed
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Trace
 from metasched.target import Target
@@ -32,6 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
     add_module(parser)
+    add_allow(parser)
     add_threads(parser)
     what = parser.add_mutually_exclusive_group()
     for name, summary in (
@@ -76,7 +78,7 @@ class Subject:
         if self.guess is not None:
             return self.guess.trace
         if self.given is None:
-            found: Trace = kernel_of(self.program, None, self.args.db, self.target).trace
+            found: Trace = kernel_of(self.program, None, self.args.db, self.target, allow=self.args.allow).trace
             return found
         repairs = self.policy is Policy.REPAIR
         return self.given.apply_to(self.program, Policy.REPAIR).trace if repairs else self.given
@@ -105,7 +107,7 @@ def run(args: Namespace, console: Console) -> int:
     if what in CODE:
         from metasched.runtime.kernel import Origin
 
-        kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy)
+        kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
         if kernel.origin is Origin.GUESS:
             console.note(str(kernel.report))
         console.print(CODE[what](kernel).rstrip("\n"))
@@ -128,7 +130,7 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
     from metasched.search.guess import guess
 
     target = Target.detect(args.threads)
-    return guess(program, target, core=core_of(target))
+    return guess(program, target, core=core_of(target), allowed=Allowed.of(args.allow))
 
 
 def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def _space(subject: Subject) -> str:
     from metasched import api
 
     searched = space_in(subject.args, subject.given)
-    return str(api.space(subject.program, searched, target=subject.asked).explain())
+    return str(api.space(subject.program, searched, target=subject.asked, allow=subject.args.allow).explain())
 
 
 def _schedule(subject: Subject) -> str:

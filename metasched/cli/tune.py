@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metasched.cli.arguments import (
     DEFAULT_DATABASE,
+    add_allow,
     add_json,
     add_module,
     add_program,
@@ -58,6 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser.add_argument(
             option, default=default, metavar="NAME", help=f"{what}: {', '.join(known)} (default: %(default)s)"
         )
+    add_allow(parser)
     add_threads(parser)
     parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
@@ -79,6 +81,7 @@ def run(args: Namespace, console: Console) -> int:
         model=args.model,
         runner=args.runner,
         target=Target.detect(args.threads),
+        allow=args.allow,
         progress=choose_view(console, args.json),
     )
     if args.json:
@@ -89,6 +92,7 @@ def run(args: Namespace, console: Console) -> int:
             console.print("\nInterrupted: the same command goes on from here.")
         settings = "".join(f" -D {key}={value}" for key, value in args.params)
         settings += f" --threads {args.threads}" if args.threads else ""
+        settings += f" --allow {args.allow}" if args.allow is not None else ""
         console.print(
             f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
         )

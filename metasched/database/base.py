@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from enum import Enum
 from types import TracebackType
 from typing import Protocol, Self
@@ -12,6 +12,7 @@ from metasched.database.best import best_record
 from metasched.database.claims import Claimant
 from metasched.database.record import DatabaseStats, Duplicate, Record, SearchKey, TaskKey
 from metasched.database.summary import Summary, summary_of
+from metasched.permissions import EVERYTHING, Permission
 
 
 class Access(Enum):
@@ -82,8 +83,10 @@ class Database(Protocol):
     def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
         """The whole records of some numbers. Those that cannot be read are left out, with a warning."""
 
-    def best(self, task: TaskKey) -> Record | None:
+    def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
         """The best record over all spaces, by `metasched.database.best.best_record`. None when there is none.
+
+        Only records whose traces need no permission but these are taken.
 
         Records that cannot be read, or whose trace does not parse, are left out, with a warning.
         """
@@ -136,8 +139,9 @@ class BaseDatabase(ABC):
         wanted = set(numbers)
         return {number: record for number, record in enumerate(self.records(task), start=1) if number in wanted}
 
-    def best(self, task: TaskKey) -> Record | None:
-        return best_record(self.summaries(task), lambda numbers: self.load(task, numbers))
+    def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
+        found = [s for s in self.summaries(task) if s.is_within(allowed)]
+        return best_record(found, lambda numbers: self.load(task, numbers))
 
     def count(self, task: TaskKey) -> int:
         return len(self.records(task))

@@ -15,6 +15,8 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.timing import LEAST_VISITS, Times, median_of
+from metasched.permissions import Permission
+from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.target import Target
 
 
@@ -176,6 +178,11 @@ class Record:
     def settled(self) -> bool:
         """Whether this is a time, and no bound: of two visits at least, and not raced."""
         return len(self.visits) >= LEAST_VISITS and not self.raced
+
+    @property
+    def permissions(self) -> frozenset[Permission]:
+        """What its trace lets results differ by, besides the order of sums."""
+        return permissions_of_text(self.trace)
 
     @property
     def is_current(self) -> bool:

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
@@ -35,10 +35,11 @@ from metasched.database.sqlite_reading import connect_to_read, in_memory
 from metasched.database.sqlite_rows import RowReader, text_of
 from metasched.database.sqlite_schema import IN_SHORT, SCHEMA_VERSION, migrate, written_number
 from metasched.database.sqlite_tasks import OF_SEARCH, OF_TASK, drop_unused, key_of, number_of, search_of
-from metasched.database.summary import Summary
+from metasched.database.summary import Summary, permissions_text
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
+from metasched.permissions import EVERYTHING, Permission
 from metasched.schedule.trace_outline import outline_of
 
 _PREFIX = "sqlite:///"
@@ -51,8 +52,8 @@ _COLUMNS = (
     "space, code_version, prologue_seconds"
 )
 # What is kept beside it as data, worked out of it.
-_DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written"
-_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 16}?, {'?, ' * 7}?)"
+_DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written, permissions"
+_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 16}?, {'?, ' * 8}?)"
 _IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
@@ -151,10 +152,10 @@ class SQLiteDatabase(BaseDatabase):
         reader.warn(self._url)
         return found
 
-    def best(self, task: TaskKey) -> Record | None:
+    def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
         reader = RowReader(_with_trace)
         found = best_record(
-            self.summaries(task),
+            [s for s in self.summaries(task) if s.is_within(allowed)],
             lambda numbers: self.load(task, numbers),
             lambda record: next(reader.records([(record,)]), None) is not None,
         )
@@ -423,6 +424,7 @@ def _insert(connection: sqlite3.Connection, record: Record) -> int:
             outline.structure,
             outline.decisions,
             written_number(record.program, params),
+            permissions_text(record.trace),
         ),
     )
     assert cursor.lastrowid is not None

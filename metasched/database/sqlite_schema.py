@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from metasched.database.record import VisitKind, seconds_in_search, version_with_prologues, visit_groups
+from metasched.database.summary import permissions_text
 from metasched.database.visits_json import visits_from_json
 from metasched.errors import MetaschedError
 from metasched.ir.source import settings_from_json
@@ -21,7 +22,7 @@ _CHUNK = 1000
 # What a search needs of records, in an index: it is read instead of the rows, which are ten times as long.
 IN_SHORT = (
     "id, written, space, code_version, structure, decisions, seconds, search_seconds, settled, raced, failure, role, "
-    "turns, repeats, batch, place, trial, code, timestamp"
+    "turns, repeats, batch, place, trial, code, timestamp, permissions"
 )
 
 
@@ -108,6 +109,15 @@ def _mark_prologues(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "UPDATE duplicates SET code_version = ? WHERE task = ? AND code_version = ?", (marked, task, version)
             )
+
+
+# --- from schema 4: what traces need to be allowed
+
+
+def _note_permissions(connection: sqlite3.Connection) -> None:
+    rows = connection.execute("SELECT id, trace FROM records WHERE trace LIKE '%annotate(%'").fetchall()
+    needed = [(permissions_text(trace), number) for number, trace in rows]
+    connection.executemany("UPDATE records SET permissions = ? WHERE id = ?", [row for row in needed if row[0]])
 
 
 Step = str | Callable[[sqlite3.Connection], None]
@@ -212,9 +222,15 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "CREATE INDEX duplicates_by_search ON duplicates (task, space, code_version)",
         "DROP INDEX records_by_task",
         "CREATE INDEX records_by_code ON records (task, code)",
-        f"CREATE INDEX records_in_short ON records (task, {IN_SHORT.removeprefix('id, ')})",
     ),
     ("ALTER TABLE records ADD COLUMN prologue_seconds REAL", _mark_prologues),
+    (
+        # Of each record what its trace lets results differ by.
+        "ALTER TABLE records ADD COLUMN permissions TEXT NOT NULL DEFAULT ''",
+        _note_permissions,
+        "DROP INDEX IF EXISTS records_in_short",
+        f"CREATE INDEX records_in_short ON records (task, {IN_SHORT.removeprefix('id, ')})",
+    ),
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
 from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, VisitKind
+from metasched.permissions import Permission
 from metasched.schedule.trace_outline import Outline, outline_of
+from metasched.schedule.trace_permissions import permissions_of_text
 
 _GUESSES = frozenset(role.value for role in Role if role.is_guess)
 
@@ -17,6 +20,7 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     parameters share. `structure` and `decisions` are the trace's `Outline`. `seconds` is the median time over all
     visits, `search_seconds` that over those of the search; both are None after a failure. `settled` says that it is a
     time and no bound, `turns` and `repeats` in how many groups of such visits it was timed again.
+    `permissions` are the names, between commas, of those that the trace needs.
     """
 
     number: int
@@ -38,6 +42,7 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     trial: int
     code: str
     timestamp: float
+    permissions: str
 
     @property
     def outline(self) -> Outline:
@@ -52,6 +57,10 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     def is_guess(self) -> bool:
         """Whether it was measured as a guess."""
         return self.role in _GUESSES
+
+    def is_within(self, allowed: Set[Permission]) -> bool:
+        """Whether its trace needs no permission but these."""
+        return not self.permissions or {*self.permissions.split(",")} <= {permission.value for permission in allowed}
 
     def search(self, task: TaskKey) -> SearchKey:
         return SearchKey(task, self.space, self.code_version)
@@ -80,4 +89,10 @@ def summary_of(record: Record, number: int, written: int) -> Summary:
         trial=record.trial,
         code=record.code,
         timestamp=record.timestamp,
+        permissions=permissions_text(record.trace),
     )
+
+
+def permissions_text(trace: str) -> str:
+    """The names of the permissions that a trace needs, as a summary has them."""
+    return ",".join(sorted(permission.value for permission in permissions_of_text(trace)))

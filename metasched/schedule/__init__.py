@@ -22,6 +22,7 @@ Its files, in reading order:
 - `trace_diff`: The differences between two traces, up to the names of handles
 - `trace_python`: A trace as Python: a function over a schedule that takes the same steps
 - `trace_python_reader`: A trace from its Python form, as `trace_as_python` writes it
+- `trace_permissions`: Which permissions a trace's steps need, without running them
 - `trace_outline`: Compares traces without parsing them: by a hash of the steps, and the decisions
 - `trace_renaming`: Translates a trace to another program of the same structure: the names of blocks, buffers and loops,
   and addresses

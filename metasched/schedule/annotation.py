@@ -21,6 +21,7 @@ from types import MappingProxyType, ModuleType
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Annotation, Binary, BinOp, Block, Const, Expr, For, Func, LoopKind
+from metasched.permissions import Permission
 from metasched.schedule.context import Context
 from metasched.support.declared_files import DeclaredFiles, only
 from metasched.support.documentation import documentation
@@ -58,7 +59,7 @@ class AnnotationKey:
         check: raises ScheduleError where it would do harm, or has no meaning.
         not_on: kinds of loops that it does not apply to, and why.
         set_by: the primitive that puts it there; '' where `annotate` does.
-        is_permission: whether it allows results that are allowed only on request.
+        permission: what results it lets differ by, which the caller has to allow; None where they stay the same.
         of_sums: whether it stays with both parts of a reduction that is split in two.
         of_copies: whether a copy of its loop around another statement keeps it.
 
@@ -72,7 +73,7 @@ class AnnotationKey:
     check: Check
     not_on: Mapping[LoopKind, str]
     set_by: str
-    is_permission: bool
+    permission: Permission | None
     of_sums: bool
     of_copies: bool
 
@@ -139,7 +140,7 @@ def annotation(
     counts: str = "",
     not_on: Mapping[LoopKind, str] | None = None,
     set_by: str = "",
-    is_permission: bool = False,
+    permission: Permission | None = None,
     of_sums: bool = False,
     of_copies: bool = True,
 ) -> Callable[[Check], AnnotationKey]:
@@ -156,7 +157,7 @@ def annotation(
         if doc is None:
             raise TypeError(f"annotation {name}: its file begins with documentation, which says what it means")
         forbidden = MappingProxyType(dict(not_on or {}))
-        return AnnotationKey(name, doc, on, values, counts, check, forbidden, set_by, is_permission, of_sums, of_copies)
+        return AnnotationKey(name, doc, on, values, counts, check, forbidden, set_by, permission, of_sums, of_copies)
 
     return attach
 

@@ -64,7 +64,7 @@ def is_literal_of(kind: ArgumentKind, value: Any) -> bool:
         return True
     if kind is ArgumentKind.BOOL:
         return isinstance(value, bool)
-    if kind in (ArgumentKind.STR, ArgumentKind.FEATURE, ArgumentKind.INDEX_MAP):
+    if kind in (ArgumentKind.STR, ArgumentKind.FEATURE, ArgumentKind.PERMISSION, ArgumentKind.INDEX_MAP):
         return isinstance(value, str)
     if kind is ArgumentKind.LITERAL:
         return isinstance(value, str | int | float | bool)

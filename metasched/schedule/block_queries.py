@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated
@@ -19,9 +19,10 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import IterKind, LoopKind
+from metasched.permissions import Permission, permission_problem
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.context import Context
-from metasched.schedule.kinds import ArgumentKind, BlockName, Feature, Flag, LoopName, Text
+from metasched.schedule.kinds import ArgumentKind, BlockName, Feature, Flag, LoopName, PermissionName, Text
 from metasched.schedule.primitive import MARK, Declaration, declaration_of, primitive
 from metasched.target import Target
 
@@ -34,7 +35,8 @@ class QueryContext(Context):
 
     @classmethod
     def of(cls, ctx: Context, find_target: Callable[[], Target]) -> QueryContext:
-        return cls(ctx.func, ctx.taken, ctx.free, ctx.constraints, find_target=find_target)
+        own = {f.name: getattr(ctx, f.name) for f in fields(Context)}
+        return cls(**own, find_target=find_target)
 
     @property
     def target(self) -> Target:
@@ -203,6 +205,19 @@ def alone(ctx: Context, loop: LoopName) -> Flag:
 def has_block(ctx: Context, name: Text) -> Flag:
     """Whether the program has a block of this name now."""
     return any(block.name == name for block in query.blocks(ctx.func))
+
+
+# --- of what the caller allows ---------------------------------------------------------------------------
+
+
+@block_query
+def allows(ctx: Context, permission: PermissionName, *blocks: BlockName) -> Flag:
+    """Whether results may differ by something, in these blocks or else in all of them: `allows("fastmath", b)`."""
+    problem = permission_problem(permission)
+    if problem is not None:
+        raise ScheduleError("allows", problem[0], hint=problem[1])
+    found = [ctx.block("allows", block) for block in blocks]
+    return all(ctx.allowed.in_block(Permission(permission), block) for block in found or (None,))
 
 
 # --- of the target ---------------------------------------------------------------------------------------

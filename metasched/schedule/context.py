@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func, Var
 from metasched.ir.ranges import bounds, prove
+from metasched.permissions import BY_DEFAULT, Allowed, Permission
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,16 @@ class Constraint:
 class Context:
     """`func` is the program; primitives replace it. `taken` holds every name ever used, so names stay unique
     along a whole trace; by default those of `func`. `free` holds the free tile variables, empty when all decisions
-    are concrete.
+    are concrete. `allowed` is what results may differ by; where a person wrote the steps, which is consent itself,
+    nothing is held to it.
     """
 
     func: Func
     taken: set[str] = field(default_factory=set)
     free: set[str] = field(default_factory=set)
     constraints: list[Constraint] = field(default_factory=list)
+    allowed: Allowed = BY_DEFAULT
+    held_to_allowed: bool = False
 
     def __post_init__(self) -> None:
         if not self.taken:
@@ -68,6 +72,18 @@ class Context:
         worst = difference.hi if _WORST[cond.op] else difference.lo
         self.require(Binary(cond.op, worst, Const(0)), error)
 
+    def require_allowed(self, op: str, permission: Permission, block: str | None) -> None:
+        """Raise ScheduleError for a step of a rule that lets results differ in a way that the caller does not allow."""
+        where = None if block is None else self.block(op, block)
+        if self.held_to_allowed and not self.allowed.in_block(permission, where):
+            name = permission.value
+            raise ScheduleError(
+                op,
+                f'"{name}" lets results differ, and is not allowed',
+                () if block is None else (block,),
+                f'a rule asks first: sch.allows("{name}"); callers allow it by allow={{"{name}"}}, or --allow {name}',
+            )
+
     def fresh(self, name: str) -> str:
         """An unused name, `name` itself if it was never used. The result is marked as used."""
         new = query.fresh(self.taken, name)
@@ -98,7 +114,7 @@ class Context:
 
     def scratch(self) -> Context:
         """A copy to try a step on; changes to it do not affect this one."""
-        return Context(self.func, set(self.taken), set(self.free), list(self.constraints))
+        return replace(self, taken=set(self.taken), free=set(self.free), constraints=list(self.constraints))
 
 
 # Whether the worst case of `a op b` is where a - b is largest.

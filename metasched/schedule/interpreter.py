@@ -20,6 +20,7 @@ from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
+from metasched.permissions import Allow, Allowed, Permission
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
@@ -48,14 +49,20 @@ class Interpreter(PrimitiveMethods):
     """
 
     def __init__(
-        self, program: Program, target: Target | None = None, *, seed: int = 0, handler: Handler | None = None
+        self,
+        program: Program,
+        target: Target | None = None,
+        *,
+        seed: int = 0,
+        handler: Handler | None = None,
+        allow: Allow = None,
     ) -> None:
         if target is not None and not isinstance(target, Target):
             raise MetaschedError(f"`target` is a {type(target).__name__}, not a Target; a seed is given as `seed=`")
         self.program = program
         self._target = target
         self.handler: Handler = handler if handler is not None else Prior(seed)
-        self._ctx = Context(program.func)
+        self._ctx = Context(program.func, allowed=Allowed.of(allow))
         self._env = Env()
         self._instructions: list[Instruction] = []
         self._sites: list[SiteRecord] = []
@@ -116,6 +123,23 @@ class Interpreter(PrimitiveMethods):
     def describe(self, block: BlockRV) -> BlockInfo:
         """The current properties of a block; not recorded in the trace."""
         return describe_block(self.func, self.name_of(block))
+
+    # --- what results may differ by
+
+    def allows(self, permission: str, block: BlockRV | None = None) -> bool:
+        """Whether the caller allows results to differ by something, `"fastmath"`, in a block or else in all of them.
+
+        A rule asks before it takes a step that lets them. Raises MetaschedError for an unknown name.
+        """
+        where = None if block is None else query.find_block(self.func, self.name_of(block))
+        return self._ctx.allowed.in_block(Permission.named(permission), where)
+
+    def hold_to_allowed(self) -> None:
+        """From now on refuse steps that let results differ in a way that is not allowed.
+
+        A person who writes such a step consents to it; whoever runs a rule does so by `allow`.
+        """
+        self._ctx.held_to_allowed = True
 
     # --- facts exchanged between rules
 
@@ -330,6 +354,8 @@ class Interpreter(PrimitiveMethods):
         values = resolved_arguments(declaration, instruction, self._env)
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
         try:
+            if declaration.permission is not None:
+                self._ctx.require_allowed(declaration.name, declaration.permission, self._first_block(instruction))
             result = declaration.run(self._ctx, *values[0], **values[1])
             require_tensorize_safe(declaration.name, before.func, self._ctx.func)
             require_countable(declaration.name, before.func, self._ctx.func)
@@ -343,6 +369,10 @@ class Interpreter(PrimitiveMethods):
             if marks:
                 error.draw_with(lambda: print_func(func, marks))
             raise
+
+    def _first_block(self, instruction: Instruction) -> str | None:
+        refs = (arg.name for arg in instruction.args if isinstance(arg, Ref) and arg.name in self._env.blocks)
+        return next((self._env.blocks[name] for name in refs), None)
 
     def _named(self, instruction: Instruction) -> tuple[str, ...]:
         """The loops and blocks that an instruction is about."""

@@ -23,6 +23,7 @@ class ArgumentKind(Enum):
     LITERAL = "a number or a string"
     STR = "a string"
     FEATURE = "the name of an instruction set, as a string"
+    PERMISSION = "the name of what may be allowed, as a string"
     NUMBER = "a number"
     BOOL = "True or False"
     INDEX_MAP = 'an index map, as text such as "i, j -> j//16, i, j%16" or as a function'
@@ -48,6 +49,7 @@ Text = Annotated[str, ArgumentKind.STR]
 BlockText = Annotated[str, ArgumentKind.STR, Named.BLOCK]
 BufferText = Annotated[str, ArgumentKind.STR, Named.BUFFER]
 Feature = Annotated[str, ArgumentKind.FEATURE]
+PermissionName = Annotated[str, ArgumentKind.PERMISSION]
 Number = Annotated[int, ArgumentKind.NUMBER]
 Flag = Annotated[bool, ArgumentKind.BOOL]
 IndexMapText = Annotated[str, ArgumentKind.INDEX_MAP]

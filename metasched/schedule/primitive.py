@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 from metasched.lang.instructions import Decision, Instruction
+from metasched.permissions import Permission
 from metasched.schedule.batching import InBatches
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.kinds import ArgumentKind, Named
@@ -69,6 +70,7 @@ class Traits:
     `places` is for samplers of places of blocks: the name of a loop, `root` or `inline`.
     `named` is for samplers that are given a name in Python, and then a list of their arguments.
     `outside_support` is for the check of modules in text: decisions that no program would allow.
+    `permission` is what a step of it lets results differ by, which the caller has to allow.
     """
 
     version: int = 1
@@ -81,6 +83,7 @@ class Traits:
     places: bool = False
     named: bool = False
     outside_support: OutsideSupport | None = None
+    permission: Permission | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +128,7 @@ def primitive(
     in_batches: InBatches | None = None,
     threads: bool = False,
     varying_loops: VaryingLoops | None = None,
+    permission: Permission | None = None,
 ) -> Callable[[F], F]: ...
 def primitive(
     fn: F | None = None, *, upgrades: Mapping[int, Upgrade] | None = None, **traits: Any

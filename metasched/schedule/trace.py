@@ -20,11 +20,13 @@ from metasched.lang import print_instruction, print_trace
 from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
+from metasched.permissions import Permission
 from metasched.schedule.handlers import Handler, Policy, Prior, Replay
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
 from metasched.schedule.trace_diff import TraceDiff, diff_traces
+from metasched.schedule.trace_permissions import permissions_of
 from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
@@ -130,6 +132,11 @@ class Trace:
     def decisions(self) -> dict[str, Decision]:
         """The decision of each random variable by address, without open ones."""
         return {i.address: i.decision for i in self.instructions if i.address is not None and i.decision is not None}
+
+    @property
+    def permissions(self) -> frozenset[Permission]:
+        """What its steps let results differ by, besides the order of sums."""
+        return permissions_of(self.instructions)
 
     @property
     def holes(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
+from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.runtime.amx_permission import tiles_are_given
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.annotations.blocked_sum import blocked_sum
@@ -72,10 +73,15 @@ class ExpertChoice:
     others: tuple[ExpertCandidate, ...] = ()
 
 
-def best_expert(program: Program, target: Target, core: Core = DEFAULT_CORE) -> ExpertChoice:
-    """The best expert trace that the machine can run, by estimates with the constants of `core`."""
+def best_expert(
+    program: Program, target: Target, core: Core = DEFAULT_CORE, allowed: Allowed = BY_DEFAULT
+) -> ExpertChoice:
+    """The best expert trace that the machine can run, by estimates with the constants of `core`.
+
+    Steps of it that let results differ otherwise than is allowed are left out.
+    """
     reasons: dict[str, str] = {}
-    candidates = _candidates(program, target, core, reasons)
+    candidates = _candidates(program, target, core, allowed, reasons)
     ranked = _ranked(candidates)
     for candidate in ranked:
         chosen = _with_threads_where_they_pay(program, candidate, target, core)
@@ -129,13 +135,15 @@ def _why_not(other: ExpertCandidate, chosen: ExpertCandidate) -> str:
     return "it was written for another shape" if ratio <= _TIE else f"the estimate is {ratio:.1f} times as long"
 
 
-def _candidates(program: Program, target: Target, core: Core, reasons: dict[str, str]) -> list[ExpertCandidate]:
+def _candidates(
+    program: Program, target: Target, core: Core, allowed: Allowed, reasons: dict[str, str]
+) -> list[ExpertCandidate]:
     found = []
     for fit in fits(program):
         reason = _other_types(fit, program)
         if reason is None:
             try:
-                trace = _asked(fit.trace_for(program, target.threads), program, target)
+                trace = _asked(fit.trace_for(program, target.threads), program, target, allowed)
                 found.append(_candidate(program, fit, trace, target, core))
                 continue
             except ScheduleError as error:
@@ -158,10 +166,10 @@ def _distance(fit: Fit, program: Program) -> float:
     return sum(abs(log(x / y)) for x, y in pairs if x and y)
 
 
-def _asked(trace: Trace, program: Program, target: Target) -> Trace:
-    """The trace without annotations that relax IEEE arithmetic, and with streaming stores only where they may pay."""
-    # Their results would not be those that IEEE arithmetic has.
-    dropped = {key for key, known in known_annotations().items() if known.is_permission}
+def _asked(trace: Trace, program: Program, target: Target, allowed: Allowed) -> Trace:
+    """The trace without steps for results that are not allowed, and with streaming stores only where they may pay."""
+    granted = (None, *allowed.in_program(program.func))
+    dropped = {key for key, known in known_annotations().items() if known.permission not in granted}
     if not _exceeds_caches(program.func, target):
         dropped.add(non_temporal.name)
     kept = tuple(i for i in trace.instructions if not (i.op == ANNOTATE and dropped & set(map(str, i.args))))

@@ -27,6 +27,7 @@ from metasched.errors import NoRecord
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport
 from metasched.ir.program import Program
+from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
@@ -97,18 +98,20 @@ def guess(
     seed: int = 0,
     make_arms: MakeArms | None = None,
     core: Core = DEFAULT_CORE,
+    allowed: Allowed = BY_DEFAULT,
 ) -> Guess:
     """The best guess: from the space of the rules if some are given, otherwise an expert's trace if one applies.
 
-    `make_arms` returns the space, if the caller has made it already. `core` has the constants of the estimates.
+    `make_arms` returns the space, if the caller has made it already. `core` has the constants of the estimates,
+    `allowed` is what results may differ by.
 
     Raises RuleError for an unknown rule, NoRecord for an empty space.
     """
-    arms = make_arms or _arms_of(program, target, core)
+    arms = make_arms or _arms_of(program, target, core, allowed)
     if rules is not None:
         found = _favourite(program, target, core, arms(rules, seed), seed)
         return _of_space(program, found, "the rules were given", {})
-    choice = best_expert(program, target, core)
+    choice = best_expert(program, target, core, allowed)
     if choice.taken is None:
         found = _favourite(program, target, core, arms(None, seed), seed)
         return _of_space(program, found, choice.why, choice.passed_over)
@@ -152,9 +155,9 @@ def _leaves_room(program: Program, taken: ExpertCandidate, target: Target, core:
     return taken.cycles >= _WORTH_LOOKING and least_cycles(program.func, target, core) < _ROOM * taken.cycles
 
 
-def _arms_of(program: Program, target: Target, core: Core) -> MakeArms:
+def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed) -> MakeArms:
     return lambda rules, seed: SpaceArms(
-        space_of(program, rules, target=target, max_sketches=MAX_ARMS, seed=seed), target, core
+        space_of(program, rules, target=target, allow=allowed, max_sketches=MAX_ARMS, seed=seed), target, core
     )
 
 

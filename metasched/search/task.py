@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 
 from metasched.calibration.store import core_of
@@ -10,6 +9,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.measure.inputs import Inputs
+from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.search.arms import MAX_ARMS, SpaceArms
 from metasched.search.favourite import favourite
 from metasched.search.proposal import Guesses
@@ -34,7 +34,9 @@ class Task:
             `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or what `condition` returns.
         target: the CPU to compile for and measure on; by default this one.
         threads: how many threads a kernel uses; by default as many as the target says.
-        allow: what results may differ by besides reassociation, by name. Nothing can be allowed yet.
+        allow: what results may differ by besides the order of sums, by name (see `metasched.permissions`). By default
+            products of bf16 or f16 that are summed in f32 may take denormal operands for zero, and nothing else
+            differs; a set allows what it names, and nothing else. A `Space` has its own, unless one is given.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
         max_sketches: beyond so many, sketches are sampled.
@@ -52,7 +54,7 @@ class Task:
         target: Target | None = None,
         *,
         threads: int | None = None,
-        allow: Iterable[str] = (),
+        allow: Allow = None,
         inputs: Inputs | None = None,
         max_sketches: int = MAX_ARMS,
         seed: int = 0,
@@ -68,7 +70,7 @@ class Task:
         where = Target.detect() if target is None else target
         self.program = program
         self.target = where if threads is None else where.with_threads(threads)
-        self.allow = _allowed(allow)
+        self.allowed = space.allowed if allow is None and isinstance(space, Space) else Allowed.of(allow)
         self.inputs = inputs
         self.described_by = space
         self.seed = seed
@@ -83,7 +85,12 @@ class Task:
     def space(self) -> Space:
         """The space, made now. Raises ScheduleError for a condition on a variable that no sketch has."""
         return space_of(
-            self.program, self.described_by, target=self.target, max_sketches=self._max_sketches, seed=self.seed
+            self.program,
+            self.described_by,
+            target=self.target,
+            allow=self.allowed,
+            max_sketches=self._max_sketches,
+            seed=self.seed,
         )
 
     @cached_property
@@ -103,7 +110,9 @@ class Task:
         the seed of the sample of sketches are not part of it: records store them separately.
         """
         calibrated = () if self.core == DEFAULT_CORE else (self.core,)
-        return fingerprint((_FORMAT, self.source, self._max_sketches, self.allow, *calibrated))
+        names = frozenset(permission.value for permission in self.allowed.names)
+        said = () if self.allowed == BY_DEFAULT else ("allow",)
+        return fingerprint((_FORMAT, self.source, self._max_sketches, names, *said, *calibrated))
 
     def check(self) -> None:
         """Make the first sketch, which shows mistakes in rules and modules. Raises whatever these raise."""
@@ -114,9 +123,11 @@ class Task:
 
         With the default space, the expert traces that the guess did not take are worth measuring, too.
         """
-        default, experts = self._default_guess()
+        own, experts = self._default_guess()
+        # What a caller gets without a word, `default`, has nothing but what is allowed by default.
+        default = own if self.allowed == BY_DEFAULT else None
         if self.source.by_default:
-            return Guesses(default, default, experts)
+            return Guesses(own, default, experts)
         # A guess does not depend on the seed of the search.
         arms = self.arms if self.seed == 0 else self._arms_of(self.described_by, self._max_sketches, 0)
         return Guesses(favourite(arms), default)
@@ -128,7 +139,7 @@ class Task:
         from metasched.search.guess import guess
 
         try:
-            found = guess(self.program, self.target, make_arms=self._default_arms, core=self.core)
+            found = guess(self.program, self.target, make_arms=self._default_arms, core=self.core, allowed=self.allowed)
         except NoRecord:  # `compile` does not find one, either
             return None, ()
         if not self.source.by_default or found.expected is None:
@@ -141,14 +152,7 @@ class Task:
         return self.arms if same else self._arms_of(rules, MAX_ARMS, seed)
 
     def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SearchSpace:
-        made = space_of(self.program, space, target=self.target, max_sketches=max_sketches, seed=seed)
+        made = space_of(
+            self.program, space, target=self.target, allow=self.allowed, max_sketches=max_sketches, seed=seed
+        )
         return SpaceArms(made, self.target, self.core)
-
-
-def _allowed(names: Iterable[str]) -> frozenset[str]:
-    if isinstance(names, str):
-        raise MetaschedError(f'`allow` is a set of names, such as {{"{names}"}}, not a text')
-    allowed = frozenset(names)
-    if allowed:
-        raise MetaschedError(f"`allow`: nothing of the name {min(allowed)!r} can be allowed; leave it out")
-    return allowed

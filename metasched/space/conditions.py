@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.program import Program
+from metasched.permissions import Allow
 from metasched.schedule.trace import Trace
 from metasched.space.registry import RuleSpec, resolve
 from metasched.space.rule import Rule
@@ -59,16 +60,25 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
 
 
 def space_of(
-    program: Program, described: SpaceLike, *, target: Target | None = None, max_sketches: int, seed: int
+    program: Program,
+    described: SpaceLike,
+    *,
+    target: Target | None = None,
+    allow: Allow = None,
+    max_sketches: int,
+    seed: int,
 ) -> Space:
     """The space of a program for a target (by default this machine), from whatever a caller passed as a space.
+
+    `allow` is what results may differ by; None leaves that of a given `Space` as it is.
 
     Raises RuleError for an unknown rule, ScheduleError for a condition on a variable that no sketch has, MetaschedError
     for the space of another program.
     """
     if isinstance(described, Space):
-        return described.of(program).on(target).resized(min(max_sketches, described.max_sketches))
-    return given_checked(Space(program, source_of(described), target, max_sketches=max_sketches, seed=seed))
+        return described.of(program).on(target).allowing(allow).resized(min(max_sketches, described.max_sketches))
+    source = source_of(described)
+    return given_checked(Space(program, source, target, allow=allow, max_sketches=max_sketches, seed=seed))
 
 
 def given_checked(space: Space) -> Space:

@@ -77,6 +77,7 @@ class FromRules(SpaceSource):
     unasked: bool = False
 
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+        schedule.hold_to_allowed()
         outcomes: list[Outcome] = []
         for rule in self.tried:
             for name in reversed(schedule.block_names()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
+from metasched.permissions import Allow, Allowed
 from metasched.schedule.handlers import FREE, PURE_HINT, FixedDecisions, Forced, Free, Handler, Policy, Prior, Site
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
@@ -95,8 +97,9 @@ class Space:
     the order of the options, by running the module again under a forced prefix of choices. Beyond `max_sketches`
     they are sampled from the prior instead, `complete` is false, and `explain` names the `choose` that multiplies.
 
-    `source` makes them for `target`, and says which decisions are given. Compute locations that a trace leaves open are
-    enumerated like choices; those for which a later step of it is not legal are left out.
+    `source` makes them for `target`, and says which decisions are given. `allow` is what results may differ by. Compute
+    locations that a trace leaves open are enumerated like choices; those for which a later step of it is not legal are
+    left out.
 
     Raises NondeterministicModule when a module takes other steps under the same choices.
     """
@@ -107,12 +110,14 @@ class Space:
         source: SpaceSource,
         target: Target | None = None,
         *,
+        allow: Allow = None,
         max_sketches: int = DEFAULT_MAX_SKETCHES,
         seed: int = 0,
     ) -> None:
         self.program = program
         self.source = source
         self._target = target
+        self.allowed = Allowed.of(allow)
         self.max_sketches = max_sketches
         self.seed = seed
         self.given: Given = source.given
@@ -173,7 +178,7 @@ class Space:
     def conditioned(self, given: Mapping[str, object]) -> Space:
         """The same space with more given decisions. Raises ScheduleError where they contradict earlier ones."""
         source = Conditioned(self.source, given)
-        return Space(self.program, source, self._target, max_sketches=self.max_sketches, seed=self.seed)
+        return self._with(source=source)
 
     def of(self, program: Program) -> Space:
         """The same space. Raises MetaschedError unless it is one of this program."""
@@ -185,13 +190,27 @@ class Space:
         """The space of the same source for another target; None returns this space."""
         if target is None or target == self.target:
             return self
-        return Space(self.program, self.source, target, max_sketches=self.max_sketches, seed=self.seed)
+        return self._with(target=target)
 
     def resized(self, max_sketches: int) -> Space:
         """The same space with another limit, beyond which sketches are sampled."""
         if max_sketches == self.max_sketches:
             return self
-        return Space(self.program, self.source, self._target, max_sketches=max_sketches, seed=self.seed)
+        return self._with(max_sketches=max_sketches)
+
+    def allowing(self, allow: Allow) -> Space:
+        """The space of the same source where results may differ by other things; None returns this space."""
+        return self if allow is None or Allowed.of(allow) == self.allowed else self._with(allow=Allowed.of(allow))
+
+    def _with(self, **changed: Any) -> Space:
+        made: dict[str, Any] = {
+            "source": self.source,
+            "target": self._target,
+            "allow": self.allowed,
+            "max_sketches": self.max_sketches,
+            "seed": self.seed,
+        }
+        return Space(self.program, **(made | changed))
 
     def unmet(self) -> list[str]:
         """Given addresses that no sketch has; enumerates sketches until each was found."""
@@ -278,7 +297,8 @@ class Space:
         return False
 
     def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
-        schedule = Schedule(self.program, self._target, handler=FixedDecisions(self.given, handler))
+        fixed = FixedDecisions(self.given, handler)
+        schedule = Schedule(self.program, self._target, handler=fixed, allow=self.allowed)
         outcomes = self.source.run(schedule)
         self._addresses.update(record.site.address for record in schedule.sites)
         return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)

@@ -23,6 +23,7 @@ LAYERS = (
     "dtypes",
     "target",
     "ir",
+    "permissions",
     "functions",
     "lang",
     "schedule",

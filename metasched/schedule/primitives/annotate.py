@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import Annotation
+from metasched.ir.nodes import Annotation, Block, Const
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
@@ -28,7 +28,7 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> Non
 
     Requires:
         The key is known, applies to this kind of target, and accepts the value; some keys require more, see their
-        files.
+        files. In a rule, one that lets results differ is allowed by the caller (`sch.allows`).
     """
     known = known_annotations().get(key)
     if known is None:
@@ -38,5 +38,7 @@ def annotate(ctx: Context, target: TargetName, key: Text, value: Setting) -> Non
         raise ScheduleError(OP, f'"{key}" is not to be annotated', hint=f"`{known.set_by}` does it")
     stmt = find_target(ctx, OP, target)
     known.require(ctx, OP, stmt, value)
+    if known.permission is not None and value != Const(0):
+        ctx.require_allowed(OP, known.permission, stmt.name if isinstance(stmt, Block) else None)
     kept = tuple(a for a in stmt.annotations if a.key != key)
     ctx.func = query.replace_stmt(ctx.func, stmt, replace(stmt, annotations=(*kept, Annotation(key, value))))

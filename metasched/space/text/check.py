@@ -38,6 +38,7 @@ from metasched.lang.module_tree import (
     Statement,
 )
 from metasched.lang.report import Report, did_you_mean, listing
+from metasched.permissions import permission_problem
 from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param, registry
@@ -47,6 +48,8 @@ from metasched.space.text.varying import Varying
 from metasched.target import feature_problem
 
 _HANDLES = {ArgumentKind.BLOCK: 'a block: `get_block("name")`', ArgumentKind.LOOP: "a loop: `i, j = get_loops(block)`"}
+# What is wrong with a name, and a hint, for the kinds of names that do not depend on the program.
+_NAMES = {ArgumentKind.FEATURE: feature_problem, ArgumentKind.PERMISSION: permission_problem}
 # What people write who know Python or another scheduling language.
 _ELSEWHERE = {
     "range": "repeat over a list of loops or blocks: `for l in get_loops(block):`",
@@ -337,8 +340,8 @@ class _Checker:
         elif param.many and not isinstance(written, list):
             message = f"argument `{param.name}` of `{declaration.name}` is a list, not {print_source(value)}"
             self.report.error(value.start, message, f"write `[{print_source(value)}]`")
-        elif param.kind is ArgumentKind.FEATURE and isinstance(written, str):
-            problem = feature_problem(written)
+        elif param.kind in _NAMES and isinstance(written, str):
+            problem = _NAMES[param.kind](written)
             if problem is not None:
                 self.report.error(value.start, *problem)
 

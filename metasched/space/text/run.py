@@ -259,7 +259,7 @@ class _Activation:
                 match param.kind, item:
                     case (ArgumentKind.BLOCK, BlockRV()) | (ArgumentKind.LOOP, LoopRV()):
                         values.append(self.schedule.name_of(item))
-                    case (ArgumentKind.STR | ArgumentKind.FEATURE, str()):
+                    case (ArgumentKind.STR | ArgumentKind.FEATURE | ArgumentKind.PERMISSION, str()):
                         values.append(item)
                     case _:
                         raise wrong(declaration, param, item)
