@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import Enum
+from enum import StrEnum
 from typing import TypeAlias
 
 from metasched.dtypes import DType
@@ -19,7 +19,7 @@ from metasched.ir import query
 from metasched.ir.nodes import Binary, BinOp, Block, Cast, Expr, Func, Reducer
 
 
-class Permission(Enum):
+class Permission(StrEnum):
     """Something that results may differ by, if the caller allows it."""
 
     FASTMATH = "fastmath"  # arithmetic regrouped, reciprocals in place of divisions, any sign of zero, NaN undefined

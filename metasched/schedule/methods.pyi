@@ -31,7 +31,7 @@ class PrimitiveMethods:
 
         Requires:
             The key is known, applies to this kind of target, and accepts the value; some keys require more, see their
-            files.
+            files. In a rule, one that lets results differ is allowed by the caller (`sch.allows`).
         """
     def cache_read(self, block: BlockRV, buffer: str, scope: str = 'global', *, labels: Sequence[str] = ...) -> BlockRV:
         """Copy a buffer that a block reads into a new buffer, which the block then reads instead.
