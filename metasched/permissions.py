@@ -32,7 +32,7 @@ class Permission(StrEnum):
         problem = permission_problem(name)
         if problem is not None:
             raise MetaschedError(f"{problem[0]}\n  hint: {problem[1]}")
-        return cls(name)
+        return cls(str(name))
 
 
 def permission_problem(name: object) -> tuple[str, str] | None:
