@@ -111,7 +111,8 @@ _CONSTANT = re.compile(r"\bconst (?=\w+:)")
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A program to measure: an operator at a shape, or the text of a program.
+    """A program to measure: an operator at a shape, or the text of a program, which may be what an operator was when it
+    was measured.
 
     `suite` is the name of one of the twelve operators at the shape that others are judged by.
     """
@@ -123,7 +124,7 @@ class TaskSpec:
 
     @property
     def family(self) -> str:
-        return RANDOM if self.text is not None else _FAMILY_OF[self.operator]
+        return _FAMILY_OF.get(self.operator, RANDOM)
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class TaskSpec:
     def program(self) -> ms.Program:
         """The program, with weights that may change between calls: packing them is a part of its times."""
         if self.text is not None:
-            return ms.parse_program(self.text)
+            return ms.parse_program(self.text, **self.params)
         found = load(self.operator, **self.params)
         return ms.parse_program(_CONSTANT.sub("", str(found)), **dict(found.params))
 

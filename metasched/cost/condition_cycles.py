@@ -21,15 +21,15 @@ def alive(view: View) -> Array:
     """
     lanes, loops, shares = np.minimum(view.vector.lanes, view.vector.extent), [], []
     for guard in view.statement.guards:
+        if not isinstance(guard, Below):
+            continue
         holds = view.shares.holds(guard)
         if view.statement.vector in loops_in(guard):
-            if not isinstance(guard, Below):
-                continue
             reached = view.ranges.reach(guard.value)[0] + 1.0
             holds = np.minimum(np.ceil(holds * reached / lanes) * lanes / reached, 1.0)
         loops.append(loops_in(guard))
         shares.append(holds)
-    share = joint_share(loops, shares, view.full(1.0))
+    share = there(view) * joint_share(loops, shares, view.full(1.0))
     for gate in view.statement.gates:
         if gate.skips:
             share = share * (1.0 - view.shares.in_copies(gate.condition).excluded)
@@ -38,8 +38,21 @@ def alive(view: View) -> Array:
     return least
 
 
+def there(view: View) -> Array:
+    """The share of instances that guards other than bounds let run, such as those of terms (`(i + k) % 2 == 0`).
+
+    They are evenly spread: they leave out as much of the data that the others read again as of the work.
+    """
+    share = view.full(1.0)
+    for guard in view.statement.guards:
+        if not isinstance(guard, Below):
+            by_lane = view.statement.vector is not None and view.shares.moves(guard, view.statement.vector)
+            share = share * np.where(by_lane, 1.0, view.shares.holds(guard))
+    return share
+
+
 def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole: Array) -> Array:
-    """The share of instances for which all guards hold, each over some loops, from that for which each one holds.
+    """The share of instances for which all bounds hold, each over some loops, from that for which each one holds.
 
     A guard over some of the loops of another is of an outer split of the same axis, which implies it mostly, or which
     it implies: the lesser share counts. Others are taken to be independent.
@@ -110,12 +123,15 @@ def rolled_guards(view: View) -> Array:
     on: how many there are to an instance that runs."""
     found = view.full(0.0)
     for guard in view.statement.guards:
-        loops = loops_in(guard)
-        if isinstance(guard, Below) or not loops or view.statement.vector in loops:
+        if isinstance(guard, Below):
             continue
-        rolled = np.ones(view.rows, np.bool_)
-        for loop in loops:
-            rolled &= (view.unrolled[loop] == 0) | (view.extents[loop] == 1)
-        evaluated = view.outer[max(loops) + 1] / view.instances
-        found = found + rolled * (view.shares.holds(guard) < 1.0) * np.minimum(evaluated / alive(view), 4.0)
+        rolled, depends = np.ones(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
+        evaluated = view.full(0.0)
+        for loop in sorted(loops_in(guard)):
+            moves = view.shares.moves(guard, loop)
+            rolled &= ~moves | ((view.unrolled[loop] == 0) & (loop != view.statement.vector))
+            depends |= moves
+            evaluated = np.where(moves, view.outer[loop + 1] / view.instances, evaluated)
+        live = rolled & depends & (view.shares.holds(guard) < 1.0)
+        found = found + live * np.minimum(evaluated / alive(view), 4.0)
     return found

@@ -60,7 +60,7 @@ def guards(view: View) -> Columns:
         loops = loops_in(guard)
         unrolled, rolled = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
         for loop in loops:
-            moves = view.extents[loop] > 1
+            moves = view.shares.moves(guard, loop)
             if loop == statement.vector:
                 vector = vector + live * moves
                 rolled |= moves

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from metasched.compiler.absent_terms import split_terms
 from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
 from metasched.ir import query
-from metasched.ir.affine import as_int, substitute
+from metasched.ir.affine import as_int, free_vars, substitute
 from metasched.ir.index_map import image, image_shape
 from metasched.ir.nodes import (
     Annotation,
@@ -291,14 +292,15 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
             )
     own = _number(unroll_limit, block.annotations, table)
     nearest = [limit for loop in site.loops if (limit := _number(unroll_limit, loop.annotations, table)) is not None]
-    guards = [c for g in block.guards for c in conjuncts(substitute(g, values), loop_of, table)]
+    conds, value = _terms(site, values)
+    guards = [c for g in (*block.guards, *conds) for c in conjuncts(substitute(g, values), loop_of, table)]
     return Statement(
         block.name,
         _loops(site, table),
         tuple(accesses.values()),
         tuple(guards),
-        _gates(block, values, loop_of, tuple(accesses), table),
-        count(block.store.value, block.reducer, {it.name: it.extent for it in block.iters}),
+        _gates(block, value, values, loop_of, tuple(accesses), table),
+        count(value, block.reducer, {it.name: it.extent for it in block.iters}),
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
         updates_only=block.reducer is not None and block.init is None,
@@ -330,18 +332,28 @@ def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, .
     return image(buffer.layout, indices), image_shape(buffer.layout, buffer.shape)
 
 
+def _terms(site: _Site, values: Mapping[str, Expr]) -> tuple[tuple[Expr, ...], Expr]:
+    """The conditions under which the block's reduction has a term, and the term, as lowering takes them apart."""
+    lanes = {loop.var for loop in site.loops if loop.kind is LoopKind.VECTORIZED}
+    block = site.block
+    return split_terms(
+        block.store.value, block.reducer, lambda cond: not lanes.isdisjoint(free_vars(substitute(cond, values)))
+    )
+
+
 def _gates(
     block: Block,
+    value: Expr,
     values: Mapping[str, Expr],
     loop_of: Mapping[str, int],
     accesses: tuple[tuple[str, tuple[Expr, ...]], ...],
     table: Table,
 ) -> tuple[Gate, ...]:
-    """What selections by an index make of a block's reads; its accesses are buffers and indices, in order."""
+    """What selections by an index in a block's `value` make of its reads: buffers and indices, in `accesses`' order."""
     switch = fastmath.expression(block.annotations)
     fast = switch is not None and as_int(switch) == 1
     out = []
-    for selection in selections(block.store.value, block.reducer, {it.name: it.extent for it in block.iters}):
+    for selection in selections(value, block.reducer, {it.name: it.extent for it in block.iters}):
         condition = condition_of(substitute(selection.condition, values), loop_of, table)
         for holds, loads in ((condition, selection.then), (Opposite(condition), selection.otherwise)):
             reads = tuple(accesses.index((load.buffer, load.indices)) for load in dict.fromkeys(loads))

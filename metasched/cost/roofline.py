@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.condition_cycles import alive, conditions_left, gated_reads, rolled_guards
+from metasched.cost.condition_cycles import alive, conditions_left, gated_reads, rolled_guards, there
+from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level
@@ -25,6 +26,9 @@ def code_bytes(view: View) -> Array:
     for gate in view.statement.gates:
         if gate.skips:
             copies = copies * (1.0 - view.shares.in_copies(gate.condition).excluded)
+    for guard in view.statement.guards:
+        if not isinstance(guard, Below):
+            copies = copies * (1.0 - view.shares.in_copies(guard).excluded)
     return copies * (per_copy * view.core.instruction_bytes)
 
 
@@ -139,8 +143,9 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     work = view.instances * alive(view) * share
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
-    l2 = total(near) / view.core.l2_bytes * share
-    l3 = scattered[0] / view.core.l3_bytes * share
+    read = there(view)
+    l2 = total(near) / view.core.l2_bytes * share * read
+    l3 = scattered[0] / view.core.l3_bytes * share * read
     memory = scattered[1] / view.core.memory_bytes * np.maximum(share, 0.25)
     parts = core + l2 + l3 + memory
     worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))

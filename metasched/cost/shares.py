@@ -8,12 +8,15 @@ two numbers for which that is so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero
 from metasched.cost.footprint import Array, Ranges
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,37 @@ class Shares:
         if found is None:
             found = self._in_copies[id(condition)] = self._known(condition)
         return found
+
+    def moves(self, condition: Condition, loop: int) -> Flags:
+        """Whether a loop has a part in what a condition says: in `(2*i + j) % 2 == 0`, `i` has none."""
+        if isinstance(condition, Opposite):
+            return self.moves(condition.of, loop)
+        if isinstance(condition, Unknown):
+            known: Flags = (self._ranges.extents[loop] > 1) & (loop in condition.loops)
+            return known
+        if isinstance(condition, Below | Zero):
+            return self._moves(condition.value, loop)
+        any_moves: Flags = np.zeros(self._ranges.rows, np.bool_)
+        for each in condition.of:
+            any_moves = any_moves | self.moves(each, loop)
+        return any_moves
+
+    def _moves(self, index: Index, loop: int, modulo: Array | None = None) -> Flags:
+        """Whether a loop changes an index, or its remainder."""
+        moves: Flags = np.zeros(self._ranges.rows, np.bool_)
+        for term in index.terms:
+            if loop not in loops_of(term.atom):
+                continue
+            seen: Flags = self._ranges.extents[loop] > 1
+            if modulo is not None:
+                times = self._ranges.sizes[term.coefficient] / modulo
+                seen = seen & (times != np.floor(times))
+            if isinstance(term.atom, RemainderAtom):
+                seen = seen & self._moves(term.atom.value, loop, self._ranges.sizes[term.atom.divisor])
+            elif isinstance(term.atom, QuotientAtom):
+                seen = seen & (self._extent_of_atom(term.atom)[1] > 0)
+            moves |= seen
+        return moves
 
     # --- of all instances
 

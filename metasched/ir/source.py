@@ -138,11 +138,12 @@ class Axis(SourceNode):
 
 @dataclass(frozen=True)
 class Reduce(SourceExpr):
-    """`sum[r, s < 3](operand)`."""
+    """`sum[r, s < 3 if cond](operand)`: terms that do not meet the condition, where there is one, are not there."""
 
     reducer: Reducer
     axes: tuple[Axis, ...]
     operand: SourceExpr
+    cond: SourceExpr | None = None
 
 
 # --- values of modules and traces ------------------------------------------------------------------------

@@ -64,6 +64,12 @@ def print_axis(axis: Axis) -> str:
     return axis.name if axis.extent is None else f"{axis.name} < {_text(axis.extent, _Level.ADDITIVE)}"
 
 
+def print_domain(reduce: Reduce) -> str:
+    """What a reduction is over: `r, s < 3 if s >= r`."""
+    axes = _axes(reduce.axes)
+    return axes if reduce.cond is None else f"{axes} if {_text(reduce.cond, _Level.OR)}"
+
+
 def print_stage(stage: Stage) -> str:
     label = f"{stage.label}: " if stage.label is not None else ""
     targets = ", ".join(f"{name}[{_axes(stage.axes)}]" for name in stage.targets)
@@ -120,8 +126,8 @@ def _render(expr: SourceExpr) -> tuple[_Level, str]:
             return _Level.ATOM, f"{buffer}[{_list(indices)}]"
         case Apply(func=func, args=args):
             return _Level.ATOM, f"{func}({_list(args)})"
-        case Reduce(reducer=reducer, axes=axes, operand=operand):
-            return _Level.ATOM, f"{reducer.value}[{_axes(axes)}]({print_source(operand)})"
+        case Reduce(reducer=reducer, operand=operand):
+            return _Level.ATOM, f"{reducer.value}[{print_domain(expr)}]({print_source(operand)})"
         case Operation():
             return _operation(expr)
         case Prefix(op=UnOp.NEG, a=a):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from metasched.dtypes import DType
 from metasched.ir.limits import SPLIT, too_large
@@ -142,48 +143,74 @@ def program(
 # --- reductions and functions ----------------------------------------------------------------------------
 
 
-def _reduction(reducer: Reducer, value: Callable[..., ValueLike], extents: tuple[ValueLike, ...]) -> Value:
+def _reduction(
+    reducer: Reducer,
+    value: Callable[..., ValueLike],
+    extents: tuple[ValueLike, ...],
+    where: Callable[..., ValueLike] | None,
+) -> Value:
     names = _arguments(value, f"{reducer.value}(...)", len(extents))
     ranges = [lift(n) for n in extents]
-    result = lift(value(*(Term(Name(n)) for n in names)))
+    indices = [Term(Name(n)) for n in names]
+    result = lift(value(*indices))
     axes = tuple(Axis(n, extent.node) for n, extent in zip(names, ranges, strict=True))
-    return Term(Reduce(reducer, axes, result.node), merge(*(r.symbols for r in ranges), result.symbols))
+    symbols = merge(*(r.symbols for r in ranges), result.symbols)
+    if where is None:
+        return Term(Reduce(reducer, axes, result.node), symbols)
+    if _arguments(where, f"where= of {reducer.value}(...)", len(extents)) != names:
+        raise wrong(f"where= of {reducer.value}(...) names other variables than its terms", f"use {', '.join(names)}")
+    cond = lift(where(*indices))
+    return Term(Reduce(reducer, axes, result.node, cond.node), merge(symbols, cond.symbols))
 
 
-def sum(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:  # noqa: A001
-    """`sum(lambda k: A[i, k] * B[k, j], K)`: one extent for each argument of the function."""
-    return _reduction(Reducer.SUM, value, extents)
+Condition: TypeAlias = Callable[..., ValueLike] | None
 
 
-def prod(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:
+def sum(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:  # noqa: A001
+    """`sum(lambda k: A[i, k] * B[k, j], K)`: one extent for each argument of the function.
+
+    `where`, a function of the same arguments, says which terms there are: `where=lambda k: k <= i`.
+    """
+    return _reduction(Reducer.SUM, value, extents, where)
+
+
+def prod(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
     """A product, as `sum`."""
-    return _reduction(Reducer.PROD, value, extents)
+    return _reduction(Reducer.PROD, value, extents, where)
 
 
-def max(value: Callable[..., ValueLike] | ValueLike, *others: ValueLike) -> Value:  # noqa: A001
-    """`max(x, y)` of two values, or `max(lambda k: A[i, k], K)` over a range."""
-    return _extremum(Reducer.MAX, value, others)
+def max(  # noqa: A001
+    value: Callable[..., ValueLike] | ValueLike, *others: ValueLike, where: Condition = None
+) -> Value:
+    """`max(x, y)` of two values, or `max(lambda k: A[i, k], K)` over a range, as `sum`."""
+    return _extremum(Reducer.MAX, value, others, where)
 
 
-def min(value: Callable[..., ValueLike] | ValueLike, *others: ValueLike) -> Value:  # noqa: A001
-    """`min(x, y)` of two values, or `min(lambda k: A[i, k], K)` over a range."""
-    return _extremum(Reducer.MIN, value, others)
+def min(  # noqa: A001
+    value: Callable[..., ValueLike] | ValueLike, *others: ValueLike, where: Condition = None
+) -> Value:
+    """`min(x, y)` of two values, or `min(lambda k: A[i, k], K)` over a range, as `sum`."""
+    return _extremum(Reducer.MIN, value, others, where)
 
 
-def _extremum(reducer: Reducer, value: Callable[..., ValueLike] | ValueLike, others: tuple[ValueLike, ...]) -> Value:
+def _extremum(
+    reducer: Reducer, value: Callable[..., ValueLike] | ValueLike, others: tuple[ValueLike, ...], where: Condition
+) -> Value:
     if callable(value):
-        return _reduction(reducer, value, others)
+        return _reduction(reducer, value, others, where)
+    if where is not None:
+        raise wrong(f"{reducer.value}(x, y) of two values has no where=", "where(condition, x, y) chooses one of two")
     return call(reducer.value, value, *others)
 
 
-def argmax(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:
+def argmax(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
     """The largest value and its position, for `compute_arg`: `argmax(lambda k: A[i, k], K)`."""
-    return _reduction(Reducer.ARGMAX, value, extents)
+    return _reduction(Reducer.ARGMAX, value, extents, where)
 
 
-def argmin(value: Callable[..., ValueLike], *extents: ValueLike) -> Value:
+def argmin(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
     """The smallest value and its position, as `argmax`."""
-    return _reduction(Reducer.ARGMIN, value, extents)
+    return _reduction(Reducer.ARGMIN, value, extents, where)
 
 
 def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:

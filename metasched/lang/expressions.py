@@ -128,7 +128,12 @@ class ExpressionReader:
         return Apply(str(token(tree, 0)), self.items(subtree(tree, 1)), at=at_tree(tree))
 
     def items(self, tree: SyntaxTree) -> tuple[SourceExpr, ...]:
-        return tuple(self.read(item) for item in subtrees(tree))
+        items = tuple(self.read(item) for item in subtrees(tree))
+        if tree.data == "filtered_items":
+            hint = "a value has both sides, `x if c else 0`; a reduction may have some terms only: `sum[k if c](...)`"
+            self._report.error(items[-1].start, "a condition without `else` belongs to a reduction", hint)
+            return items[:-1]
+        return items
 
     def subscript(self, tree: SyntaxTree) -> tuple[Token, tuple[SourceExpr, ...]]:
         return token(tree, 0), self.items(subtree(tree, 1))
@@ -170,7 +175,11 @@ class ExpressionReader:
 
     def _reduction(self, tree: SyntaxTree) -> SourceExpr:
         at = at_tree(tree)
-        name, items = self.subscript(subtree(tree, 0))
+        name, domain = token(subtree(tree, 0), 0), subtree(subtree(tree, 0), 1)
+        items = tuple(self.read(item) for item in subtrees(domain))
+        cond = items[-1] if domain.data == "filtered_items" else None
+        if cond is not None:
+            items = items[:-1]
         operands = self.items(subtree(tree, 1))
         reducer = _REDUCERS.get(name)
         if reducer is None:
@@ -183,7 +192,7 @@ class ExpressionReader:
         if len(operands) != 1:
             message = f"a reduction has one operand, not {len(operands)}"
             self._report.error(at, message, f"write `{name}[k](...)` with one expression in the parentheses")
-        return Reduce(reducer, axes, operands[0] if operands else IntLit(0, at=at), at=at)
+        return Reduce(reducer, axes, operands[0] if operands else IntLit(0, at=at), cond, at=at)
 
 
 class ValueReader(ExpressionReader):

@@ -36,6 +36,11 @@ def _uses(e: SourceNode, guards: frozenset[str]) -> Iterator[BareUse]:
         yield from _uses(e.cond, guards)
         yield from _uses(e.otherwise, inside)
         return
+    if isinstance(e, Reduce) and e.cond is not None:
+        inside = guards | {node.name for node in e.cond.walk() if isinstance(node, Name)}
+        yield from _uses(e.operand, inside)
+        yield from _uses(e.cond, guards)
+        return
     if isinstance(e, Read):
         for dim, index in enumerate(e.indices):
             if isinstance(index, Name):

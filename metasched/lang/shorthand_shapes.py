@@ -253,7 +253,8 @@ def _ranged(stage: Stage, extents: Mapping[str, int]) -> Stage:
 
 def _unguarded(e: SourceNode) -> Iterator[Read]:
     """The reads of an expression that no condition guards."""
-    if isinstance(e, IfElse):
+    if isinstance(e, IfElse) or (isinstance(e, Reduce) and e.cond is not None):
+        assert e.cond is not None
         yield from _unguarded(e.cond)
         return
     if isinstance(e, Read):
@@ -317,7 +318,7 @@ def _required_type(
         compares = isinstance(e, Operation) and e.op.is_comparison
         context = next((d for d in known if d is not None), None if compares else context)
     for child in e.children():
-        inside = None if isinstance(e, IfElse) and child is e.cond else context
+        inside = None if child is getattr(e, "cond", None) else context
         found = _required_type(child, name, inside, dtype)
         if found is not None:
             return found

@@ -25,8 +25,8 @@ from metasched.ir.nodes import (
     Store,
     Var,
 )
-from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
-from metasched.ir.source_printer import print_source, print_stage
+from metasched.ir.source import Axis, FloatLit, IfElse, IntLit, Name, Read, Reduce, SourceExpr, Stage
+from metasched.ir.source_printer import print_domain, print_source, print_stage
 from metasched.lang.bounds import Assumptions
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
 from metasched.lang.report import Report, listing
@@ -65,11 +65,11 @@ class StageBuilder:
         # Without extents, or with ones in doubt, bounds cannot be judged.
         found = {name: info.positions for name, info in self._buffers.items() if info.positions is not None}
         assumed = Assumptions(known, dead=len(known) < len(extents) or self._disagreement, data=found)
-        value = stage.value.operand if isinstance(stage.value, Reduce) else stage.value
         dtype = info.dtype if info.dtype is not None else DType.F32
         if isinstance(stage.value, Reduce) and dtype.is_half and stage.value.reducer in (Reducer.SUM, Reducer.PROD):
             self._rounds_each_step(stage.value, dtype)
             return info, None
+        value = _terms(stage.value, dtype) if isinstance(stage.value, Reduce) else stage.value
         built = self._values.stored(value, dtype, assumed)
         if isinstance(stage.value, Reduce) and dtype.is_bool:
             self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
@@ -104,6 +104,12 @@ class StageBuilder:
             value = f"{stage.buffer}_value"
             hint = f"name both: `{value}[{indices}], {stage.buffer}[{indices}] = {print_source(stage.value)}`"
             self._report.error(stage.at, message, hint)
+        elif is_arg and isinstance(stage.value, Reduce) and stage.value.cond is not None:
+            worst = "-inf" if stage.value.reducer is Reducer.ARGMAX else "inf"
+            message = f"`{stage.value.reducer.value}` takes no condition: where no term is there, there is no position"
+            hint = f"give the terms that do not count the worst value: `{print_source(stage.value.operand)} if "
+            hint += f"{print_source(stage.value.cond)} else {worst}`"
+            self._report.error(stage.value.cond.start, message, hint)
         elif stage.position is not None and not is_arg:
             message = f"`{stage.buffer}` and `{stage.position}` are computed by one stage, which has one result"
             self._report.error(stage.at, message, "`argmax` and `argmin` have two; write two stages otherwise")
@@ -157,7 +163,7 @@ class StageBuilder:
     def _rounds_each_step(self, value: Reduce, dtype: DType) -> None:
         name = value.reducer.value
         operand = print_source(value.operand)
-        axes = ", ".join(axis.name for axis in value.axes)
+        axes = print_domain(value)
         message = f"`{name}` over {dtype} would round to {dtype} at every step"
         hint = f"reduce in f32, `{name}[{axes}](f32({operand}))`, and round in a stage after it: `{dtype}(...)`"
         types = [name for name, given in self._types.items() if given is dtype]
@@ -288,6 +294,15 @@ def neutral(reducer: Reducer, dtype: DType) -> int | float:
             return -math.inf if dtype.is_float else integer_range(dtype)[0]
         case Reducer.MIN | Reducer.ARGMIN:
             return math.inf if dtype.is_float else integer_range(dtype)[1]
+
+
+def _terms(value: Reduce, dtype: DType) -> SourceExpr:
+    """The terms of a reduction: what changes nothing, exactly, takes the place of those that are not there."""
+    if value.cond is None or dtype.is_bool:
+        return value.operand
+    nothing = neutral(value.reducer, dtype)
+    literal = FloatLit(nothing) if isinstance(nothing, float) else IntLit(nothing)
+    return IfElse(value.operand, value.cond, literal, at=value.at)
 
 
 def nest(block: Block, loops: set[str]) -> Stmt:

@@ -30,11 +30,23 @@ program tall[N=8, K=512, M=4](A: f32[N, K], D: f32[K, M]) -> E: f32[N, M]:
     pad:  C[i, k] = B[i, k] if k < 400 else 0
     mul:  E[i, j] = sum[k](C[i, k] * D[k, j])
 """
+STRIDED = """
+program strided[H=9, C=24, O=32](X: f32[H, H, C], W: f32[4, 4, C, O]) -> Y: f32[2 * H, 2 * H, O]:
+    P: f32[H + 2, H + 2, C]
+    pad:  P[h, w, c] = X[h - 1, w - 1, c] if h >= 1 and h < H + 1 and w >= 1 and w < H + 1 else 0
+    conv: Y[h, w, o] = sum[r, s, c if (h + r) % 2 == 0 and (w + s) % 2 == 0](P[(h + r) // 2, (w + s) // 2, c] * W[r, s, c, o])
+"""  # noqa: E501
+LOWER = """
+program lower[N=40, K=70](A: f32[N, K], B: f32[K, N]) -> C: f32[N, N]:
+    C[i, j] = sum[k if k <= i and k > j](A[i, k] * B[k, j])
+"""
 PROGRAMS = {
     "dense": (DENSE, {}),
     "dense of primes": (DENSE, {"N": 31, "M": 127, "K": 7}),
     "conv": (CONV, {}),
     "tall": (TALL, {}),
+    "strided": (STRIDED, {}),
+    "lower": (LOWER, {}),
 }
 
 

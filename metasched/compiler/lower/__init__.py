@@ -17,6 +17,7 @@ Its files; the passes come in the order in which they run:
 - `specialise`: imperfect tiles become a case for the full tile and one for the rest
 - `accumulators`: accumulators move to registers around the reduction loops they are invariant in
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
+- `terms`: terms of a reduction that are not there become guards
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
   fewest registers
 - `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do
@@ -45,6 +46,7 @@ from metasched.compiler.lower.register_warnings import RegisterWarnings
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
+from metasched.compiler.lower.terms import guard_terms
 from metasched.compiler.lower.unroll import check_copies, mark_unrolled
 from metasched.compiler.lower.widths import index_arithmetic_wraps
 from metasched.compiler.policy import accumulator_registers
@@ -75,6 +77,7 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
     nest = specialise(nest)
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
+    nest = guard_terms(nest)
     nest = order_operands(nest, storages, target, names)
     check_copies(nest)
     body = flatten(place_guards(nest), storages)

@@ -211,6 +211,8 @@ class _Maker:
     def _reduction(self, stage: _Stage, value: str) -> str:
         kind = pick(self.rng, ["sum", "sum", "sum", "max", "min", "prod"])
         over = ", ".join(f"{i.name} < {i.extent.text}" for i in stage.reduced)
+        if self.chance(0.3):
+            over += f" if {self._index_condition(stage)}"
         return f"{kind}[{over}]({value})"
 
     # --- values

@@ -124,7 +124,7 @@ def larger(inner: st.SearchStrategy[SourceExpr]) -> st.SearchStrategy[SourceExpr
         st.builds(Apply, names, some),
         st.builds(Read, names, some),
         st.builds(IfElse, inner, inner, inner),
-        st.builds(Reduce, st.sampled_from(Reducer), axes, inner),
+        st.builds(Reduce, st.sampled_from(Reducer), axes, inner, st.none() | inner),
     )
 
 

@@ -1,0 +1,40 @@
+"""Terms of a reduction that are not there: where what a condition gives instead changes nothing, nothing is done.
+
+`C[i] += A[i, k] if k <= i else 0` is `C[i] += A[i, k]` under the condition `k <= i`, to the bit: a sum that starts from
+0.0 is never -0.0, which is the only float that adding 0.0 changes. Lowering makes conditions of a statement of those of
+its terms, and the cost model counts them as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Expr, Reducer, Select
+from metasched.schedule.rewrite.parts import identity
+
+
+def split_terms(value: Expr, reducer: Reducer | None, stays: Callable[[Expr], bool]) -> tuple[tuple[Expr, ...], Expr]:
+    """The conditions on indices under which a reduction has a term, and that term.
+
+    Those that `stays` accepts, and those on data, are left inside: a choice between two values costs less than a branch
+    that differs between lanes or cannot be foreseen.
+    """
+    if reducer is None or reducer.is_arg or not isinstance(value, Select):
+        return (), value
+    nothing = identity(reducer, value.dtype)
+    if value.otherwise != nothing:
+        return (), value
+    conds = _conjuncts(value.cond)
+    inside = [cond for cond in conds if depends_on_data(cond) or stays(cond)]
+    outer, term = split_terms(value.then, reducer, stays)
+    if inside:
+        term = Select(reduce(lambda a, b: Binary(BinOp.AND, a, b), inside), term, nothing)
+    return (*(cond for cond in conds if cond not in inside), *outer), term
+
+
+def _conjuncts(cond: Expr) -> list[Expr]:
+    if isinstance(cond, Binary) and cond.op is BinOp.AND:
+        return _conjuncts(cond.a) + _conjuncts(cond.b)
+    return [cond]
