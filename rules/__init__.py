@@ -12,6 +12,7 @@ Its files, in reading order:
 - `parallelize`: Threads over the outermost loops
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
+- `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
 - `stream`: Stores past the caches
 - `tile_transposition`: Tiling of transpositions
 - `unroll`: Unrolling of innermost loops, up to a sampled limit

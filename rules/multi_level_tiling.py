@@ -150,13 +150,15 @@ def _tile(
 ) -> Tiles:
     """Split and reorder; the loops of each level."""
     tiles: Tiles = [[] for _ in levels]
+    lanes = sch.target.lanes(info.dtype)
     for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
         places = [n for n, level in enumerate(levels) if (level == "R") == it.reduces]
         if len(places) == 1:
             parts = [loop]
         else:
             largest = innermost_reduction if it.reduces else innermost
-            parts = sch.split(loop, sch.sample_tile(loop, parts=len(places), innermost=largest))
+            step = 0 if it.reduces else lanes if it is info.spatial[-1] else 1
+            parts = sch.split(loop, sch.sample_tile(loop, parts=len(places), innermost=largest, step=step))
         for place, part in zip(places, parts, strict=True):
             tiles[place].append(part)
     sch.reorder(*(loop for level in tiles for loop in level))

@@ -10,15 +10,17 @@ from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.parallelize import parallelize
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
+from metasched.rules.row_chain import row_chain
 from metasched.rules.stream import stream
 from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.unroll import unroll
 from metasched.rules.vectorize import vectorize
 
-# Order matters: sums are marked while their lengths are known, inlining shortens the program before tiling sees it, and
-# loops are assigned to threads and lanes last.
+# Order matters: sums are marked while their lengths are known, chains of rows are found while they are whole, inlining
+# shortens the program before tiling sees it, and loops are assigned to threads and lanes last.
 cpu = (
     blocked_sums,
+    row_chain,
     inline,
     rfactor,
     multi_level_tiling,

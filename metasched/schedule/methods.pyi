@@ -433,18 +433,20 @@ class PrimitiveMethods:
             partition: how many of them are in the outer partition, at least 1; the others are in the inner one.
             innerpart_factor: what the product of the inner partition is a multiple of.
         """
-    def sample_tile(self, loop: LoopRV, parts: int = 2, innermost: int = 64, perfect: bool = False, *, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> list[Int]:
+    def sample_tile(self, loop: LoopRV, parts: int = 2, innermost: int = 64, perfect: bool = False, step: int = 0, *, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> list[Int]:
         """Sample a loop's tile sizes: `parts` integers, outermost first, to split it by.
 
         The decision is the inner sizes, written `[_, 8]`; the outer one is the extent divided by their product, rounded up.
         The prior draws each, from the innermost outwards, with probability 0.8 among the divisors of what is left and else
-        log-uniformly among all sizes, so that 127 and 1009 have tiles too.
+        log-uniformly among all sizes, so that 127 and 1009 have tiles too. With a `step`, half of the draws of the
+        innermost size are multiples of it, log-uniformly, dividing or not: whole vectors along 100 elements, say.
 
         Args:
             loop: the loop to tile.
             parts: how many sizes, 2 to 64.
             innermost: the largest innermost size.
             perfect: only sizes that divide what is left of the extent.
+            step: what the innermost size is preferably a multiple of, such as the lanes of a vector; 0 for no preference.
         """
     def set_scope(self, block: BlockRV, scope: str, *, labels: Sequence[str] = ...) -> None:
         """Set where the buffer that a block writes lives.

@@ -222,6 +222,8 @@ class Like:
                 return ["kept" if block in blocks else "inlined"]
             case "read_cache":
                 return ["none"]
+            case "chain":
+                return ["apart"]
             case "fusion":
                 return [self._fusion()]
         return []

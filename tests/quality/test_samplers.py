@@ -85,6 +85,30 @@ def test_everything_in_the_support_is_drawn(extent: int, parts: int, innermost: 
     assert drawn == set(support(dist, extent))
 
 
+@pytest.mark.parametrize(("extent", "innermost", "step"), [(100, 64, 16), (12, 12, 1), (7, 64, 16), (40, 20, 32)])
+def test_a_step_leaves_the_support_as_it_is(extent: int, innermost: int, step: int) -> None:
+    dist = Tile(const(extent), 2, innermost, step=step)
+    rows = rows_of(dist, extent, 30_000)
+    assert {dist.decode(row) for row in rows} == set(support(dist, extent))
+
+
+@pytest.mark.parametrize(("extent", "step", "whole"), [(100, 16, 4), (127, 1, 64), (7, 16, 1), (40, 8, 5)])
+def test_half_of_the_innermost_sizes_are_multiples_of_the_step(extent: int, step: int, whole: int) -> None:
+    """The other half divide or are arbitrary, so that a little more than a half is expected; mutants are redrawn so."""
+    dist = Tile(const(extent), 3, step=step)
+    multiples = [min(step * (n + 1), extent) for n in range(whole)]
+    rows = rows_of(dist, extent, 8000)
+    assert np.isin(rows[:, -1], multiples).mean() >= 0.48
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rows = dist.mutate_rows(rng, rows, np.full(len(rows), extent, dtype=np.int64))
+    without = Tile(const(extent), 3)
+    others = rows_of(without, extent, 8000)
+    for _ in range(20):
+        others = without.mutate_rows(rng, others, np.full(len(rows), extent, dtype=np.int64))
+    assert step == 1 or np.isin(rows[:, -1], multiples).mean() > np.isin(others[:, -1], multiples).mean()
+
+
 @pytest.mark.parametrize(
     ("extent", "parts", "perfect"), [(48, 2, False), (48, 3, False), (127, 2, False), (48, 4, True)]
 )

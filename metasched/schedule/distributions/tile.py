@@ -19,6 +19,8 @@ from metasched.schedule.distributions.factors import Factors
 
 # Share of draws that divide the extent exactly; the rest are arbitrary, so that primes have tiles too.
 EXACT_SHARE = 0.8
+# Share of draws of the innermost factor among the multiples of a step, where there is one.
+STEP_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Tile(Factors):
 
     Prior: factors are drawn from the innermost outwards; with probability 0.8 uniformly among the divisors of what
     is left, otherwise log-uniformly among all admissible integers. (MetaSchedule's prior draws exact divisors
-    only: Shao et al. 2022, appendix; there 127 has no tile.)
+    only: Shao et al. 2022, appendix; there 127 has no tile.) With a `step`, half of the draws of the innermost factor
+    are its multiples, log-uniformly, or the largest factor if all multiples are larger.
     """
 
     innermost: int = 64
     perfect: bool = False
+    step: int = 0
 
     def contains(self, decision: Decision) -> bool:
         if not self.well_formed(decision):
@@ -69,17 +73,27 @@ class Tile(Factors):
         rows = np.empty((len(extents), self.width), dtype=np.int64)
         left = extents.astype(np.int64)
         for position in reversed(range(self.width)):
-            rows[:, position] = self._draw(rng, left, self._cap(position))
+            rows[:, position] = self._draw_at(rng, position, left)
             left = -(-left // rows[:, position])
         return rows
+
+    def _draw_at(self, rng: np.random.Generator, position: int, left: Rows) -> Rows:
+        drawn = self._draw(rng, left, self._cap(position))
+        if not self.step or position < self.width - 1:
+            return drawn
+        return np.where(rng.random(len(left)) < STEP_SHARE, self._draw_multiple(rng, left), drawn)
+
+    def _draw_multiple(self, rng: np.random.Generator, left: Rows) -> Rows:
+        """A multiple of the step."""
+        largest = np.minimum(left, self.innermost)
+        return np.minimum(_spread(rng, np.maximum(largest // self.step, 1)) * self.step, largest)
 
     def _draw(self, rng: np.random.Generator, left: Rows, cap: int) -> Rows:
         exact = _random_divisor(rng, left, cap)
         if self.perfect:
             return exact
         largest = np.minimum(left, cap)
-        spread = np.exp(rng.random(len(left)) * np.log(largest + 0.999)).astype(np.int64)
-        return np.where(rng.random(len(left)) < EXACT_SHARE, exact, np.clip(spread, 1, largest))
+        return np.where(rng.random(len(left)) < EXACT_SHARE, exact, _spread(rng, largest))
 
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
         out = np.maximum(rows, 1)
@@ -99,6 +113,9 @@ class Tile(Factors):
         inside = np.where(np.arange(self.width) > position[:, None], rows, 1).prod(axis=1)
         left = np.maximum(-(-extents // inside), 1)
         redrawn = self._draw(rng, left, self.innermost if self.width == 1 else np.iinfo(np.int64).max)
+        if self.step:
+            whole = (position == self.width - 1) & (rng.random(n) < STEP_SHARE)
+            redrawn = np.where(whole, self._draw_multiple(rng, left), redrawn)
         moved = rng.random(n) < 0.5
         out[index, position] = np.where(moved, rows[index, position], redrawn)
         prime = rng.choice(np.array([2, 2, 2, 3, 5, 7]), size=n)
@@ -117,6 +134,12 @@ def divisors(value: int) -> npt.NDArray[np.int64]:
     """All divisors of a positive integer, ascending."""
     small = [d for d in range(1, int(value**0.5) + 1) if value % d == 0]
     return np.array(sorted({*small, *(value // d for d in small)}), dtype=np.int64)
+
+
+def _spread(rng: np.random.Generator, largest: Rows) -> Rows:
+    """Integers from 1 to each of `largest`, log-uniformly."""
+    drawn = np.exp(rng.random(len(largest)) * np.log(largest + 0.999)).astype(np.int64)
+    return np.asarray(np.clip(drawn, 1, largest), dtype=np.int64)
 
 
 def _random_divisor(rng: np.random.Generator, values: Rows, cap: int) -> Rows:

@@ -34,18 +34,27 @@ def _is_factor(value: Decision) -> bool:
 
 
 @sampler(in_batches=unchanged, outside_support=_outside_support)
-def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Number = 64, perfect: Flag = False) -> Tile:
+def sample_tile(
+    ctx: Context,
+    loop: LoopName,
+    parts: Number = 2,
+    innermost: Number = 64,
+    perfect: Flag = False,
+    step: Number = 0,
+) -> Tile:
     """Sample a loop's tile sizes: `parts` integers, outermost first, to split it by.
 
     The decision is the inner sizes, written `[_, 8]`; the outer one is the extent divided by their product, rounded up.
     The prior draws each, from the innermost outwards, with probability 0.8 among the divisors of what is left and else
-    log-uniformly among all sizes, so that 127 and 1009 have tiles too.
+    log-uniformly among all sizes, so that 127 and 1009 have tiles too. With a `step`, half of the draws of the
+    innermost size are multiples of it, log-uniformly, dividing or not: whole vectors along 100 elements, say.
 
     Args:
         loop: the loop to tile.
         parts: how many sizes, 2 to 64.
         innermost: the largest innermost size.
         perfect: only sizes that divide what is left of the extent.
+        step: what the innermost size is preferably a multiple of, such as the lanes of a vector; 0 for no preference.
     """
     if parts < 2:
         message = f"parts is {parts}; a tile has at least two parts"
@@ -55,4 +64,9 @@ def sample_tile(ctx: Context, loop: LoopName, parts: Number = 2, innermost: Numb
     if innermost < 1:
         message = f"innermost is {innermost}; it is at least 1"
         raise ScheduleError(OP, message, (loop,), "it bounds the innermost size, such as 64")
-    return Tile(ctx.loop(OP, loop).extent, parts, innermost, perfect)
+    if step < 0:
+        raise ScheduleError(OP, f"step is {step}; it is at least 0", (loop,), "give the lanes of a vector, or 0")
+    if step and perfect:
+        message = f"step is {step}, and only dividing sizes are wanted"
+        raise ScheduleError(OP, message, (loop,), "leave out perfect, or step")
+    return Tile(ctx.loop(OP, loop).extent, parts, innermost, perfect, step)

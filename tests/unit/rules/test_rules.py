@@ -18,6 +18,7 @@ from metasched.space.source import FromRules
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TWO
 from tests.support.rulework import apply, correct, reasons, rule
 from tests.support.schedules import vars_of
+from tests.support.targets import AVX512
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 Golden = Callable[[str, str], None]
@@ -349,6 +350,6 @@ def test_odd_extents(extent: int) -> None:
     ],
 )
 def test_what_the_preset_makes_of_the_examples(name: str, params: dict[str, int], golden: Golden) -> None:
-    space = ms.space(ms.load_program(EXAMPLES / f"{name}.ms", **params))
+    space = ms.space(ms.load_program(EXAMPLES / f"{name}.ms", **params), target=AVX512)
     first = f"# sketch 0\n{space[0]}\n\n{space[0].trace}"
     golden(f"rules/{name}", f"{space.explain()}\n\n{first}")

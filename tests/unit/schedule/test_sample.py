@@ -46,6 +46,8 @@ def test_integers_are_integers_under_every_handler() -> None:
         ({"parts": 1}, "sample_tile: parts is 1; a tile has at least two parts"),
         ({"parts": 65}, "sample_tile: parts is 65; a tile has at most 64"),
         ({"innermost": 0}, "sample_tile: innermost is 0; it is at least 1"),
+        ({"step": -1}, "sample_tile: step is -1; it is at least 0"),
+        ({"step": 4, "perfect": True}, "sample_tile: step is 4, and only dividing sizes are wanted"),
     ],
 )
 def test_tiles_that_are_none(settings: dict[str, int], message: str) -> None:
