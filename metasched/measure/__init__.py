@@ -20,6 +20,8 @@ Its files, in reading order:
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced
 - `quiet`: Nothing else runs while a candidate is timed: work and timing take turns
+- `recently_built`: The machine code of the candidates that were built last, so that measuring one of them again builds
+  nothing
 - `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that
   makes one
 - `worker`: A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`

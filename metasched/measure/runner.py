@@ -26,6 +26,7 @@ from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.quiet import TimingTurns
+from metasched.measure.recently_built import RecentlyBuilt
 from metasched.measure.records import (
     CheckError,
     Failure,
@@ -168,6 +169,7 @@ class LocalRunner:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._data: dict[_Key, Future[Path]] = {}
         self._best: dict[tuple[Any, ...], float] = {}
+        self._built = RecentlyBuilt()
         self._turns = TimingTurns()
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -315,12 +317,17 @@ class LocalRunner:
         return Lowered(candidate, None, _failure(answer, candidate))
 
     def _build(self, job: _Job) -> None:
-        """Compile a candidate on whichever builder is free; an exception goes to the job's future."""
+        """Compile a candidate on whichever builder is free, unless its machine code is at hand.
+
+        An exception goes to the job's future.
+        """
         lowered = job.lowered
         if lowered is not None:
             job.count(lowered.body.get("phases", {}))
             job.failure = lowered.failure
-        if job.failure is not None:
+        if job.failure is None:
+            job.artefact = self._built.get(job.candidate)
+        if job.failure is not None or job.artefact is not None:
             return
         try:
             with self._builder() as builder:
@@ -328,6 +335,7 @@ class LocalRunner:
             if answer.kind is MessageKind.DONE:
                 job.artefact = answer
                 job.count(answer.body["phases"])
+                self._built.add(job.candidate, answer)
             else:
                 job.failure = _failure(answer, job.candidate)
         except WorkerLost as lost:

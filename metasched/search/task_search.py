@@ -40,6 +40,8 @@ from metasched.target import Target
 
 # Batches in a row without new code, after which the space is taken to hold none.
 _PATIENCE = 6
+# Candidates of the short list that are proposed in one batch, with nothing learned in between.
+_FEW = 12
 
 
 class Searched(Protocol):
@@ -281,7 +283,7 @@ class TaskSearch:
 
     def _propose(self, at: _Open) -> list[Proposal]:
         with self.phases.timed(Phase.SCORING):
-            proposed = at.strategy.propose(batch_size(at.before))
+            proposed = at.strategy.propose(batch_size(at.before, len(self.prepare().guesses.traces)))
         places = enumerate(proposed, start=1 + len(at.seeds))
         return [*at.seeds, *(Proposal(place, c, self._trace(at.space, c)) for place, c in places)]
 
@@ -387,11 +389,16 @@ class TaskSearch:
         return min(ends, default=None)
 
 
-def batch_size(start: int) -> int:
+def batch_size(start: int, beside: int = 1) -> int:
     """How many a strategy is to propose after `start` proposals: more as there are more results to learn from.
 
-    In the first batch there are guesses, expert traces and results of other versions besides.
+    In the first batch there are a guess and expert traces `beside` them, and maybe results of other versions. What the
+    former leave of the short list is proposed at once where it is little: another batch takes a second, and would learn
+    for a few.
     """
+    if start == 0:
+        left = max(4, SHORT_LIST - beside)
+        return left if left <= _FEW else 8
     if start < SHORT_LIST:
         return min(8, max(4, SHORT_LIST - start))
     return 8 if start < 64 else 16 if start < 256 else 32

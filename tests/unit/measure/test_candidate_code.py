@@ -186,3 +186,11 @@ def test_a_runner_says_what_is_paid_once(runner: LocalRunner) -> None:
     assert ahead.prologue_seconds > 0
     assert under.prologue_seconds is None
     assert ahead.code == lower_candidate(scheduled().func, TARGET, Stopwatch())[2]
+
+
+def test_what_was_built_is_not_built_again(runner: LocalRunner) -> None:
+    asked = scheduled(in_the_main_part)
+    first, again = (runner.submit(asked.program, str(asked.trace), str(TARGET)).result() for _ in range(2))
+    assert (again.failure, again.code) == (None, first.code)
+    assert len(again.visits) == PLAN.visits
+    assert "compile" not in dict(again.phases)

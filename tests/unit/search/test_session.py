@@ -235,11 +235,14 @@ def test_an_expert_trace_of_known_code_is_no_trial(database: Database) -> None:
     assert RIVAL not in runner.traces
 
 
-def test_the_strategy_is_asked_for_some_however_many_experts_there_are(database: Database) -> None:
-    experts = tuple(trace(n, 1, 1, 1) for n in range(2, 12))
-    with toy_session(database, runner := ToyRunner(ToySpace()), guesses=Guesses(SLOW, SLOW, experts)) as session:
+@pytest.mark.parametrize(("experts", "asked"), [(2, 8), (5, 10), (10, 5), (14, 4)])
+def test_the_strategy_is_asked_for_some_however_many_experts_there_are(
+    database: Database, experts: int, asked: int
+) -> None:
+    guesses = Guesses(SLOW, SLOW, tuple(trace(n, 1, 1, 1) for n in range(2, 2 + experts)))
+    with toy_session(database, runner := ToyRunner(ToySpace()), guesses=guesses) as session:
         session.step(trials=32)
-    assert len(runner.traces) == 1 + len(experts) + 8
+    assert len(runner.traces) == 1 + experts + asked
 
 
 def test_one_trial_is_the_guess(database: Database) -> None:

@@ -64,6 +64,25 @@ class Journal(ToyRunner):
         return super().submit(program, trace, target, best_s, **more)
 
 
+@pytest.mark.parametrize(
+    ("start", "beside", "size"),
+    [
+        (0, 0, 8),
+        (0, 1, 8),
+        (0, 3, 8),
+        (0, 4, 12),
+        (0, 6, 10),
+        (0, 20, 4),
+        (9, 1, 7),
+        (14, 6, 4),
+        (16, 6, 8),
+        (64, 1, 16),
+    ],
+)
+def test_the_short_list_is_one_batch_where_little_of_it_is_left(start: int, beside: int, size: int) -> None:
+    assert batch_size(start, beside) == size
+
+
 def test_tasks_take_turns_a_batch_each(database: Database) -> None:
     seen: list[Progress] = []
     with session(database, ToyRunner(ToySpace()), task(8), task(9), task(10), progress=seen.append) as tuning:
