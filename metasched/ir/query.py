@@ -1,10 +1,11 @@
-"""Finding things in a `Func`, and replacing them. Every function is linear in the size of the program."""
+"""Finding things in a `Func`, and replacing them. Every function is at most linear in the size of the program."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Protocol, TypeVar
 
 from metasched.ir.affine import free_vars, substitute
@@ -38,29 +39,84 @@ def blocks_under(stmt: Stmt) -> list[Block]:
     return [s for s in walk_stmts(stmt) if isinstance(s, Block)]
 
 
+@dataclass(frozen=True)
+class _Places:
+    """The blocks and the loops of a program in program order, each with the loops around it, outermost first."""
+
+    blocks: tuple[tuple[Block, tuple[For, ...]], ...]
+    loops: tuple[tuple[For, tuple[For, ...]], ...]
+
+    @cached_property
+    def block_of(self) -> Mapping[str, tuple[Block, tuple[For, ...]]]:
+        return {block.name: (block, above) for block, above in reversed(self.blocks)}
+
+    @cached_property
+    def loop_of(self) -> Mapping[str, tuple[For, tuple[For, ...]]]:
+        return {loop.var: (loop, above) for loop, above in reversed(self.loops)}
+
+
+_PLACES = "_places"
+
+
+def _places(func: Func) -> _Places:
+    """Kept with the program, as its hash is. Equal programs do not share it: statements are replaced by identity."""
+    known: _Places | None = func.__dict__.get(_PLACES)
+    if known is None:
+        known = _find_places(func.body)
+        object.__setattr__(func, _PLACES, known)
+    return known
+
+
+def _find_places(body: Stmt) -> _Places:
+    found: list[tuple[Block, tuple[For, ...]]] = []
+    nested: list[tuple[For, tuple[For, ...]]] = []
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(body, ())]
+    while stack:
+        stmt, above = stack.pop()
+        if isinstance(stmt, For):
+            nested.append((stmt, above))
+            stack.append((stmt.body, (*above, stmt)))
+        elif isinstance(stmt, Block):
+            found.append((stmt, above))
+        elif isinstance(stmt, Seq):
+            stack.extend((child, above) for child in reversed(stmt.stmts))
+    return _Places(tuple(found), tuple(nested))
+
+
 def blocks(func: Func) -> list[Block]:
-    return blocks_under(func.body)
+    """All blocks in program order."""
+    return [block for block, _ in _places(func).blocks]
 
 
 def loops(func: Func) -> list[For]:
     """All loops in program order, outer before inner."""
-    return [s for s in walk_stmts(func.body) if isinstance(s, For)]
+    return [loop for loop, _ in _places(func).loops]
 
 
 def find_block(func: Func, name: str) -> Block:
     """Raises KeyError when there is none."""
-    for stmt in walk_stmts(func.body):
-        if isinstance(stmt, Block) and stmt.name == name:
-            return stmt
-    raise KeyError(name)
+    return _places(func).block_of[name][0]
 
 
 def find_loop(func: Func, var: str) -> For:
     """Raises KeyError when there is none."""
-    for stmt in walk_stmts(func.body):
-        if isinstance(stmt, For) and stmt.var == var:
-            return stmt
-    raise KeyError(var)
+    return _places(func).loop_of[var][0]
+
+
+def loops_above(func: Func, block: str) -> tuple[For, ...]:
+    """The loops around a block, outermost first. Raises KeyError when there is no such block."""
+    return _places(func).block_of[block][1]
+
+
+def loops_above_loop(func: Func, var: str) -> tuple[For, ...]:
+    """The loops around a loop, outermost first, itself excluded. Raises KeyError when there is no such loop."""
+    return _places(func).loop_of[var][1]
+
+
+def held(func: Func, block: str) -> tuple[int, ...]:
+    """How many blocks each of the loops around a block has in it, outermost first."""
+    counts = Counter(id(loop) for _, above in _places(func).blocks for loop in above)
+    return tuple(counts[id(loop)] for loop in loops_above(func, block))
 
 
 def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
@@ -80,16 +136,6 @@ def _path(stmt: Stmt, target: Stmt) -> tuple[Stmt, ...] | None:
         if below is not None:
             return (stmt, *below)
     return None
-
-
-def loops_above(func: Func, block: str) -> tuple[For, ...]:
-    """The loops around a block, outermost first."""
-    return tuple(s for s in path_to(func, find_block(func, block)) if isinstance(s, For))
-
-
-def loops_above_loop(func: Func, var: str) -> tuple[For, ...]:
-    """The loops around a loop, outermost first, itself excluded."""
-    return tuple(s for s in path_to(func, find_loop(func, var))[:-1] if isinstance(s, For))
 
 
 def common_loops(*paths: tuple[L, ...]) -> tuple[L, ...]:

@@ -15,6 +15,7 @@ Its files, in reading order:
 - `distributions/`: The distributions that samplers draw from, for one candidate or for a population
 - `sites`: Options of a call that concern its line in the trace, and the record of a random variable
 - `handlers`: Handlers, which decide random variables
+- `step_memo`: Results of steps, kept so that the same step on the same program is not computed again
 - `interpreter`: Executes and records the instructions that transform a program
 - `trace`: A schedule and its trace: a straight-line sequence of instructions with the decisions of its random variables
 - `module`: Modules: schedules as probabilistic programs, and running one again with given decisions

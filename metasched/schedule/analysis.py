@@ -162,7 +162,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         kinds=tuple(loop.kind for loop in nest),
         readers=tuple(b.name for b in query.consumers(func, name)),
         sources=tuple(b.name for b in query.producers(func, name)),
-        held=tuple(len(query.blocks_under(loop)) for loop in nest),
+        held=query.held(func, name),
         dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,

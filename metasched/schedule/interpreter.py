@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -21,7 +22,7 @@ from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.permissions import Allow, Allowed, Permission
-from metasched.schedule.analysis import BlockInfo, describe_block
+from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
@@ -35,6 +36,7 @@ from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
 from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
 from metasched.schedule.sites import Open, SiteOptions, SiteRecord, require_support
+from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
 from metasched.target import Target
@@ -56,12 +58,14 @@ class Interpreter(PrimitiveMethods):
         seed: int = 0,
         handler: Handler | None = None,
         allow: Allow = None,
+        memo: StepMemo | None = None,
     ) -> None:
         if target is not None and not isinstance(target, Target):
             raise MetaschedError(f"`target` is a {type(target).__name__}, not a Target; a seed is given as `seed=`")
         self.program = program
         self._target = target
         self.handler: Handler = handler if handler is not None else Prior(seed)
+        self._memo = memo if memo is not None else StepMemo()
         self._ctx = Context(program.func, allowed=Allowed.of(allow))
         self._env = Env()
         self._instructions: list[Instruction] = []
@@ -122,7 +126,7 @@ class Interpreter(PrimitiveMethods):
 
     def describe(self, block: BlockRV) -> BlockInfo:
         """The current properties of a block; not recorded in the trace."""
-        return describe_block(self.func, self.name_of(block))
+        return self._memo.describe(self.func, self.name_of(block))
 
     # --- what results may differ by
 
@@ -183,7 +187,7 @@ class Interpreter(PrimitiveMethods):
         chosen = [i for i in self._instructions[len(before._instructions) :] if registry()[i.op].branches]
         sites = {s.site.address: s for s in self._sites}
         self._ctx.func, self._ctx.taken, self._ctx.free = before._ctx.func, before._ctx.taken, before._ctx.free
-        self._ctx.constraints[:] = before._ctx.constraints
+        self._ctx.constraints = before._ctx.constraints
         self._env, self._facts = before._env, before._facts
         self._instructions, self._sites = before._instructions, before._sites
         for instruction in chosen:
@@ -194,11 +198,12 @@ class Interpreter(PrimitiveMethods):
 
     def fork(self, handler: Handler) -> Self:
         """A copy whose random variables `handler` decides; changes to it do not affect this one."""
-        other: Self = type(self)(self.program, self._target, handler=handler)
+        other: Self = copy(self)
+        other.handler, other.repairs = handler, []
         other._ctx = self._ctx.scratch()
         other._env = Env(dict(self._env.blocks), dict(self._env.loops), dict(self._env.ints))
         other._instructions, other._sites = list(self._instructions), list(self._sites)
-        other._path, other._addresses = self._path, set(self._addresses)
+        other._addresses = set(self._addresses)
         other._facts = {name: dict(facts) for name, facts in self._facts.items()}
         return other
 
@@ -353,18 +358,22 @@ class Interpreter(PrimitiveMethods):
         """Run one instruction. On an error, the schedule is unchanged."""
         values = resolved_arguments(declaration, instruction, self._env)
         before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
-        try:
+
+        def step() -> Any:
             if declaration.permission is not None:
                 self._ctx.require_allowed(declaration.name, declaration.permission, self._first_block(instruction))
-            result = declaration.run(self._ctx, *values[0], **values[1])
+            found = declaration.run(self._ctx, *values[0], **values[1])
             require_tensorize_safe(declaration.name, before.func, self._ctx.func)
             require_countable(declaration.name, before.func, self._ctx.func)
+            return found
+
+        try:
+            result = self._memo.run(step, declaration, self._ctx, values)
             if declaration.random:
                 return self._sample(declaration, instruction, options, result)
             return self._bind_results(declaration, instruction, result)
         except ScheduleError as error:
-            self._ctx.func, self._ctx.taken = before.func, before.taken
-            self._ctx.constraints[:] = before.constraints
+            self._ctx.func, self._ctx.taken, self._ctx.constraints = before.func, before.taken, before.constraints
             func, marks = before.func, error.locations or self._named(instruction)
             if marks:
                 error.draw_with(lambda: print_func(func, marks))

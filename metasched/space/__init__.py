@@ -13,6 +13,8 @@ Its files, in reading order:
 - `source`: Sources of spaces: rules, a module, or a trace with holes, each optionally with given decisions
 - `explanation`: Which rules applied to which blocks of a program, and why not, as text
 - `sketch`: A sketch: a program with its structure fixed and its numbers left free
+- `source_runs`: Runs of a space's source under different structural decisions, of which the steps that they share are
+  made once
 - `space`: A program's search space: its sketches, made lazily
 - `traced`: A trace with holes as a space: its decisions are fixed, and its holes are searched
 - `conditions`: What a caller may pass as a space, made into a source or a `Space`; and spaces with some decisions given

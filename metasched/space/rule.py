@@ -203,7 +203,7 @@ class Rule:
     def _run(self, schedule: Schedule, block: BlockRV, name: str, tell: Listener) -> Skip | None:
         if isinstance(self.fn, Combined):
             return self.fn.run(schedule, block, tell)
-        before, started = schedule.func, len(schedule.trace.instructions)
+        before, started = schedule.func, len(schedule.instructions)
         with schedule.scope(f"{self.name}({name})"), noting_errors_of(f"rule {self.name}", self.fn, schedule, name):
             result: object = self.fn(schedule, block, **dict(self.config))
         if result is None:
@@ -214,7 +214,7 @@ class Rule:
             raise RuleError(f"{message}{results_of(self.fn)}")
         if schedule.func is not before:
             message = f"rule {self.name} skipped block `{block.label}` after transforming it; decide first"
-            steps = "\n".join(f"    {print_instruction(i)}" for i in schedule.trace.instructions[started:])
+            steps = "\n".join(f"    {print_instruction(i)}" for i in schedule.instructions[started:])
             raise RuleError(f"{message}{results_of(self.fn)}\n  it had run:\n{steps}\n\n{_drawn(schedule.func, name)}")
         return result
 

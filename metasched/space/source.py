@@ -14,19 +14,39 @@ from typing import TypeAlias
 from metasched.lang.decisions import decision_text
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.given import agrees, merged
-from metasched.space.rule import Outcome, Rule
+from metasched.space.rule import Listener, Outcome, Rule
 
 Module = Callable[[Schedule], object]
 # Decisions as Python values, by address: `[None, 8]`, 16, "outer", "root", or the name of a loop.
 Given: TypeAlias = Mapping[str, object]
 
 
-class SpaceSource(ABC):
-    """What is run on a schedule to make the sketches of a space; the schedule's handler makes the decisions."""
+@dataclass(frozen=True)
+class SourceStage:
+    """A position in the run of a source: the number of a rule, and the blocks left for it to visit; None if all are."""
 
-    @abstractmethod
+    rule: int = 0
+    blocks: tuple[str, ...] | None = None
+
+
+class SpaceSource(ABC):
+    """What is run on a schedule to make the sketches of a space; the schedule's handler makes the decisions.
+
+    It runs in stages, each of which depends on the schedule and on nothing else: a schedule that was copied between two
+    of them may go on from there under other decisions.
+    """
+
     def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
         """Apply it to a schedule; returns the outcomes of its rules, if it has any."""
+        outcomes: list[Outcome] = []
+        stage: SourceStage | None = SourceStage()
+        while stage is not None:
+            stage = self.run_stage(schedule, stage, outcomes.append)
+        return tuple(outcomes)
+
+    @abstractmethod
+    def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
+        """Apply a stage to a schedule; returns the next one, None at the end. `tell` gets the outcomes of rules."""
 
     @property
     def given(self) -> Given:
@@ -76,15 +96,15 @@ class FromRules(SpaceSource):
     tried: tuple[Rule, ...]
     unasked: bool = False
 
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+    def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
         schedule.hold_to_allowed()
-        outcomes: list[Outcome] = []
-        for rule in self.tried:
-            for name in reversed(schedule.block_names()):
-                if name not in schedule.block_names():
-                    continue
-                rule.apply(schedule, schedule.get_block(name), outcomes.append)
-        return tuple(outcomes)
+        if stage.rule == len(self.tried):
+            return None
+        here = schedule.block_names()
+        name, *rest = here[::-1] if stage.blocks is None else stage.blocks
+        if name in here:
+            self.tried[stage.rule].apply(schedule, schedule.get_block(name), tell)
+        return SourceStage(stage.rule, tuple(rest)) if rest else SourceStage(stage.rule + 1)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -107,9 +127,9 @@ class FromModule(SpaceSource):
 
     module: Module
 
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+    def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
         self.module(schedule)
-        return ()
+        return None
 
     def describe(self) -> str:
         return f"the module {getattr(self.module, '__name__', type(self.module).__name__)}"
@@ -128,8 +148,8 @@ class Conditioned(SpaceSource):
     def __post_init__(self) -> None:
         merged(self.of.given, self.decisions)
 
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
-        return self.of.run(schedule)
+    def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
+        return self.of.run_stage(schedule, stage, tell)
 
     @property
     def given(self) -> Given:

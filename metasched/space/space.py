@@ -16,13 +16,14 @@ from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
 from metasched.permissions import Allow, Allowed
-from metasched.schedule.handlers import FREE, PURE_HINT, FixedDecisions, Forced, Free, Handler, Policy, Prior, Site
+from metasched.schedule.handlers import PURE_HINT, Forced, Free, Handler, Policy, Prior, Site
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import Conditioned, Given, SpaceSource
+from metasched.space.source_runs import Pick, SourceRun, SourceRuns
 from metasched.target import Target
 
 Prefix = dict[str, Decision]
@@ -32,54 +33,27 @@ STRUCTURAL_SHARE = 0.1
 
 
 @dataclass
-class _LeaveFree:
-    def decide(self, site: Site) -> Decision | Free:
-        return FREE
+class _Recorded:
+    """Decides as `handler`, which never leaves structure open; `met` has each random variable asked for, once."""
 
+    handler: Handler
+    met: dict[str, tuple[Site, Decision]] = field(default_factory=dict)
 
-@dataclass
-class _Drawn:
-    """Structure from the prior, with `fixed` decisions first; numbers left free."""
-
-    fixed: Prefix
-    prior: Handler
-    met: list[tuple[Site, Decision]] = field(default_factory=list)
-
-    def decide(self, site: Site) -> Decision | Free:
-        if not site.dist.structural:
-            return FREE
-        decision = self.fixed.get(site.address)
-        if decision is None:
-            drawn = self.prior.decide(site)
-            assert not isinstance(drawn, Free)
-            decision = drawn
-        self.met.append((site, decision))
+    def pick(self, site: Site) -> Decision:
+        decision = self.handler.decide(site)
+        assert not isinstance(decision, Free)
+        self.met.setdefault(site.address, (site, decision))
         return decision
 
 
-@dataclass
-class _Kept:
-    """Structure as in `decisions` where it is still possible there, else the first option; numbers left free."""
+def _kept(decisions: Prefix) -> Pick:
+    """The given decisions where they are still possible, else first options."""
 
-    decisions: Prefix
-    met: list[tuple[Site, Decision]] = field(default_factory=list)
+    def pick(site: Site) -> Decision:
+        decision = decisions.get(site.address)
+        return decision if decision is not None and site.dist.contains(decision) else site.dist.options()[0]
 
-    def decide(self, site: Site) -> Decision | Free:
-        if not site.dist.structural:
-            return FREE
-        decision = self.decisions.get(site.address)
-        if decision is None or not site.dist.contains(decision):
-            decision = site.dist.options()[0]
-        self.met.append((site, decision))
-        return decision
-
-
-@dataclass(frozen=True)
-class _Run:
-    sketch: Sketch
-    met: tuple[tuple[Site, Decision], ...]
-    outcomes: tuple[Outcome, ...]
-    instructions: tuple[Instruction, ...]
+    return pick
 
 
 @dataclass(frozen=True)
@@ -123,8 +97,9 @@ class Space:
         self.given: Given = source.given
         self._addresses: set[str] = set()
         self._illegal: list[ScheduleError] = []
-        self._found: list[_Run] = []
+        self._found: list[SourceRun] = []
         self._stack: list[_Branch] = [_Branch({}, ())]
+        self._runs = SourceRuns(source, Schedule(program, target, allow=self.allowed))
         self._variants: dict[tuple[int, int], list[Sketch]] = {}
 
     @property
@@ -247,30 +222,31 @@ class Space:
 
     def _take(self, branch: _Branch) -> bool:
         """Run the module under a branch's choices; returns whether that gave a sketch."""
-        handler = Forced(branch.prefix, _LeaveFree())
-        run = self._legal(handler)
+        asked = _Recorded(Forced(branch.prefix, Prior(self.seed)))
+        run = self._legal(asked)
         if run is not None:
             self._require_same(branch, run)
             self._found.append(run)
+        met = run.met if run is not None else tuple(asked.met.values())
         steps = run.instructions if run is not None else ()
-        self._stack.extend(_branches([m for m in handler.met if self._splits(m[0])], steps, len(branch.prefix)))
+        self._stack.extend(_branches([m for m in met if self._splits(m[0])], steps, len(branch.prefix)))
         return run is not None
 
     def _splits(self, site: Site) -> bool:
         """Whether each option of a structural variable is a sketch, and not a variant of one."""
         return not _takes_places(site) or self.source.fixes_steps
 
-    def _legal(self, handler: Forced | _Drawn) -> _Run | None:
+    def _legal(self, asked: _Recorded) -> SourceRun | None:
         """The result of a run; None if a step of a trace is not legal with the locations tried for its holes."""
         try:
-            return self._run(handler)
+            return self._run(asked.pick)
         except ScheduleError as error:
-            if not self.source.fixes_steps or not handler.met:
+            if not self.source.fixes_steps or not asked.met:
                 raise
             self._illegal.append(error)
             return None
 
-    def _require_same(self, branch: _Branch, run: _Run) -> None:
+    def _require_same(self, branch: _Branch, run: SourceRun) -> None:
         met = {site.address for site, _ in run.met}
         missing = [address for address in branch.prefix if address not in met]
         if missing:
@@ -289,19 +265,16 @@ class Space:
         """Draw one more sketch from the prior; False after many draws of known ones."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
-            handler = _Drawn({}, Prior(self.seed + 1 + len(self._found) * 16 + attempt))
-            run = self._legal(handler)
+            run = self._legal(_Recorded(Prior(self.seed + 1 + len(self._found) * 16 + attempt)))
             if run is not None and run.sketch.trace not in known:
                 self._found.append(run)
                 return True
         return False
 
-    def _run(self, handler: Forced | _Drawn | _Kept) -> _Run:
-        fixed = FixedDecisions(self.given, handler)
-        schedule = Schedule(self.program, self._target, handler=fixed, allow=self.allowed)
-        outcomes = self.source.run(schedule)
-        self._addresses.update(record.site.address for record in schedule.sites)
-        return _Run(Sketch.of(schedule), tuple(handler.met), outcomes, schedule.trace.instructions)
+    def _run(self, pick: Pick) -> SourceRun:
+        run = self._runs.run(pick)
+        self._addresses |= run.addresses
+        return run
 
     # --- variants
 
@@ -319,7 +292,7 @@ class Space:
         fixed = {site.address: taken for site, taken in run.met if not _takes_places(site)}
         if len(cached) == 1:
             for prefix in self._variant_prefixes(fixed, places, limit):
-                made = self._run(_Kept(prefix)).sketch
+                made = self._run(_kept(prefix)).sketch
                 if all(made.trace != other.trace for other in cached):
                     cached.append(made)
         return tuple(cached[:limit])

@@ -10,8 +10,8 @@ from metasched.lang import print_instruction
 from metasched.lang.instructions import Instruction
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
-from metasched.space.rule import Outcome
-from metasched.space.source import Given, SpaceSource
+from metasched.space.rule import Listener
+from metasched.space.source import Given, SourceStage, SpaceSource
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class FromTrace(SpaceSource):
                 error.line = number
                 raise error
 
-    def run(self, schedule: Schedule) -> tuple[Outcome, ...]:
+    def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
         self.trace.require_program(schedule.program)
         self.trace.run_on(schedule)
-        return ()
+        return None
 
     @property
     def given(self) -> Given:

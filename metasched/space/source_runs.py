@@ -1,0 +1,105 @@
+"""Runs of a space's source under different structural decisions, of which the steps that they share are made once.
+
+The runs form a tree. It branches where a stage of the source (a rule on a block) meets structural random variables; the
+schedule before that stage is kept, and a run that decides the same up to there goes on from a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from metasched.lang.instructions import Decision, Instruction
+from metasched.schedule.handlers import FREE, FixedDecisions, Free, Site
+from metasched.schedule.trace import Schedule
+from metasched.space.rule import Outcome
+from metasched.space.sketch import Sketch
+from metasched.space.source import SourceStage, SpaceSource
+
+# Decides a structural random variable: the same for the same site.
+Pick = Callable[[Site], Decision]
+Met: TypeAlias = tuple[tuple[Site, Decision], ...]
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """A sketch, the structural random variables met on the way to it, and what the rules did."""
+
+    sketch: Sketch
+    met: Met
+    outcomes: tuple[Outcome, ...]
+    instructions: tuple[Instruction, ...]
+    addresses: frozenset[str]
+
+
+@dataclass
+class _Structural:
+    """Structure as `pick` says, numbers left free; `met` are the structural decisions so far."""
+
+    pick: Pick
+    met: list[tuple[Site, Decision]] = field(default_factory=list)
+
+    def decide(self, site: Site) -> Decision | Free:
+        if not site.dist.structural:
+            return FREE
+        decision = self.pick(site)
+        self.met.append((site, decision))
+        return decision
+
+
+@dataclass
+class _Node:
+    """A schedule before a stage; `after` are the runs from there, by what the stage decides."""
+
+    schedule: Schedule
+    stage: SourceStage
+    outcomes: tuple[Outcome, ...]
+    met: Met
+    after: list[tuple[Met, _Node | SourceRun]] = field(default_factory=list)
+
+
+class SourceRuns:
+    """All runs so far of a source, on a schedule without steps, whose structural decisions are `given` or picked."""
+
+    def __init__(self, source: SpaceSource, start: Schedule) -> None:
+        self._source = source
+        self._root = _Node(start, SourceStage(), (), ())
+
+    def run(self, pick: Pick) -> SourceRun:
+        """The run under these decisions. Raises what the source raises."""
+        node = self._root
+        while True:
+            found = next((after for met, after in node.after if all(pick(site) == taken for site, taken in met)), None)
+            if found is None:
+                return self._grow(node, pick)
+            if isinstance(found, SourceRun):
+                return found
+            node = found
+
+    def _grow(self, node: _Node, pick: Pick) -> SourceRun:
+        """Run the rest of the source from a node, and keep the schedules before the stages that decide."""
+        handler = _Structural(pick)
+        handlers = FixedDecisions(self._source.given, handler)
+        schedule = node.schedule.fork(handlers)
+        outcomes = list(node.outcomes)
+        stage = self._source.run_stage(schedule, node.stage, outcomes.append)
+        while stage is not None:
+            decided, told = len(handler.met), len(outcomes)
+            before = schedule.fork(handlers)
+            following = self._source.run_stage(schedule, stage, outcomes.append)
+            if len(handler.met) > decided:
+                done = tuple(handler.met[:decided])
+                child = _Node(before, stage, tuple(outcomes[:told]), (*node.met, *done))
+                node.after.append((done, child))
+                node, handler.met = child, handler.met[decided:]
+            stage = following
+        run = SourceRun(
+            Sketch.of(schedule),
+            (*node.met, *handler.met),
+            tuple(outcomes),
+            schedule.instructions,
+            frozenset(record.site.address for record in schedule.sites),
+        )
+        node.after.append((tuple(handler.met), run))
+        return run
