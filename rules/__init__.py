@@ -9,6 +9,7 @@ Its files, in reading order:
 - `inline`: Inlining of cheap element-wise blocks
 - `merge_parallel`: One parallel region for nests that follow one another
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
+- `packing`: Copies of a tiled reduction's operands, in the order in which it reads them
 - `parallelize`: Threads over the outermost loops
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism

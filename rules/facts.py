@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from metasched import LoopRV
+from metasched import Int, LoopRV
 
 
 @dataclass(frozen=True)
 class Tiled:
-    """The block was tiled; `outer` are its outermost spatial tile loops, which threads can share."""
+    """The block was tiled.
+
+    `outer` are its outermost spatial tile loops, which threads can share. `inner` is the innermost tile of each spatial
+    iteration variable that was split, by name. `terms` is the last loop of the outermost reduction level: a copy under
+    it has what one tile of terms reads.
+    """
 
     outer: tuple[LoopRV, ...]
+    inner: Mapping[str, Int] = field(default_factory=dict)
+    terms: LoopRV | None = None
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,7 @@ def multi_level_tiling(
 
     `levels` gives the tile levels from the outside in, S for the spatial loops and R for the reduction loops (the
     structure of Ansor, Zheng et al. 2020, section 4.1). Structural choices: the single element-wise consumer
-    computed under the first or second spatial level; without one, a write cache copied out there; or neither. And
-    whether the operand that vectors run along is copied, tile by tile, to a dense buffer under the first reduction
-    level.
+    computed under the first or second spatial level; without one, a write cache copied out there; or neither.
 
     Args:
         levels: the tile levels from the outside in, S for the spatial loops and R for the reduction loops.
@@ -47,29 +45,24 @@ def multi_level_tiling(
     trial = sch.trial()
     tried = _Tiled(block, info, levels, tile(trial))
     fusion = sch.choose("fusion", [*tried.fusions(trial, fuse_after), UNFUSED])
-    packed = sch.choose("read_cache", [*tried.caches(trial, fusion), UNFUSED])
     tiled = _Tiled(block, info, levels, tile(sch))
-    sch.add_fact(block, Tiled(tuple(tiled.tiles[0])))
-    tiled.cache(sch, packed)
+    loops, inner = tiled.tiles
+    sch.add_fact(block, Tiled(tuple(loops[0]), inner, loops[levels.index("R")][-1]))
     tiled.fuse(sch, fusion)
     return None
 
 
-Tiles = list[list[ms.LoopRV]]
+Tiles = tuple[list[list[ms.LoopRV]], dict[str, ms.Int]]
 
 
 @dataclass(frozen=True)
 class _Tiled:
-    """A tiled block: `tiles` are the loops of each of the `levels`. Each step does nothing where it is `UNFUSED`."""
+    """A tiled block: `tiles` are the loops of each of the `levels`, and the innermost tile sizes by variable."""
 
     block: ms.BlockRV
     info: ms.BlockInfo
     levels: str
     tiles: Tiles
-
-    def cache(self, sch: ms.Schedule, buffer: str) -> None:
-        if buffer != UNFUSED:
-            sch.compute_at(sch.cache_read(self.block, buffer, scope="local"), self.tiles[self.levels.index("R")][-1])
 
     def fuse(self, sch: ms.Schedule, fusion: str) -> None:
         if fusion == UNFUSED:
@@ -77,7 +70,7 @@ class _Tiled:
         kind, level = fusion.split(" at level ")
         place = [n for n, letter in enumerate(self.levels) if letter == "S"][int(level) - 1]
         consumer = sch.get_block(self.info.readers[0]) if kind == CONSUMER else None
-        sch.reverse_compute_at(consumer or sch.cache_write(self.block, scope="local"), self.tiles[place][-1])
+        sch.reverse_compute_at(consumer or sch.cache_write(self.block, scope="local"), self.tiles[0][place][-1])
 
     def fusions(self, trial: ms.Schedule, after: tuple[int, ...]) -> list[str]:
         """The places where the consumer can be, or else those where a write cache can be copied out."""
@@ -89,15 +82,6 @@ class _Tiled:
             if legal:
                 return legal
         return []
-
-    def caches(self, trial: ms.Schedule, fusion: str) -> list[str]:
-        """The operands that can be copied, with this fusion."""
-
-        def steps(buffer: str, on: ms.Schedule) -> None:
-            self.cache(on, buffer)
-            self.fuse(on, fusion)
-
-        return [b for b in _vector_operands(trial, self.info) if trial.refusal(partial(steps, b)) is None]
 
 
 def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
@@ -121,35 +105,12 @@ def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
     return reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial)
 
 
-def _vector_operands(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
-    """Buffers that are read along the last dimension of the result, and reused for other elements of it.
-
-    Results of element-wise blocks are excluded: `compute_location` may compute such a block where its copy would be.
-    """
-    moving = {sch.describe(b).writes for b in (sch.get_block(name) for name in info.sources) if _moves(sch.describe(b))}
-    spatial = [it.name for it in info.spatial if it.extent != 1]
-    return list(
-        dict.fromkeys(
-            read.buffer
-            for read in info.reads
-            if read.buffer not in moving
-            and spatial
-            and read.uses
-            and spatial[-1] in read.uses[-1]
-            and set(spatial) - read.iters
-        )
-    )
-
-
-def _moves(info: ms.BlockInfo) -> bool:
-    return info.elementwise and info.trivial
-
-
 def _tile(
     sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, levels: str, innermost: int, innermost_reduction: int
 ) -> Tiles:
-    """Split and reorder; the loops of each level."""
-    tiles: Tiles = [[] for _ in levels]
+    """Split and reorder; the loops of each level, and the innermost tile of every spatial variable that is split."""
+    tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
+    inner: dict[str, ms.Int] = {}
     lanes = sch.target.lanes(info.dtype)
     for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
         places = [n for n, level in enumerate(levels) if (level == "R") == it.reduces]
@@ -158,8 +119,11 @@ def _tile(
         else:
             largest = innermost_reduction if it.reduces else innermost
             step = 0 if it.reduces else lanes if it is info.spatial[-1] else 1
-            parts = sch.split(loop, sch.sample_tile(loop, parts=len(places), innermost=largest, step=step))
+            sizes = sch.sample_tile(loop, parts=len(places), innermost=largest, step=step)
+            parts = sch.split(loop, sizes)
+            if not it.reduces:
+                inner[it.name] = sizes[-1]
         for place, part in zip(places, parts, strict=True):
             tiles[place].append(part)
     sch.reorder(*(loop for level in tiles for loop in level))
-    return tiles
+    return tiles, inner

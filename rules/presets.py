@@ -7,6 +7,7 @@ from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
 from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
+from metasched.rules.packing import packing
 from metasched.rules.parallelize import parallelize
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
@@ -24,6 +25,7 @@ cpu = (
     inline,
     rfactor,
     multi_level_tiling,
+    packing,
     compute_location,
     tile_transposition,
     columns,

@@ -220,7 +220,7 @@ class Like:
                 return [self.wanted.factored.get(block, "none")]
             case "transpose":
                 return ["kept" if block in blocks else "inlined"]
-            case "read_cache":
+            case "packed":
                 return ["none"]
             case "chain":
                 return ["apart"]

@@ -115,14 +115,9 @@ def test_tiling_fuses_the_consumer_or_copies_out() -> None:
     assert structures(CONV, "multi_level_tiling(conv)/fusion") == ["cache at level 1", "cache at level 2", "none"]
 
 
-def test_tiling_copies_the_operand_that_vectors_run_along() -> None:
-    assert structures(DENSE_RELU, "multi_level_tiling(dense)/read_cache") == ["B", "none"]
-    assert structures(CONV, "multi_level_tiling(conv)/read_cache") == ["K", "none"]
-
-
 def test_every_structure_of_tiling_is_right() -> None:
     space = ms.space(ms.parse_program(CONV), rules=["multi_level_tiling"])
-    assert len(space) == 6
+    assert len(space) == 3
     rng = np.random.default_rng(0)
     for sketch in space:
         rows = sketch.sample(rng, 2)

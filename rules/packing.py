@@ -1,0 +1,147 @@
+"""Copies of a tiled reduction's operands, in the order in which it reads them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+from metasched.rules.facts import Tiled, Vectorized
+
+import metasched as ms
+
+NONE, TILES, PANELS = "none", "tiles", "panels"
+
+
+@ms.rule
+def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip | None:
+    """Copy operands of a tiled reduction to where and how it reads them.
+
+    A structural choice between `none`; `X in tiles`, where what a tile reads of the operand along which vectors run is
+    copied under the outermost reduction level; and `X in panels`, where the whole operand is copied ahead, a panel as
+    wide as the innermost tile after another, so that a tile reads one run of memory (Goto and van de Geijn 2008,
+    section 4). `all in panels` does so for every operand that has such tiles. Constant operands are copied ahead only:
+    that is done once, whatever the number of calls. Others are where the copy can pay: vectors would gather it, or the
+    second cache does not hold much more than it; and one that vectors do not run along, where it is far larger.
+
+    Args:
+        reuse: how often an element is read, at least, for a copy of the whole operand to be offered at every call.
+    """
+    tiled = sch.facts(block, Tiled)
+    if tiled is None or tiled.terms is None:
+        return ms.skip("it is not tiled")
+    info = sch.describe(block)
+    operands = [operand for operand in _operands(sch, info, tiled) if operand.reads > 1]
+    offered = _options(operands, reuse, sch.target.l2)
+    legal = {name: steps for name, steps in offered.items() if not _refusal(sch, block, tiled, steps)}
+    if not legal:
+        return ms.skip("no operand is reused that can be copied")
+    how = sch.choose("packed", [*legal, NONE])
+    if how != NONE:
+        _pack(sch, block, tiled, legal[how])
+    return None
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A buffer that the block reads at one place.
+
+    `axis` is the dimension whose index is the spatial variable `along` alone, whose innermost tile is as wide as a
+    panel; None where there is none. `in_lanes`: vectors run along its last dimension; `strided`: along another.
+    `reads` is how often an element is read, `bytes` the size of all that are, as far as known; `lanes` how many a
+    vector has.
+    """
+
+    buffer: str
+    rank: int
+    axis: int | None
+    along: str
+    constant: bool
+    in_lanes: bool
+    strided: bool
+    reads: float
+    bytes: float
+    lanes: int
+
+    def panels(self) -> str:
+        """The index map of the panels, whose width is `t`."""
+        names = [f"d{n}" for n in range(self.rank)]
+        assert self.axis is not None
+        tiled = names[self.axis]
+        return f"{', '.join(names)} -> {tiled}//t, {', '.join(n for n in names if n != tiled)}, {tiled}%t"
+
+
+_Steps = tuple[tuple[str, _Operand], ...]
+
+
+def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Operand]:
+    """The buffers that are read at one place, and that no element-wise block computes that could move itself."""
+    moving = {sch.describe(b).writes for b in (sch.get_block(name) for name in info.sources) if _moves(sch.describe(b))}
+    places = [read.buffer for read in info.reads]
+    constants = {argument.name for argument in sch.program.inputs if argument.const}
+    extents = {it.name: it.extent or 1 for it in info.iters}
+    spatial = [it.name for it in info.spatial if it.extent != 1]
+    out = []
+    for read in info.reads:
+        if read.buffer in moving or places.count(read.buffer) > 1 or not read.uses or not spatial:
+            continue
+        bare = {name: n for n, use in enumerate(read.uses) if len(use) == 1 for name in use if name in tiled.inner}
+        along = next((name for name in reversed(spatial) if name in bare), None)
+        out.append(
+            _Operand(
+                read.buffer,
+                len(read.uses),
+                None if along is None or len(read.uses) < 2 else bare[along],
+                along or "",
+                read.buffer in constants,
+                spatial[-1] in read.uses[-1],
+                spatial[-1] in read.iters and spatial[-1] not in read.uses[-1],
+                math.prod(extent for name, extent in extents.items() if name not in read.iters),
+                math.prod(extent for name, extent in extents.items() if name in read.iters) * read.dtype.bytes,
+                sch.target.lanes(read.dtype),
+            )
+        )
+    return out
+
+
+def _moves(info: ms.BlockInfo) -> bool:
+    return info.elementwise and info.trivial
+
+
+def _options(operands: list[_Operand], reuse: int, cache: int) -> dict[str, _Steps]:
+    """What may be copied, and how, where the second cache holds `cache` bytes."""
+    out: dict[str, _Steps] = {}
+    for operand in operands:
+        if operand.in_lanes and not operand.constant:
+            out[f"{operand.buffer} in {TILES}"] = ((TILES, operand),)
+    tall = [x for x in operands if x.axis is not None and (x.constant or x.reads >= reuse)]
+    ahead = [x for x in tall if x.constant or x.strided or (x.in_lanes and 4 * x.bytes > cache)]
+    for operand in ahead:
+        out[f"{operand.buffer} in {PANELS}"] = ((PANELS, operand),)
+    every = [x for x in tall if x in ahead or x.bytes > 4 * cache]
+    if len(every) > 1:
+        out[f"all in {PANELS}"] = tuple((PANELS, operand) for operand in every)
+    return out
+
+
+def _refusal(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> str | None:
+    return sch.refusal(partial(_pack, block=block, tiled=tiled, steps=steps))
+
+
+def _pack(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> None:
+    for how, operand in steps:
+        if how == TILES:
+            sch.compute_at(sch.cache_read(block, operand.buffer, scope="local"), tiled.terms)
+        else:
+            _copy_ahead(sch, sch.cache_read(block, operand.buffer), operand, tiled.inner[operand.along])
+
+
+def _copy_ahead(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int) -> None:
+    """Write panels one after another, in vectors."""
+    sch.transform_layout(copy, operand.panels(), width)
+    assert operand.axis is not None
+    loops = sch.get_loops(copy)
+    panel, inside = sch.split(loops.pop(operand.axis), [None, width])
+    sch.reorder(panel, *loops, inside)
+    sch.vectorize(inside, lanes=operand.lanes)
+    sch.add_fact(copy, Vectorized())
