@@ -11,6 +11,7 @@ Its files, in reading order:
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
 - `packing`: Copies of a tiled reduction's operands, in the order in which it reads them
 - `parallelize`: Threads over the outermost loops
+- `parities`: Loops split by the divisor of a condition
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time

@@ -23,6 +23,17 @@ class Tiled:
 
 
 @dataclass(frozen=True)
+class Digits:
+    """Loops of the block are split: `digits` are unrolled, and decide conditions; `rest` are the loops left to tile.
+
+    Both are for each of its iteration variables, in order; a variable that is whole has no digit.
+    """
+
+    rest: tuple[LoopRV, ...]
+    digits: tuple[LoopRV | None, ...]
+
+
+@dataclass(frozen=True)
 class Factored:
     """The block is one side of a factored reduction, and is not tiled again.
 

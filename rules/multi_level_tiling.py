@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from metasched.rules.facts import Factored, Tiled
+from metasched.rules.facts import Digits, Factored, Tiled
 
 import metasched as ms
 
@@ -89,7 +89,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
         return "it is not a reduction"
     if sch.facts(block, Factored) is not None:
         return "its reduction is factored"
-    if not info.trivial:
+    if not info.trivial and sch.facts(block, Digits) is None:
         return "it is scheduled already"
     spatial = {it.name for it in info.spatial if it.extent != 1}
     if not any(spatial - read.iters for read in info.reads):
@@ -108,12 +108,21 @@ def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
 def _tile(
     sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, levels: str, innermost: int, innermost_reduction: int
 ) -> Tiles:
-    """Split and reorder; the loops of each level, and the innermost tile of every spatial variable that is split."""
+    """Split and reorder; the loops of each level, and the innermost tile of every spatial variable that is split.
+
+    Digits that decide conditions are around the tiles that share them: those of elements below the outermost level, which
+    threads share, those of terms around the reduction.
+    """
     tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
     inner: dict[str, ms.Int] = {}
     lanes = sch.target.lanes(info.dtype)
-    for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
+    split = sch.facts(block, Digits) or Digits(tuple(sch.get_loops(block)), (None,) * len(info.iters))
+    first = {False: levels.index("S") + 1, True: levels.index("R") if "R" in levels else len(levels)}
+    apart: list[list[ms.LoopRV]] = [[] for _ in range(len(levels) + 1)]
+    for loop, digit, it in zip(split.rest, split.digits, info.iters, strict=True):
         places = [n for n, level in enumerate(levels) if (level == "R") == it.reduces]
+        if digit is not None:
+            apart[first[it.reduces]].append(digit)
         if len(places) == 1:
             parts = [loop]
         else:
@@ -121,9 +130,9 @@ def _tile(
             step = 0 if it.reduces else lanes if it is info.spatial[-1] else 1
             sizes = sch.sample_tile(loop, parts=len(places), innermost=largest, step=step)
             parts = sch.split(loop, sizes)
-            if not it.reduces:
+            if not it.reduces and digit is None:
                 inner[it.name] = sizes[-1]
         for place, part in zip(places, parts, strict=True):
             tiles[place].append(part)
-    sch.reorder(*(loop for level in tiles for loop in level))
+    sch.reorder(*(loop for digits, level in zip(apart, [*tiles, []], strict=True) for loop in (*digits, *level)))
     return tiles, inner

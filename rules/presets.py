@@ -9,6 +9,7 @@ from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.packing import packing
 from metasched.rules.parallelize import parallelize
+from metasched.rules.parities import parities
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.row_chain import row_chain
@@ -24,6 +25,7 @@ cpu = (
     row_chain,
     inline,
     rfactor,
+    parities,
     multi_level_tiling,
     packing,
     compute_location,

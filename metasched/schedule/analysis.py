@@ -8,8 +8,8 @@ from metasched.dtypes import DType
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
-from metasched.ir.data import is_index_variable
+from metasched.ir.affine import NotAffine, as_int, free_vars, linear
+from metasched.ir.data import depends_on_data, is_index_variable
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -22,6 +22,7 @@ from metasched.ir.nodes import (
     IterKind,
     Load,
     LoopKind,
+    Node,
     Select,
     Unary,
     Var,
@@ -53,6 +54,17 @@ class ReadInfo:
 
 
 @dataclass(frozen=True)
+class Remainder:
+    """`(...) % divisor` in a condition: the iteration variables that it depends on, and no others.
+
+    In `(h + 2*r) % 2 == 0` it is `h` alone.
+    """
+
+    divisor: int
+    iters: frozenset[str]
+
+
+@dataclass(frozen=True)
 class BlockInfo:
     """A block as rules see it.
 
@@ -64,6 +76,7 @@ class BlockInfo:
         output: it writes an output of the program.
         operations: operations of its right-hand side, each as often as it is written; index arithmetic does not count.
         conditional: its right-hand side has a condition, such as padding.
+        remainders: those in its conditions, by a number, of sums of iteration variables.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
         expensive: it calls a math function that is a chain of many instructions (`metasched.functions`).
@@ -86,6 +99,7 @@ class BlockInfo:
     output: bool
     operations: int
     conditional: bool
+    remainders: tuple[Remainder, ...]
     calls: tuple[str, ...]
     divides: bool
     expensive: bool
@@ -149,6 +163,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         output=any(b.name in query.written(block) for b in func.outputs),
         operations=sum(_operations(store.value) for store in block.stores),
         conditional=any(isinstance(n, Select) for n in nodes),
+        remainders=_remainders(nodes, frozenset(it.name for it in iters)),
         calls=calls,
         divides=divides,
         expensive=any(functions()[name].expensive for name in calls),
@@ -168,6 +183,25 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         positions=block.index is not None,
         sum_block=block_length(func, block),
     )
+
+
+def _remainders(nodes: list[Node], names: frozenset[str]) -> tuple[Remainder, ...]:
+    found: dict[Remainder, None] = {}
+    conditions = (node for select in nodes if isinstance(select, Select) for node in select.cond.walk())
+    for node in conditions:
+        if not isinstance(node, Binary) or node.op is not BinOp.MOD or depends_on_data(node):
+            continue
+        divisor = as_int(node.b)
+        try:
+            _, terms = linear(node.a, names)
+        except NotAffine:
+            continue
+        steps = {atom: as_int(step) for atom, step in terms.items()}
+        if divisor is None or not all(isinstance(atom, Var) for atom in steps) or None in steps.values():
+            continue
+        moving = [atom.name for atom, step in steps.items() if isinstance(atom, Var) and (step or 0) % divisor]
+        found[Remainder(divisor, frozenset(moving))] = None
+    return tuple(found)
 
 
 def _operations(e: Expr) -> int:

@@ -224,6 +224,8 @@ class Like:
                 return ["none"]
             case "chain":
                 return ["apart"]
+            case "parities":
+                return ["whole"]
             case "fusion":
                 return [self._fusion()]
         return []

@@ -8,13 +8,18 @@ holds inside it, itself included, and the nearest one counts; a limit on a block
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, many, sequence
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, Path, When, many, sequence
 from metasched.compiler.policy import joins_unrolled
 from metasched.errors import BuildError
-from metasched.ir.nodes import LoopKind
+from metasched.ir.affine import const, free_vars, substitute
+from metasched.ir.nodes import Expr, LoopKind
+from metasched.ir.ranges import prove
 
 MAX_COPIES = 4096
+_MOST_LOOKED_AT = 256
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,41 @@ def _joins(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
 
 
 def check_copies(stmt: NestStmt) -> None:
-    """Raises BuildError when unrolling repeats statements more than MAX_COPIES times in all."""
-    copies = _copies(stmt)
+    """Raises BuildError when unrolling repeats statements more than MAX_COPIES times in all.
+
+    Copies that a condition on unrolled loops alone leaves out do not count.
+    """
+    copies = _copies(stmt, ())
     if copies > MAX_COPIES:
         raise BuildError("unroll too large", f"unrolling makes {copies} statements; at most {MAX_COPIES} are emitted")
 
 
-def _copies(stmt: NestStmt) -> int:
+def _copies(stmt: NestStmt, unrolled: Path) -> int:
+    """The copies of statements inside these unrolled loops."""
     if isinstance(stmt, NestLoop):
-        return 1 if stmt.tensor is not None else _copies(stmt.body) * (stmt.steps if stmt.unroll else 1)
+        if stmt.tensor is not None:
+            return 1
+        return _copies(stmt.body, (*unrolled, stmt) if stmt.unroll else unrolled)
     if isinstance(stmt, Many | NestRegion):
-        return sum(_copies(child) for child in sequence(stmt))
+        return sum(_copies(child, unrolled) for child in sequence(stmt))
     if isinstance(stmt, When):
-        return _copies(stmt.body)
-    return 1
+        return _copies(stmt.body, unrolled)
+    assert isinstance(stmt, Assign)
+    made = prod(loop.steps for loop in unrolled)
+    counted: set[str] = set()
+    for guard in stmt.guards:
+        inside = [loop for loop in unrolled if loop.var in free_vars(guard)]
+        names = {loop.var for loop in inside}
+        if free_vars(guard) <= names and counted.isdisjoint(names):
+            counted |= names
+            made -= made * _left_out(guard, inside) // prod(loop.extent for loop in inside)
+    return made
+
+
+def _left_out(guard: Expr, loops: list[NestLoop]) -> int:
+    """For how many values of the loops a condition does not hold; 0 where there are too many to look at."""
+    if any(loop.is_vector for loop in loops) or prod(loop.extent for loop in loops) > _MOST_LOOKED_AT:
+        return 0
+    values = product(*(range(loop.extent) for loop in loops))
+    names = [loop.var for loop in loops]
+    return sum(prove(substitute(guard, dict(zip(names, map(const, at), strict=True))), {}) is False for at in values)

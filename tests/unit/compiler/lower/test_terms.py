@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 import metasched as ms
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
+from metasched.errors import BuildError
 from metasched.schedule.trace import Schedule
 from tests.support.agreement import check_kernel
 from tests.support.targets import AVX512
@@ -93,3 +96,16 @@ def test_decomposed() -> None:
     sch.reorder(i, k, j)
     sch.decompose_reduction(block, k)
     assert "for k in range(min(12, i + 1)):" in code(sch)
+
+
+def test_copies_that_are_left_out_do_not_count() -> None:
+    """Of 12 x 8 x 96 copies a 96th is made."""
+    sch = ms.Schedule(ms.parse_program(EVEN.replace("% 2", "% 48"), N=12, K=8, M=96))
+    for loop in sch.get_loops(sch.get_block("C")):
+        sch.unroll(loop)
+    lower(sch.func, AVX512)
+    sch = ms.Schedule(ms.parse_program(EVEN.replace("% 2 == 0", "< 999"), N=12, K=8, M=96))
+    for loop in sch.get_loops(sch.get_block("C")):
+        sch.unroll(loop)
+    with pytest.raises(BuildError, match="unroll too large"):
+        lower(sch.func, AVX512)
