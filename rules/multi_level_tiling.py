@@ -110,8 +110,8 @@ def _tile(
 ) -> Tiles:
     """Split and reorder; the loops of each level, and the innermost tile of every spatial variable that is split.
 
-    Digits that decide conditions are around the tiles that share them: those of elements below the outermost level, which
-    threads share, those of terms around the reduction.
+    Digits that decide conditions are around the tiles that share them: those of elements below the outermost level,
+    which threads share, those of terms around the reduction.
     """
     tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
     inner: dict[str, ms.Int] = {}

@@ -15,8 +15,8 @@ SPLIT, WHOLE = "split", "whole"
 def parities(sch: ms.Schedule, block: ms.BlockRV, *, copies: int = 27) -> ms.Skip | None:
     """Split the loops of a strided reduction by its stride, and unroll the digits.
 
-    In a transposed convolution, `(h + r) % 2 == 0` says which outputs and filter elements meet. With `h` and `r` split by
-    two, their digits decide that when the code is made: of the copies of the code, those without terms are left out.
+    In a transposed convolution, `(h + r) % 2 == 0` says which outputs and filter elements meet. With `h` and `r` split
+    by two, their digits decide that when the code is made: of the copies of the code, those without terms are left out.
     Tiles are then of outputs that all have the same terms. A structural choice: split, or whole.
 
     Args:

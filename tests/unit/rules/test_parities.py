@@ -63,7 +63,10 @@ def test_every_tiling_around_them_is_right(operator: str) -> None:
             "none of its conditions is a remainder over elements and terms",
         ),
         (
-            "program p[N=9](A: f32[N, N]) -> B: f32[N]:\n    x: B[i] = sum[k if (i + k) % 2 == 0 and (i + k) % 3 == 0](A[i, k])\n",
+            (
+                "program p[N=9](A: f32[N, N]) -> B: f32[N]:\n"
+                "    x: B[i] = sum[k if (i + k) % 2 == 0 and (i + k) % 3 == 0](A[i, k])\n"
+            ),
             "its conditions divide by different numbers",
         ),
         (
