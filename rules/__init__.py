@@ -4,6 +4,7 @@ Its files, in reading order:
 
 - `blocked_sums`: Long sums in blocks, for accuracy
 - `facts`: The typed facts on blocks that rules exchange; they are not recorded in a trace
+- `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Sampled compute locations of producers that are still at the root
 - `inline`: Inlining of cheap element-wise blocks
@@ -16,6 +17,7 @@ Its files, in reading order:
 - `rfactor`: Factoring of reductions with little other parallelism
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
 - `stream`: Stores past the caches
+- `strips`: Reductions that feed others, computed in strips that stay in the second cache
 - `tile_transposition`: Tiling of transpositions
 - `unroll`: Unrolling of innermost loops, up to a sampled limit
 - `vectorize`: Vector lanes along the innermost loop

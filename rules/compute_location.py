@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.rules.facts import Factored, Tiled
+from metasched.rules.facts import Factored, Strip, Tiled
 
 import metasched as ms
 
@@ -18,7 +18,8 @@ def compute_location(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
         return ms.skip("it writes an output")
     if sch.facts(block, Tiled) is not None:
         return ms.skip("it is tiled; its consumer may move to it")
-    if not info.trivial and sch.facts(block, Factored) is None:
+    moves = sch.facts(block, Factored) is not None or (info.conditional and sch.facts(block, Strip) is not None)
+    if not info.trivial and not moves:
         return ms.skip("it is scheduled already")
     sch.compute_at(block, sch.sample_compute_location(block))
     return None

@@ -53,3 +53,10 @@ class SmallNests:
 @dataclass(frozen=True)
 class Vectorized:
     """The block has a vector loop."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The block is computed in strips of the last block's result: `loops` go through the strips, outermost first."""
+
+    loops: tuple[LoopRV, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from metasched.rules.facts import Digits, Factored, Tiled
+from metasched.rules.facts import Digits, Factored, Strip, Tiled
 
 import metasched as ms
 
@@ -89,7 +89,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
         return "it is not a reduction"
     if sch.facts(block, Factored) is not None:
         return "its reduction is factored"
-    if not info.trivial and sch.facts(block, Digits) is None:
+    if not info.trivial and sch.facts(block, Digits) is None and sch.facts(block, Strip) is None:
         return "it is scheduled already"
     spatial = {it.name for it in info.spatial if it.extent != 1}
     if not any(spatial - read.iters for read in info.reads):
@@ -101,8 +101,10 @@ def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
     """Whether exactly one block reads the result, and is element-wise over the same elements."""
     if info.output or len(info.readers) != 1:
         return False
-    reader = sch.describe(sch.get_block(info.readers[0]))
-    return reader.elementwise and reader.trivial and len(reader.iters) == len(info.spatial)
+    consumer = sch.get_block(info.readers[0])
+    reader = sch.describe(consumer)
+    free = reader.trivial or (not reader.output and sch.facts(consumer, Strip) is not None)
+    return reader.elementwise and free and len(reader.iters) == len(info.spatial)
 
 
 def _tile(
@@ -116,7 +118,9 @@ def _tile(
     tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
     inner: dict[str, ms.Int] = {}
     lanes = sch.target.lanes(info.dtype)
-    split = sch.facts(block, Digits) or Digits(tuple(sch.get_loops(block)), (None,) * len(info.iters))
+    own = dict(zip(info.loops, sch.get_loops(block), strict=True))
+    whole = Digits(tuple(own[it.loops[-1]] for it in info.iters), (None,) * len(info.iters))
+    split = sch.facts(block, Digits) or whole
     first = {False: levels.index("S") + 1, True: levels.index("R") if "R" in levels else len(levels)}
     apart: list[list[ms.LoopRV]] = [[] for _ in range(len(levels) + 1)]
     for loop, digit, it in zip(split.rest, split.digits, info.iters, strict=True):

@@ -14,16 +14,18 @@ from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.row_chain import row_chain
 from metasched.rules.stream import stream
+from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.unroll import unroll
 from metasched.rules.vectorize import vectorize
 
 # Order matters: sums are marked while their lengths are known, chains of rows are found while they are whole, inlining
-# shortens the program before tiling sees it, and loops are assigned to threads and lanes last.
+# shortens the program before strips and tiling see it, and loops are assigned to threads and lanes last.
 cpu = (
     blocked_sums,
     row_chain,
     inline,
+    strips,
     rfactor,
     parities,
     multi_level_tiling,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from metasched.rules.counterparts import Counterparts, exact_counterparts, own_counterparts
+
 import metasched as ms
 
 STORED, RECOMPUTED, APART = "rows, stored", "rows, recomputed", "apart"
@@ -36,9 +38,6 @@ def row_chain(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     if how != APART:
         chain.compute(sch, how)
     return None
-
-
-Counterparts = dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -116,13 +115,13 @@ def _unfit(chain: _Chain, threads: int) -> str | None:
 def _chain(sch: ms.Schedule, last: ms.BlockInfo) -> _Chain:
     """The producers that only this chain reads, as far as they compute rows of the last block."""
     rows = set(last.spatial)
-    along: dict[str, Counterparts] = {last.name: {it.name: None if it.reduces else it.name for it in last.iters}}
+    along: dict[str, Counterparts] = {last.name: own_counterparts(last)}
     found = {last.name: last}
     for name in reversed(sch.block_names()):
         info = sch.describe(sch.get_block(name))
         if not info.readers or info.output or not set(info.readers) <= found.keys() or not _movable(info):
             continue
-        counterparts = _counterparts(info, [(found[r], along[r]) for r in info.readers])
+        counterparts = exact_counterparts(info, [(found[r], along[r]) for r in info.readers])
         shared = {it for it in rows if it.name in counterparts.values() or it.extent == 1}
         if last.size(tuple(shared)) != 1:
             rows = shared
@@ -137,17 +136,3 @@ def _movable(info: ms.BlockInfo) -> bool:
     moving = {it.name for it in info.spatial if it.extent != 1}
     tiles = info.reduces and len(moving) > 1 and any(moving - read.iters for read in info.reads)
     return info.trivial and not tiles and not info.positions
-
-
-def _counterparts(info: ms.BlockInfo, readers: list[tuple[ms.BlockInfo, Counterparts]]) -> Counterparts:
-    """Which iteration variable of the last block each of a block's is, where everything that reads it agrees."""
-    seen: list[set[str | None]] = [set() for _ in info.spatial]
-    for reader, along in readers:
-        for read in reader.reads:
-            if read.buffer == info.writes:
-                for names, uses in zip(seen, read.uses, strict=True):
-                    names.add(along[next(iter(uses))] if len(uses) == 1 else None)
-    found: Counterparts = {it.name: None for it in info.reduction}
-    for it, names in zip(info.spatial, seen, strict=True):
-        found[it.name] = next(iter(names)) if len(names) == 1 else None
-    return found

@@ -12,7 +12,7 @@ from tests.support.schedules import program
 
 TILES = ("multi_level_tiling", "packing", "compute_location", "tile_transposition")
 LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
-CPU = ("blocked_sums", "row_chain", "inline", "rfactor", *TILES, *LAST)
+CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "parities", *TILES, *LAST)
 # Installed, and in no preset.
 OTHERS = ("merge_parallel",)
 
