@@ -72,6 +72,8 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.runtime.kernel import Kernel as Kernel
     from metasched.runtime.kernel import Origin as Origin
     from metasched.schedule.analysis import BlockInfo as BlockInfo
+    from metasched.schedule.analysis import IterInfo as IterInfo
+    from metasched.schedule.analysis import ReadInfo as ReadInfo
     from metasched.schedule.handlers import Policy as Policy
     from metasched.schedule.handlers import Repair as Repair
     from metasched.schedule.module import module as module
@@ -180,7 +182,7 @@ _NAMES = {
     ),
     # The math functions, a file each of their names.
     "metasched.lang.calls": tuple(info.name for info in iter_modules([str(_HERE / "functions" / "library")])),
-    "metasched.schedule.analysis": ("BlockInfo",),
+    "metasched.schedule.analysis": ("BlockInfo", "IterInfo", "ReadInfo"),
     "metasched.schedule.handlers": (
         "Policy",
         "Repair",

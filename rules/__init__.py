@@ -16,6 +16,7 @@ Its files, in reading order:
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
+- `row_runs`: Loops over what lies in a row, as one
 - `stream`: Stores past the caches
 - `strips`: Reductions that feed others, computed in strips that stay in the second cache
 - `tile_transposition`: Tiling of transpositions

@@ -13,6 +13,7 @@ from metasched.rules.parities import parities
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.row_chain import row_chain
+from metasched.rules.row_runs import row_runs
 from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
@@ -31,6 +32,7 @@ cpu = (
     multi_level_tiling,
     packing,
     compute_location,
+    row_runs,
     tile_transposition,
     columns,
     parallelize,

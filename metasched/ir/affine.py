@@ -177,17 +177,30 @@ def _difference(a: Poly, b: Poly) -> Poly:
 
 
 def _whole(p: Poly) -> Poly:
-    """`p` with each `(x // d)*d + x % d`, and each multiple of it, replaced by `x`, or that multiple of `x`."""
+    """`p` with each `(x // d)*d + x % d`, and each multiple of it, replaced by `x`, or that multiple of `x`.
+
+    Where `x` is a quotient itself, `y // c`, its own quotient is `y // (c*d)`.
+    """
     for monomial, coefficient_ in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
-                quotient = multiply({monomial: coefficient_}, to_poly(atom.b))
-                quotient = replace_atom(quotient, atom, {(Binary(BinOp.FLOORDIV, atom.a, atom.b),): 1})
-                if all(p.get(m) == c for m, c in quotient.items()):
-                    parts = add({monomial: coefficient_}, quotient)
-                    value = replace_atom({monomial: coefficient_}, atom, to_poly(atom.a))
-                    return _whole(add(subtract(p, parts), value))
+                whole = multiply({monomial: coefficient_}, to_poly(atom.b))
+                for quotient_ in _quotients_of(atom):
+                    quotient = replace_atom(whole, atom, {(quotient_,): 1})
+                    if all(p.get(m) == c for m, c in quotient.items()):
+                        parts = add({monomial: coefficient_}, quotient)
+                        value = replace_atom({monomial: coefficient_}, atom, to_poly(atom.a))
+                        return _whole(add(subtract(p, parts), value))
     return p
+
+
+def _quotients_of(remainder: Binary) -> tuple[Expr, ...]:
+    """`x // d` for `x % d`, in the forms that it may have."""
+    x, d = remainder.a, remainder.b
+    plain = Binary(BinOp.FLOORDIV, x, d)
+    if isinstance(x, Binary) and x.op is BinOp.FLOORDIV and is_positive_divisor(to_poly(x.b)):
+        return plain, Binary(BinOp.FLOORDIV, x.a, from_poly(multiply(to_poly(x.b), to_poly(d))))
+    return (plain,)
 
 
 def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:

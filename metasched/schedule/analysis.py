@@ -42,11 +42,17 @@ class IterInfo:
 
 @dataclass(frozen=True)
 class ReadInfo:
-    """A read: the buffer, its element type, and which iteration variables each of its indices uses."""
+    """A read: the buffer, its element type, and which iteration variables each of its indices uses.
+
+    `bare` has the iteration variable that an index is, and None for any other index; `shape` the buffer's extents, and
+    None for those that depend on tile sizes.
+    """
 
     buffer: str
     dtype: DType
     uses: tuple[frozenset[str], ...]
+    bare: tuple[str | None, ...] = ()
+    shape: tuple[int | None, ...] = ()
 
     @property
     def iters(self) -> frozenset[str]:
@@ -219,7 +225,13 @@ def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:
 def _reads(func: Func, block: Block) -> tuple[ReadInfo, ...]:
     names = {it.name for it in block.iters}
     return tuple(
-        ReadInfo(load.buffer, func.buffer(load.buffer).dtype, tuple(free_vars(i) & names for i in load.indices))
+        ReadInfo(
+            load.buffer,
+            func.buffer(load.buffer).dtype,
+            tuple(free_vars(i) & names for i in load.indices),
+            tuple(i.name if is_index_variable(i) else None for i in load.indices),
+            tuple(as_int(extent) for extent in func.buffer(load.buffer).shape),
+        )
         for store in block.stores
         for load in query.loads(store.value)
     )

@@ -27,6 +27,9 @@ x, y, t = Var("x"), Var("y"), Var("t")
         (((x // 4) * 4 + x % 4) // 2, "x // 2"),
         (y * (x // 4) * 4 + y * (x % 4), "x*y"),
         (const(3) - x % 4 - (x // 4) * 4, "x*-1 + 3"),
+        ((x // 12) * 12 + (x // 4) % 3 * 4 + x % 4, "x"),
+        ((x // 4 // 3) * 3 + (x // 4) % 3, "x // 4"),
+        ((x // 10) * 12 + (x // 4) % 3 * 4 + x % 4, "(x // 10)*12 + (x // 4 % 3)*4 + x % 4"),
         ((x // 4) * 5 + x % 4, "(x // 4)*5 + x % 4"),
         ((x // 4) * 4 + y % 4, "(x // 4)*4 + y % 4"),
         ((x // 2) * 4 + x % 4, "(x // 2)*4 + x % 4"),
@@ -46,7 +49,11 @@ def combined(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 PARTS = [BinOp.FLOORDIV, BinOp.MOD]
 
 
-@given(st.recursive(st.sampled_from([x, y, x % 3, (x // 3) * 3, y % 4, y // 4]), combined, max_leaves=6))
+@given(
+    st.recursive(
+        st.sampled_from([x, y, x % 3, (x // 3) * 3, x // 3 % 2, x // 6, y % 4, y // 4]), combined, max_leaves=6
+    )
+)
 def test_normal_forms_have_the_value(e: Expr) -> None:
     points = {"x": np.arange(24), "y": np.arange(24)[::-1] * 5 % 17}
     expected = np.broadcast_to(evaluate(e, points), (24,))
