@@ -15,6 +15,7 @@ Its files, in reading order:
 - `parities`: Loops split by the divisor of a condition
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
+- `rolling`: Rows that neighbouring rows of a stencil share, kept in a sliding window
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
 - `row_runs`: Loops over what lies in a row, as one
 - `stream`: Stores past the caches

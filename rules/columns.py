@@ -11,10 +11,11 @@ import metasched as ms
 def columns(
     sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 2
 ) -> ms.Skip | None:
-    """Reduce a tile of contiguous columns at a time in a reduction across rows, for `vectorize`.
+    """Reduce a tile of contiguous columns at a time in a reduction across rows or windows, for `vectorize`.
 
-    A loop over columns around one over rows reads with a large stride. Instead, a tile of columns goes innermost, with
-    a result for each; the outer loop over columns stays outside, for threads.
+    A loop over columns around one over rows reads with a large stride, and one around a window along the row, as in
+    pooling, is no loop for vectors. Instead, a tile of columns goes innermost, with a result for each; the outer loop
+    over columns stays outside, for threads.
 
     Args:
         widths: the possible numbers of columns in a tile; the choice is a random variable.
@@ -43,19 +44,19 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int)
         return "it is not a reduction"
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
         return "its loops are tiles already"
-    if any(kind is not ms.LoopKind.SERIAL for kind in info.kinds):
-        return "its loops have been decided already"
     if not info.spatial or len(info.spatial[-1].loops) != 1:
         return "it has no loop over columns"
     last, terms = info.spatial[-1], {it.name for it in info.reduction}
     at = info.loops.index(last.loops[0])
+    if any(kind is not ms.LoopKind.SERIAL for kind in info.kinds[at:]):
+        return "its loops have been decided already"
     inside = [it for loop in info.loops[at + 1 :] for it in info.iter_of(loop)]
     if not inside or not all(it.reduces for it in inside):
         return "no loop over rows is inside that over columns"
     if any(held > 1 for held in info.held[at:]):
         return "other blocks are in its loop over columns"
     across = [read for read in info.reads if not terms.isdisjoint(read.iters)]
-    if not all(last.name in read.uses[-1] and terms.isdisjoint(read.uses[-1]) for read in across):
+    if not all(last.name in read.uses[-1] for read in across):
         return "what it reduces does not lie along its last dimension"
     found = info.size((last,))
     if found is not None and found < fewest:

@@ -12,6 +12,7 @@ from metasched.rules.parallelize import parallelize
 from metasched.rules.parities import parities
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
+from metasched.rules.rolling import rolling
 from metasched.rules.row_chain import row_chain
 from metasched.rules.row_runs import row_runs
 from metasched.rules.stream import stream
@@ -31,6 +32,7 @@ cpu = (
     parities,
     multi_level_tiling,
     packing,
+    rolling,
     compute_location,
     row_runs,
     tile_transposition,

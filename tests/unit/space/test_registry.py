@@ -10,7 +10,7 @@ from metasched.space import registry, rule_files
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import program
 
-TILES = ("multi_level_tiling", "packing", "compute_location", "row_runs", "tile_transposition")
+TILES = ("multi_level_tiling", "packing", "rolling", "compute_location", "row_runs", "tile_transposition")
 LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
 CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "parities", *TILES, *LAST)
 # Installed, and in no preset.
