@@ -78,6 +78,8 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.schedule.handlers import Repair as Repair
     from metasched.schedule.module import module as module
     from metasched.schedule.module import rerun as rerun
+    from metasched.schedule.tensor_fit import TensorFit as TensorFit
+    from metasched.schedule.tensor_fit import TensorOperand as TensorOperand
     from metasched.schedule.trace import Schedule as Schedule
     from metasched.schedule.trace import Trace as Trace
     from metasched.schedule.trace_check import InvalidTrace as InvalidTrace
@@ -183,6 +185,7 @@ _NAMES = {
     # The math functions, a file each of their names.
     "metasched.lang.calls": tuple(info.name for info in iter_modules([str(_HERE / "functions" / "library")])),
     "metasched.schedule.analysis": ("BlockInfo", "IterInfo", "ReadInfo"),
+    "metasched.schedule.tensor_fit": ("TensorFit", "TensorOperand"),
     "metasched.schedule.handlers": (
         "Policy",
         "Repair",

@@ -20,6 +20,15 @@ Its files, in reading order:
 - `row_runs`: Loops over what lies in a row, as one
 - `stream`: Stores past the caches
 - `strips`: Reductions that feed others, computed in strips that stay in the second cache
+- `tensorize`: Tensor intrinsics: tiles around an instruction, with operands packed as it takes them
+- `tensor_tiles`: The loops around a tensor intrinsic: two levels of tiles, the reduction, and a tile of accumulators
+- `tensor_operands`: Makes a block's operands and its result lie as a tensor intrinsic takes them: fused, padded, and
+  packed
+- `tensor_packing`: The nest that packs an operand for a tensor intrinsic: in the order of the copy, in vectors, on all
+  threads
+- `use_amx`: AMX, on CPUs that have it: tiles of 16 x 16 sums
+- `use_avx512_bf16`: AVX512-BF16, on CPUs that have it: pairs of products of bf16, in vectors of 16 sums
+- `use_vnni`: AVX512-VNNI, on CPUs that have it: four products of bytes at a time, in vectors of 16 sums
 - `tile_transposition`: Tiling of transpositions
 - `unroll`: Unrolling of innermost loops, up to a sampled limit
 - `vectorize`: Vector lanes along the innermost loop

@@ -19,10 +19,14 @@ from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.unroll import unroll
+from metasched.rules.use_amx import use_amx
+from metasched.rules.use_avx512_bf16 import use_avx512_bf16
+from metasched.rules.use_vnni import use_vnni
 from metasched.rules.vectorize import vectorize
 
 # Order matters: sums are marked while their lengths are known, chains of rows are found while they are whole, inlining
-# shortens the program before strips and tiling see it, and loops are assigned to threads and lanes last.
+# shortens the program before strips and tiling see it, tensor intrinsics come before vectors, those that do most at a
+# time first, and loops are assigned to threads and lanes last.
 cpu = (
     blocked_sums,
     row_chain,
@@ -30,6 +34,9 @@ cpu = (
     strips,
     rfactor,
     parities,
+    use_amx,
+    use_avx512_bf16,
+    use_vnni,
     multi_level_tiling,
     packing,
     rolling,

@@ -181,9 +181,11 @@ def _handed_over(view: View, share: Array) -> Array:
     lines = view.full(0.0)
     for n in view.reads() if parallel else ():
         access = statement.accesses[n]
-        part = any(dim.uses(loop) for dim in access.dims for loop in parallel)
         shared = access.alloc is not None and access.alloc <= parallel[0] and not access.is_register
-        if shared and (access.by_one or not part):
-            lines = lines + view.marks[n].lines[0] * (share if part else 1.0)
+        if shared:
+            moved = [view.ranges.moves(dim, loop) for dim in access.dims for loop in parallel]
+            part = np.any(moved, axis=0) if moved else np.False_
+            read = np.where(part, share if access.by_one else 0.0, 1.0)
+            lines = lines + view.marks[n].lines[0] * read
     others: Array = lines * (LINE * (1.0 - 1.0 / max(view.target.threads, 1)))
     return others

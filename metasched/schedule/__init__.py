@@ -35,6 +35,8 @@ Its files, in reading order:
 - `annotation`: Declaring annotations, which direct the compiler at a loop or a block, and their preconditions
 - `annotations/`: The annotations that direct the compiler at a loop or a block, a file each, named by its key
 - `tensor`: Tensor intrinsics, and matching loop nests against them
+- `tensor_fit`: How a block could be computed with a tensor intrinsic: which of its iteration variables are the
+  instruction's axes
 - `intrinsics/`: Tensor intrinsics: what each computes, a file each
 - `summation`: Which sums are long enough to be summed in blocks
 """

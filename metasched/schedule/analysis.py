@@ -94,6 +94,8 @@ class BlockInfo:
         readers, sources: the blocks that read its buffer, and that write what it reads.
         dtype: the element type of the buffer that it writes; those of its operands are in `reads`.
         writes: the buffer that it writes; `positions`: it is an arg-reduction, which also writes a buffer of positions.
+        shared: the spatial variables that a read divides by a number which divides the extent, such as `o // 32` for
+            the group of a channel, with that number.
         sum_block: for a long sum of f32, the best number of terms to sum in a block; 0 for any other.
     """
 
@@ -120,6 +122,7 @@ class BlockInfo:
     dtype: DType
     writes: str
     positions: bool
+    shared: tuple[tuple[str, int], ...]
     sum_block: int
 
     @property
@@ -187,6 +190,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,
+        shared=_shared(block),
         sum_block=block_length(func, block),
     )
 
@@ -235,6 +239,18 @@ def _reads(func: Func, block: Block) -> tuple[ReadInfo, ...]:
         for store in block.stores
         for load in query.loads(store.value)
     )
+
+
+def _shared(block: Block) -> tuple[tuple[str, int], ...]:
+    extents = {it.name: as_int(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL}
+    found: dict[str, int] = {}
+    for index in (index for store in block.stores for load in query.loads(store.value) for index in load.indices):
+        for node in index.walk():
+            if isinstance(node, Binary) and node.op is BinOp.FLOORDIV and isinstance(node.a, Var):
+                extent, divisor = extents.get(node.a.name), as_int(node.b)
+                if extent and divisor and not extent % divisor:
+                    found.setdefault(node.a.name, divisor)
+    return tuple(found.items())
 
 
 def _is_elementwise(block: Block) -> bool:

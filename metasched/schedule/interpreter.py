@@ -37,6 +37,9 @@ from metasched.schedule.rewrite.iterations import require_countable
 from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
 from metasched.schedule.sites import Open, SiteOptions, SiteRecord, require_support
 from metasched.schedule.step_memo import StepMemo
+from metasched.schedule.tensor import Mismatch
+from metasched.schedule.tensor import intrinsics as known_intrinsics
+from metasched.schedule.tensor_fit import TensorFit, fits_of
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
 from metasched.target import Target
@@ -127,6 +130,21 @@ class Interpreter(PrimitiveMethods):
     def describe(self, block: BlockRV) -> BlockInfo:
         """The current properties of a block; not recorded in the trace."""
         return self._memo.describe(self.func, self.name_of(block))
+
+    def tensor_fits(self, block: BlockRV, *intrinsics: str) -> tuple[TensorFit, ...]:
+        """The ways to compute a block with one of these tensor intrinsics, the most promising first; not recorded.
+
+        Raises ScheduleError, with the reason, where there is none, and for an unknown intrinsic.
+        """
+        unknown = [name for name in intrinsics if name not in known_intrinsics()]
+        if unknown:
+            hint = f"there are {', '.join(known_intrinsics())}"
+            raise ScheduleError("tensor_fits", f'there is no intrinsic "{unknown[0]}"', hint=hint)
+        name = self.name_of(block)
+        try:
+            return fits_of(self.func, query.find_block(self.func, name), intrinsics)
+        except Mismatch as error:
+            raise ScheduleError("tensor_fits", str(error), (name,)) from None
 
     # --- what results may differ by
 

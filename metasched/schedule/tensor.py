@@ -93,6 +93,11 @@ class Intrinsic:
         return (*(it.name for it in self.block.iters if it.name not in spatial), *spatial)
 
     @property
+    def block_axes(self) -> tuple[str, ...]:
+        """Iteration variables in the order of its program."""
+        return tuple(it.name for it in self.block.iters)
+
+    @property
     def lanes(self) -> int:
         """Elements along the last axis of its output."""
         return self.extent(self.axes[-1])
@@ -258,7 +263,7 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
                 continue
             guards = _dividing(block, frozenset(x.var for x in nest), ranges)
             return Match(intrinsic, block, axes, _extents(intrinsic, axes), guards)
-    raise why or Mismatch(_different_values(block.store.value, intrinsic))
+    raise why or Mismatch(different_values(block.store.value, intrinsic))
 
 
 def _dividing(block: Block, nest: frozenset[str], ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
@@ -270,7 +275,7 @@ def _dividing(block: Block, nest: frozenset[str], ranges: Mapping[str, Expr]) ->
     return tuple(g for g in block.guards if free_vars(g) & nest and not is_implied(g, around, ranges))
 
 
-def _different_values(value: Expr, intrinsic: Intrinsic) -> str:
+def different_values(value: Expr, intrinsic: Intrinsic) -> str:
     """The message that a block computes another value, or has operands of other types."""
     mine, theirs = _element_types(value), _element_types(intrinsic.block.store.value)
     if mine == theirs or len(mine) != len(theirs):
@@ -494,6 +499,7 @@ __all__ = [
     "Intrinsic",
     "Match",
     "Mismatch",
+    "different_values",
     "in_vector_form",
     "intrinsic_of",
     "intrinsics",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from metasched.compiler import lir
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt
 from metasched.errors import BuildError
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, simplify, substitute
+from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.index_map import resolve
 from metasched.ir.nodes import Const, Expr, Load, Var
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, unified
@@ -82,18 +82,36 @@ def _move_of(loop: NestLoop, assign: Assign, flat: Flat, order: Callable[[Expr],
 
 def use_of(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall:
     """The statement; `order` puts the terms of an index in the order of loops. Raises BuildError."""
-    written = Load(nest.update.array, nest.update.indices, nest.update.value.dtype)
-    try:
-        found = next(unified(nest.intrinsic, written, nest.update.value), None)
-    except Mismatch:
-        found = None
-    if found is None:
+    assignments = _assignments(nest, flat)
+    if not assignments:
         raise BuildError("tensorized nest changed", f"block `{nest.update.block}` is no more `{nest.intrinsic.name}`")
     operands = [
         _operand(nest, wanted, access, flat, order)
-        for wanted, access in zip(nest.intrinsic.operands, found, strict=True)
+        for wanted, access in zip(nest.intrinsic.operands, assignments[0], strict=True)
     ]
     return lir.IntrinsicCall(nest.intrinsic.name, operands[0], tuple(operands[1:]))
+
+
+def _assignments(nest: TensorNest, flat: Flat) -> list[tuple[Load, ...]]:
+    """The accesses that can be the intrinsic's operands: each moves with no other axes than the operand's own.
+
+    Two of one element type can change places in a product.
+    """
+    written = Load(nest.update.array, nest.update.indices, nest.update.value.dtype)
+    try:
+        found = list(unified(nest.intrinsic, written, nest.update.value))
+    except Mismatch:
+        return []
+    patterns = nest.intrinsic.operands
+    return [each for each in found if all(_is_still(nest, *pair, flat) for pair in zip(patterns, each, strict=True))]
+
+
+def _is_still(nest: TensorNest, wanted: Load, access: Load, flat: Flat) -> bool:
+    """Whether an access does not depend on the axes that an operand does not have."""
+    own = {axis.name for axis in wanted.indices if isinstance(axis, Var)}
+    others = {loop.var for axis, loop in nest.loops.items() if axis not in own}
+    ranges = {loop.var: const(loop.extent) for loop in nest.loops.values()}
+    return not free_vars(resolve(flat(access), ranges)) & others
 
 
 def _operand(nest: TensorNest, wanted: Load, access: Load, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Operand:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, as_int, free_vars, simplify
+from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, simplify
 from metasched.ir.data import depends_on_data, is_index_variable
 from metasched.ir.nodes import (
     Binary,
@@ -30,6 +30,7 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
+from metasched.ir.ranges import bounds, nonnegative
 from metasched.lang.instructions import Instruction, Value
 from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
@@ -68,8 +69,9 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
 
     Requires:
         The block's loops are untransformed. It reduces a product of reads, or for a maximum or minimum a single read.
-        Padded variables index the reads bare, and the spatial ones among them index the result. A padded reduction
-        variable indexes every factor, so that padding is only ever multiplied by padding.
+        Padded variables index the reads bare, but spatial ones may be part of a sum, such as `2*w + r`; the spatial
+        ones among them index the result. A padded reduction variable indexes every factor, so that padding is only ever
+        multiplied by padding.
 
     Rewrite:
         for i, k in grid(7, 9):                      for i_.., k_.. in grid(8, 12):
@@ -191,7 +193,7 @@ class _Padded:
         seen: set[str] = set()
         for index in load.indices:
             mixed = free_vars(index) & self.extents.keys()
-            if (mixed and not is_index_variable(index)) or mixed & seen:
+            if mixed & seen or (mixed and not is_index_variable(index) and self._last(index) is None):
                 raise ScheduleError(
                     OP,
                     f"block `{self.block.name}` reads `{load.buffer}` at `{min(mixed)}` and more than that",
@@ -199,6 +201,22 @@ class _Padded:
                     f"reindex `{load.buffer}` first",
                 )
             seen |= mixed
+
+    def _last(self, index: Expr) -> Expr | None:
+        """The largest value of an index over the padded domain; None where a padded reduction variable is in it, or its
+        values are not known.
+
+        What else such an index reads goes into elements that are cut off.
+        """
+        reduced = {it.name for it in self.block.iters if it.kind is IterKind.REDUCE}
+        if free_vars(index) & self.extents.keys() & reduced:
+            return None
+        domain = {it.name: self.extents.get(it.name, it.extent) for it in self.block.iters}
+        try:
+            found = bounds(index, domain)
+        except NotAffine:
+            return None
+        return found.hi if nonnegative(found.lo) else None
 
     # --- rewriting
 
@@ -235,6 +253,11 @@ class _Padded:
             if is_index_variable(index) and index.name in self.extents:
                 shape[d] = self.extents[index.name]
                 inside.append(Binary(BinOp.LT, Var(names[d]), domain[index.name]))
+            elif free_vars(index) & self.extents.keys():
+                last = self._last(index)
+                assert last is not None
+                shape[d] = simplify(Binary(BinOp.MAX, last + 1, whole.shape[d]))
+                inside.append(Binary(BinOp.LT, Var(names[d]), whole.shape[d]))
         target = Buffer(ctx.fresh(f"{load.buffer}_pad"), tuple(shape), whole.dtype)
         at = tuple(Var(name) for name in names)
         iters = tuple(IterVar(n, extent, IterKind.SPATIAL) for n, extent in zip(names, shape, strict=True))

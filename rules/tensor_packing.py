@@ -1,0 +1,73 @@
+"""The nest that packs an operand for a tensor intrinsic: in the order of the copy, in vectors, on all threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from metasched.rules.facts import Vectorized
+
+import metasched as ms
+
+# Elements below which starting threads takes longer than the copy, and iterations for each thread above it.
+_SMALL, _SHARES = 1 << 14, 4
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Loops of a copy, outermost first, and their extents."""
+
+    loops: list[ms.LoopRV]
+    extents: list[int]
+
+
+def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand) -> None:
+    """Lay a copy out as an intrinsic takes it, unless it does already, and schedule its nest. Raises ScheduleError."""
+    info = sch.describe(copy)
+    lanes = sch.target.lanes(info.dtype)
+    extents = [it.extent or 1 for it in info.iters]
+    if operand.ready or not operand.digits:
+        nest = _Loops(list(sch.get_loops(copy)), extents)
+    else:
+        sch.transform_layout(copy, operand.layout)
+        nest = _in_vectors(sch, _in_order(sch, copy, operand, extents), lanes)
+    *outer, inner = nest.loops
+    sch.vectorize(inner, lanes=lanes)
+    sch.add_fact(copy, Vectorized())
+    shared = _shared(nest.extents[: len(outer)], sch.target.threads)
+    if shared and prod(extents) >= _SMALL:
+        sch.parallel(sch.fuse(*outer[:shared]) if shared > 1 else outer[0])
+
+
+def _in_order(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, extents: Sequence[int]) -> _Loops:
+    """One loop for each part of an index, in the order in which the parts lie in memory."""
+    parts: dict[tuple[int, int], tuple[ms.LoopRV, int]] = {}
+    for dim, loop in enumerate(sch.get_loops(copy)):
+        own = sorted((d for d in operand.digits if d.dim == dim), key=lambda d: -d.divisor)
+        inner = [d.modulo for d in own if d.modulo is not None]
+        loops = sch.split(loop, [None, *inner]) if inner else [loop]
+        sizes = [-(-extents[dim] // own[0].divisor), *inner]
+        parts.update(((dim, d.divisor), found) for d, found in zip(own, zip(loops, sizes, strict=True), strict=True))
+    ordered = [parts[d.dim, d.divisor] for d in operand.digits]
+    sch.reorder(*(loop for loop, _ in ordered))
+    return _Loops([loop for loop, _ in ordered], [extent for _, extent in ordered])
+
+
+def _in_vectors(sch: ms.Schedule, nest: _Loops, lanes: int) -> _Loops:
+    """The innermost loops that one vector holds as one."""
+    count, elements = 1, nest.extents[-1]
+    while count < len(nest.loops) and elements * nest.extents[-count - 1] <= lanes:
+        elements *= nest.extents[-count - 1]
+        count += 1
+    if count == 1:
+        return nest
+    return _Loops([*nest.loops[:-count], sch.fuse(*nest.loops[-count:])], [*nest.extents[:-count], elements])
+
+
+def _shared(extents: Sequence[int], threads: int) -> int:
+    """How many outermost loops threads share."""
+    for count in range(1, len(extents) + 1):
+        if prod(extents[:count]) >= _SHARES * threads:
+            return count
+    return len(extents)
