@@ -12,9 +12,10 @@ from tests.support.schedules import program
 
 TILES = ("multi_level_tiling", "packing", "rolling", "compute_location", "row_runs", "tile_transposition")
 LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
-CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "parities", *TILES, *LAST)
+TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
+CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "parities", *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
-OTHERS = ("merge_parallel",)
+OTHERS = ("merge_parallel", "tensorize")
 
 
 def names(spec: registry.RuleSpec) -> tuple[str, ...]:

@@ -177,9 +177,16 @@ def test_a_factor_that_is_the_same_for_all_terms() -> None:
         pad_einsum(ctx, "sum", padding(1, 4))
 
 
-def test_a_read_at_more_than_a_variable() -> None:
-    with refused("block `conv` reads `Xp` at `h` and more than that"):
-        pad_einsum(start(CONV), "conv", padding(4, 1, 1, 1, 1, 1))
+def test_a_term_read_at_more_than_a_variable() -> None:
+    with refused("block `conv` reads `Xp` at `r` and more than that"):
+        pad_einsum(start(CONV), "conv", padding(1, 1, 1, 4, 1, 1))
+
+
+def test_an_element_may_be_part_of_a_sum_of_indices() -> None:
+    ctx = start(CONV)
+    before = ctx.func
+    pad_einsum(ctx, "conv", padding(4, 1, 1, 1, 1, 1))
+    same(before, ctx.func)
 
 
 def test_a_diagonal() -> None:
