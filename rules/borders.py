@@ -55,7 +55,7 @@ def borders(
     reason = trial.refusal(nest.make)
     if reason is not None:
         return ms.skip(reason)
-    if sch.choose("borders", [APART, COPIED]) == APART:
+    if sch.choose("borders", [COPIED, APART]) == APART:
         _inline(sch, padding)
         nest.make(sch)
     return None

@@ -10,20 +10,15 @@ DECOMPOSED, COPIED = "decomposed", "copied"
 
 
 @ms.rule
-def padding(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip | None:
+def padding(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     """Write padding row by row: fill the row, then copy its interior, so that no element is compared with a border.
 
     A structural choice: so, or element by element with a condition. Where the block is computed, and whether it is at
     all, is the variable of `compute_location`.
-
-    Args:
-        reuse: how often an element may be read: where it is read more often, writing it takes no time beside that.
     """
     info = sch.describe(block)
     if info.reduces or not info.conditional:
         return ms.skip("it is no padding")
-    if _reads(sch, info) > reuse:
-        return ms.skip("each element is read so often that writing it takes no time beside that")
     if not info.held or info.held[-1] > 1:
         return ms.skip("it has no loop of its own")
     reason = sch.refusal(partial(_decompose, block=block))
@@ -32,12 +27,6 @@ def padding(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     if sch.choose("padding", [DECOMPOSED, COPIED]) == DECOMPOSED:
         _decompose(sch, block)
     return None
-
-
-def _reads(sch: ms.Schedule, info: ms.BlockInfo) -> float:
-    """How often an element is read."""
-    readers = [sch.describe(sch.get_block(name)) for name in info.readers]
-    return sum(reader.instances or 0 for reader in readers) / max(info.instances or 0, 1)
 
 
 def _decompose(sch: ms.Schedule, block: ms.BlockRV) -> None:

@@ -11,7 +11,6 @@ from tests.support.rulework import correct, reasons, rule
 
 SMALL = {
     "conv1d_nlc": {"L": 9, "CI": 5, "CO": 8, "R": 3, "S": 2, "P": 1},
-    "conv2d_nchw": {"H": 7, "W": 6, "CI": 3, "CO": 5, "R": 3, "S": 1, "P": 1},
     "depthwise_conv2d_nhwc": {"H": 6, "W": 7, "C": 18, "R": 3, "S": 1, "P": 1},
     "max_pool2d_nhwc": {"H": 8, "W": 9, "C": 17, "R": 3, "S": 2, "P": 1},
 }
@@ -24,8 +23,8 @@ def test_rows_are_filled_and_copied_wherever_the_padding_is(operator: str) -> No
     space = ms.space(program, rules=[rule(name) for name in names])
     rng = np.random.default_rng(0)
     blocks = set()
-    for n in range(len(space)):
-        for sketch in space.variants(n, 6):
+    for n in range(0, len(space), 3):
+        for sketch in space.variants(n, 4):
             rows = sketch.repair(sketch.sample(rng, 8))
             sch = sketch.trace_of(rows[sketch.mask(rows)][0]).apply_to(program)
             blocks |= set(sch.block_names())
