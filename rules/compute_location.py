@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.rules.facts import Factored, Strip, Tiled
+from metasched.rules.facts import Factored, Placed, Strip, Tiled
 
 import metasched as ms
 
@@ -16,6 +16,8 @@ def compute_location(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     info = sch.describe(block)
     if info.output or not info.readers:
         return ms.skip("it writes an output")
+    if sch.facts(block, Placed) is not None:
+        return ms.skip("it was placed when it was made")
     if sch.facts(block, Tiled) is not None:
         return ms.skip("it is tiled; its consumer may move to it")
     moves = sch.facts(block, Factored) is not None or (info.conditional and sch.facts(block, Strip) is not None)

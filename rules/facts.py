@@ -44,6 +44,11 @@ class Factored:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """The block is computed where it is, for all that read it."""
+
+
+@dataclass(frozen=True)
 class SmallNests:
     """The program-wide choice whether nests of medium size run on several threads."""
 
@@ -60,8 +65,3 @@ class Strip:
     """The block is computed in strips of the last block's result: `loops` go through the strips, outermost first."""
 
     loops: tuple[LoopRV, ...]
-
-
-@dataclass(frozen=True)
-class Threaded:
-    """Another rule has decided which loops of the block's nest threads share."""

@@ -75,7 +75,7 @@ _Steps = tuple[tuple[str, _Operand], ...]
 
 
 def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Operand]:
-    """The buffers that are read at one place, and that no element-wise block computes that could move itself."""
+    """The buffers that are read at one place, and that no block computes that could move to where a copy would be."""
     moving = {sch.describe(b).writes for b in (sch.get_block(name) for name in info.sources) if _moves(sch.describe(b))}
     places = [read.buffer for read in info.reads]
     constants = {argument.name for argument in sch.program.inputs if argument.const}
@@ -94,7 +94,7 @@ def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Opera
                 None if along is None or len(read.uses) < 2 else bare[along],
                 along or "",
                 read.buffer in constants,
-                spatial[-1] in read.uses[-1],
+                spatial[-1] in read.uses[-1] and sum(spatial[-1] in use for use in read.uses) == 1,
                 spatial[-1] in read.iters and spatial[-1] not in read.uses[-1],
                 math.prod(extent for name, extent in extents.items() if name not in read.iters),
                 math.prod(extent for name, extent in extents.items() if name in read.iters) * read.dtype.bytes,
@@ -105,7 +105,7 @@ def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Opera
 
 
 def _moves(info: ms.BlockInfo) -> bool:
-    return info.elementwise and info.trivial
+    return not info.reduces and info.trivial
 
 
 def _options(operands: list[_Operand], reuse: int, cache: int) -> dict[str, _Steps]:
