@@ -3,6 +3,7 @@
 Its files, in reading order:
 
 - `blocked_sums`: Long sums in blocks, for accuracy
+- `borders`: Padding read where it is needed, and borders as nests of their own
 - `facts`: The typed facts on blocks that rules exchange; they are not recorded in a trace
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `columns`: Neighbouring columns innermost in a reduction across rows
@@ -12,6 +13,7 @@ Its files, in reading order:
 - `merge_parallel`: One parallel region for nests that follow one another
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
 - `packing`: Copies of a tiled reduction's operands, in the order in which it reads them
+- `padding`: Padding as zeros everywhere, and the interior copied over them
 - `parallelize`: Threads over the outermost loops
 - `parities`: Loops split by the divisor of a condition
 - `reduction_lanes`: Vector lanes along a reduction

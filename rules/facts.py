@@ -65,3 +65,8 @@ class Strip:
     """The block is computed in strips of the last block's result: `loops` go through the strips, outermost first."""
 
     loops: tuple[LoopRV, ...]
+
+
+@dataclass(frozen=True)
+class Threaded:
+    """Another rule has decided which loops of the block's nest threads share."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from metasched.rules.facts import SmallNests, Tiled
+from metasched.rules.facts import SmallNests, Threaded, Tiled
 
 import metasched as ms
 
@@ -29,6 +29,8 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, ti
         return ms.skip("it is in no loop")
     if any(kind is not ms.LoopKind.SERIAL for kind in info.kinds[:1]):
         return ms.skip("its outermost loop has been decided already")
+    if sch.facts(block, Threaded) is not None:
+        return ms.skip("another rule has decided how its nest runs")
     nest = _nest(sch, info)
     tiled = sch.facts(block, Tiled)
     if tiled is None and (info.name != nest[-1] or any(sch.facts(sch.get_block(name), Tiled) for name in nest)):

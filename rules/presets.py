@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from metasched.rules.blocked_sums import blocked_sums
+from metasched.rules.borders import borders
 from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.packing import packing
+from metasched.rules.padding import padding
 from metasched.rules.parallelize import parallelize
 from metasched.rules.parities import parities
 from metasched.rules.reduction_lanes import reduction_lanes
@@ -34,6 +36,7 @@ cpu = (
     inline,
     strips,
     rfactor,
+    borders,
     parities,
     use_amx,
     use_avx512_bf16,
@@ -43,6 +46,7 @@ cpu = (
     packing,
     rolling,
     compute_location,
+    padding,
     row_runs,
     tile_transposition,
     columns,

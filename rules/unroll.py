@@ -19,5 +19,7 @@ def unroll(sch: ms.Schedule, block: ms.BlockRV, *, limits: tuple[int, ...] = (0,
         return ms.skip("it is not a reduction")
     if not info.loops:
         return ms.skip("it is in no loop")
+    if ms.LoopKind.UNROLLED in info.kinds[-2:]:
+        return ms.skip("its innermost loops are unrolled already")
     sch.annotate(block, "unroll_limit", sch.sample_categorical(list(limits), name="limit"))
     return None

@@ -111,7 +111,7 @@ def _expected(func: Func, target: Target, core: Core) -> Expectation:
         for name, limit in _BESIDE.items():
             parts[limit] += _number(columns, name)
     cycles = parts[Limit.LAUNCH] + sum(_number(columns, "cycles") for columns in described)
-    least = sum(float(cycles_at_peak(view)[0]) for view in views)
+    least = sum(float(cycles_at_peak(view)[0]) for view in views if view.ranges.runs[0])
     return Expectation(cycles, least / max(cycles, 1.0), parts)
 
 

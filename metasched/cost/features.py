@@ -132,7 +132,8 @@ class FeatureProgram:
         if first is None:
             out += [empty] * (BUFFERS * len(BUFFER_NAMES))
         else:
-            out += buffers(views[first]).values()
+            runs = views[first].ranges.runs
+            out += (np.where(runs, column, 0.0).astype(np.float32) for column in buffers(views[first]).values())
         out += [_named(described, second, f.name, empty) for f in SECOND]
         whole = self._whole(views, described, count)
         return out + [whole[f.name] for f in WHOLE]
@@ -146,10 +147,10 @@ class FeatureProgram:
             out[name] = total
         useful, least, serial, allocated = (np.zeros(count, np.float32) for _ in range(4))
         for view, columns in zip(views, described, strict=True):
-            useful += view.domain * view.statement.operations.flops
-            least += cycles_at_peak(view)
+            useful += view.domain * view.statement.operations.flops * view.ranges.runs
+            least += cycles_at_peak(view) * view.ranges.runs
             serial += columns["cycles"] * (columns["speedup"] == 1)
-            allocated += _allocated(view)
+            allocated += _allocated(view) * view.ranges.runs
         launches = start_cycles(self._nest.starts, self.core)
         total = out["cycles"] + launches
         out["domain_flops"] = useful
@@ -181,9 +182,13 @@ def _allocated(view: View) -> Array:
 def _by_weight(nest: Nest) -> list[int]:
     """Statements, heaviest first, by what does not depend on the candidate."""
 
-    def weight(n: int) -> tuple[bool, int, float, int]:
+    names = {statement.name for statement in nest.statements}
+
+    def weight(n: int) -> tuple[bool, int, bool, float, int]:
         statement: Statement = nest.statements[n]
-        return (statement.reduces, len(statement.domain), statement.operations.instructions, -n)
+        # The main part of a loop keeps the name, and the others add to it (loop_partition).
+        main = statement.name.rpartition(".")[0] not in names
+        return (statement.reduces, len(statement.domain), main, statement.operations.instructions, -n)
 
     return sorted(range(len(nest.statements)), key=weight, reverse=True)
 

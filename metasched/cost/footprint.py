@@ -37,6 +37,9 @@ class Ranges:
         self.extents = np.empty((self.depth, rows), np.float32)
         for loop, info in enumerate(statement.loops):
             self.extents[loop] = sizes[info.extent]
+        # What is in an empty part of a loop is described as if it ran once, and does not count.
+        self.runs: Mask = np.logical_and.reduce(self.extents > 0, axis=0)
+        np.maximum(self.extents, 1.0, out=self.extents)
         self.steps = self.extents - 1.0
         self._reaches: dict[int, Array] = {}  # by identity: indices live as long as their statement
 

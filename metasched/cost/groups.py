@@ -230,7 +230,14 @@ require_distinct(STATEMENT_FEATURES)
 
 
 def describe(view: View) -> Columns:
-    """All groups of a statement, in order."""
+    """All groups of a statement, in order; zeros where it does not run."""
+    columns = _described(view)
+    if view.ranges.runs.all():
+        return columns
+    return {name: np.where(view.ranges.runs, column, 0.0).astype(np.float32) for name, column in columns.items()}
+
+
+def _described(view: View) -> Columns:
     spread, conditions = parallelism(view), guards(view)
     return {
         **arithmetic(view),

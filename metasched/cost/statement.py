@@ -207,10 +207,12 @@ class View:
         return out
 
     def _domain(self) -> Array:
+        """Elements and terms of the block, or those in a part of a loop (loop_partition)."""
         total = self.full(1.0)
         for slot in self.statement.domain:
             total = total * self.sizes[slot]
-        return total
+        here: Array = np.minimum(total, self.iterations)
+        return here
 
     def _vector(self) -> Vector:
         depth = self.statement.vector

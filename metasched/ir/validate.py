@@ -106,13 +106,13 @@ def _layout(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
     yield from (f"dimension {a.axis} is aligned, and has no rows" for a in buffer.alignments if a.axis >= rank - 1)
 
 
-def _extent(what: str, extent: Expr, free: frozenset[str]) -> Iterator[str]:
+def _extent(what: str, extent: Expr, free: frozenset[str], least: int = 1) -> Iterator[str]:
     unknown = free_vars(extent) - free
     value = as_int(extent)
     if unknown:
         yield f"{what} {print_expr(extent)} depends on `{min(unknown)}`"
-    elif value is not None and value < 1:
-        yield f"{what} {print_expr(extent)} is less than 1"
+    elif value is not None and value < least:
+        yield f"{what} {print_expr(extent)} is less than {least}"
 
 
 def _tree(stmt: Stmt) -> Iterator[str]:
@@ -152,7 +152,8 @@ def _loops(stmt: Stmt, above: Path) -> Iterator[tuple[For, Path]]:
 
 
 def _loop(loop: For, free: frozenset[str]) -> Iterator[str]:
-    yield from _extent("extent", loop.extent, free)
+    # A part of a loop may be empty (loop_partition).
+    yield from _extent("extent", loop.extent, free, least=0)
     if loop.kind is LoopKind.VECTORIZED and loop.lanes is None:
         yield "it is vectorized without a number of lanes"
     if loop.kind is not LoopKind.VECTORIZED and loop.lanes is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metasched.dtypes import DType
@@ -28,6 +29,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.ranges import prove
+from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
 
 
@@ -61,6 +63,17 @@ class ReadInfo:
 
 
 @dataclass(frozen=True)
+class Inside:
+    """The values `low` .. `high` - 1 of an iteration variable: for them every bound in a condition on it holds.
+
+    That is so whatever values other variables have.
+    """
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
 class Remainder:
     """`(...) % divisor` in a condition: the iteration variables that it depends on, and no others.
 
@@ -83,6 +96,8 @@ class BlockInfo:
         output: it writes an output of the program.
         operations: operations of its right-hand side, each as often as it is written; index arithmetic does not count.
         conditional: its right-hand side has a condition, such as padding, that does not always hold.
+        inside: for spatial iteration variables that are bounded in its conditions, where no bound is met: what is
+            outside are borders.
         remainders: those in its conditions, by a number, of sums of iteration variables.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
@@ -108,6 +123,7 @@ class BlockInfo:
     output: bool
     operations: int
     conditional: bool
+    inside: Mapping[str, Inside]
     remainders: tuple[Remainder, ...]
     calls: tuple[str, ...]
     divides: bool
@@ -174,6 +190,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         output=any(b.name in query.written(block) for b in func.outputs),
         operations=sum(_operations(store.value) for store in block.stores),
         conditional=any(isinstance(n, Select) and prove(n.cond, domain) is not True for n in nodes),
+        inside=_insides(nodes, block),
         remainders=_remainders(nodes, frozenset(it.name for it in iters)),
         calls=calls,
         divides=divides,
@@ -195,6 +212,29 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         shared=_shared(block),
         sum_block=block_length(func, block),
     )
+
+
+def _insides(nodes: list[Node], block: Block) -> Mapping[str, Inside]:
+    extents = {it.name: it.extent for it in block.iters}
+    found: dict[str, Inside] = {}
+    bounds = [
+        node
+        for select in nodes
+        if isinstance(select, Select)
+        for node in select.cond.walk()
+        if isinstance(node, Binary) and node.op in BOUNDS and not depends_on_data(node)
+    ]
+    for it in block.iters:
+        extent = as_int(it.extent)
+        if it.kind is not IterKind.SPATIAL or extent is None:
+            continue
+        others = {name: e for name, e in extents.items() if name != it.name}
+        changes = [change for bound in bounds if (change := change_along(bound, it.name, others)) is not None]
+        low = max((c.at for c in changes if c.begins), default=0)
+        high = min((c.at for c in changes if not c.begins), default=extent)
+        if changes:
+            found[it.name] = Inside(min(max(low, 0), extent), max(min(high, extent), 0))
+    return found
 
 
 def _remainders(nodes: list[Node], names: frozenset[str]) -> tuple[Remainder, ...]:

@@ -118,7 +118,7 @@ class PrimitiveMethods:
         unconditional copy of the interior.
 
         The fill gets copies of the loops from that one inward, of the same kinds. The block keeps its loops: a loop bound
-        directly to a bounded variable runs over the interior only, and other bounds become guards.
+        directly to a bounded variable runs over the interior only, which may be empty, and other bounds become guards.
 
         Args:
             block: a stage `VALUE if CONDITION else PADDING`.
@@ -232,9 +232,10 @@ class PrimitiveMethods:
                 the loop begins or ceases to hold for everything inside it.
 
         Requires:
-            The points are inside the loop's range and strictly increasing. Without points, some condition changes along the
-            loop, and extents are known. The loop does not drive both spatial and reduction variables of a block, and
-            computes no part of a rolling window (store_at).
+            The points are inside the loop's range and ascending; parts may be empty, such as borders that one tile covers
+            (`maximum(p, q)` is never below `p`), but not where the loop runs along a reduction. Without points, some
+            condition changes along the loop, and extents are known. The loop does not drive both spatial and reduction
+            variables of a block, and computes no part of a rolling window (store_at).
 
         Rewrite:
             for i_0, i_1 in grid(16, 8):                 for i_0_0, i_1 in grid(15, 8):

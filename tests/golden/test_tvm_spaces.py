@@ -226,6 +226,8 @@ class Like:
                 return ["apart"]
             case "parities":
                 return ["whole"]
+            case "padding" | "borders":
+                return ["copied"]
             case "fusion":
                 return [self._fusion()]
         return []

@@ -9,8 +9,12 @@ import pytest
 
 import metasched as ms
 from metasched.cost.features import NAMES, FeatureProgram, features_of
+from metasched.ir.affine import as_int
+from metasched.ir.nodes import For
 from metasched.ir.program import Program
+from metasched.ir.validate import validate
 from metasched.space.sketch import Sketch
+from tests.support.agreement import check_kernel
 from tests.support.targets import AVX512
 
 DENSE = """
@@ -80,3 +84,72 @@ def test_features_of_rows_are_those_of_the_replayed_traces(name: str, seed: int)
             wrong = ~np.isclose(features, concrete, rtol=1e-4, atol=1e-4)
             report = [(NAMES[n], features[n], concrete[n]) for n in np.flatnonzero(wrong)]
             assert not report, f"row {dict(zip(sketch.columns, row.tolist(), strict=True))} of\n{sketch}\n{report}"
+
+
+DEPTHWISE = """
+program depthwise[H=11, C=18](X: f32[H, H, C], K: f32[3, 3, C]) -> Y: f32[H, H, C]:
+    P: f32[H + 2, H + 2, C]
+    pad:  P[h, w, c] = X[h - 1, w - 1, c] if h >= 1 and h < H + 1 and w >= 1 and w < H + 1 else 0
+    conv: Y[h, w, c] = sum[r, s](P[h + r, w + s, c] * K[r, s, c])
+"""
+
+
+@ms.rule
+def bordered(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Tiles that meet no border are a nest of their own; any of the nests may be empty."""
+    if not sch.describe(block).reduces:
+        sch.compute_inline(block)
+        return None
+    h, w, c, r, s = sch.get_loops(block)
+    rows, columns = sch.sample_tile(h, parts=2), sch.sample_tile(w, parts=2)
+    h0, h1 = sch.split(h, rows)
+    w0, w1 = sch.split(w, columns)
+    sch.reorder(h0, w0, h1, r, s, w1, c)
+    sch.vectorize(c, lanes=16)
+    for loop, size in ((w0, columns[1]), (h0, rows[1])):
+        first = ms.ceildiv(1, size)
+        sch.loop_partition(loop, [first, ms.maximum(first, (11 - 1) // size)])
+    return None
+
+
+@ms.rule
+def padded_under_tiles(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Padding under a sampled tile of rows, decomposed."""
+    if not sch.describe(block).reduces:
+        return ms.skip("it is padding")
+    h, w, c, r, s = sch.get_loops(block)
+    h0, h1 = sch.split(h, sch.sample_tile(h, parts=2))
+    w0, w1 = sch.split(w, sch.sample_tile(w, parts=2))
+    sch.reorder(h0, h1, w0, r, s, w1, c)
+    pad = sch.get_block("pad")
+    sch.compute_at(pad, {"rows": h0, "row": h1, "columns": w0}[sch.choose("at", ["rows", "row", "columns"])])
+    own = [x for x, held in zip(sch.get_loops(pad), sch.describe(pad).held, strict=True) if held == 1]
+    sch.decompose_padding(pad, own[-2:][0])
+    return None
+
+
+@pytest.mark.parametrize("rule", [bordered, padded_under_tiles], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("extent", [1, 2, 11])
+def test_parts_that_may_be_empty(rule: ms.Rule, extent: int) -> None:
+    if rule is bordered and extent < 11:
+        pytest.skip("its points are those of 11")
+    prog = ms.parse_program(DEPTHWISE, H=extent)
+    rng = np.random.default_rng(0)
+    empty = 0
+    for sketch in ms.space(prog, rules=[rule]):
+        rows = sketch.repair(sketch.sample(rng, 40))
+        rows = np.unique(rows[sketch.mask(rows)], axis=0)
+        assert len(rows)
+        found = FeatureProgram(sketch.func, sketch.columns, AVX512)(rows)
+        assert np.isfinite(found).all()
+        for row, features in list(zip(rows, found, strict=True))[:12]:
+            sch = sketch.trace_of(row).apply_to(prog)
+            empty += sum(isinstance(x, For) and as_int(x.extent) == 0 for x in sch.func.body.walk())
+            concrete = features_of(sch.func, AVX512)
+            wrong = ~np.isclose(features, concrete, rtol=1e-4, atol=1e-4)
+            assert not wrong.any(), [(NAMES[n], features[n], concrete[n]) for n in np.flatnonzero(wrong)]
+        for row in rows[:4]:
+            sch = sketch.trace_of(row).apply_to(prog)
+            validate(sch.func)
+            check_kernel(ms.compile(prog, trace=sch.trace), prog)
+    assert empty or rule is not bordered

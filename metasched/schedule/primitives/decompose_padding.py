@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Select, Seq, Stmt, Store, Var, seq
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
@@ -26,7 +26,7 @@ def decompose_padding(ctx: Context, block: BlockName, loop: LoopName) -> BlockNa
     unconditional copy of the interior.
 
     The fill gets copies of the loops from that one inward, of the same kinds. The block keeps its loops: a loop bound
-    directly to a bounded variable runs over the interior only, and other bounds become guards.
+    directly to a bounded variable runs over the interior only, which may be empty, and other bounds become guards.
 
     Args:
         block: a stage `VALUE if CONDITION else PADDING`.
@@ -174,15 +174,13 @@ def _copy(block: Block, loops: Sequence[For], value: Expr, bounds: Sequence[_Bou
     for it, binding in zip(block.iters, block.bindings, strict=True):
         mine = [b for b in bounds if b.name == it.name]
         loop = next((x for x in loops if isinstance(binding, Var) and x.var == binding.name), None)
-        extent = None if loop is None else as_int(loop.extent)
-        if not mine or loop is None or extent is None:
+        if not mine or loop is None:
             continue
         low = max([0, *(b.lower for b in mine if b.lower is not None)])
-        high = min([extent, *(b.upper for b in mine if b.upper is not None)])
-        if low < high:
-            starts[loop.var] = simplify(Var(loop.var) + low)
-            extents[loop.var] = const(high - low)
-            left = [b for b in left if b not in mine]
+        uppers = [b.upper for b in mine if b.upper is not None]
+        starts[loop.var] = simplify(Var(loop.var) + low)
+        extents[loop.var] = _narrowed(loop.extent, low, min(uppers) if uppers else None)
+        left = [b for b in left if b not in mine]
     values = dict(zip((it.name for it in block.iters), block.bindings, strict=True))
     guards = tuple(simplify_sides(substitute(b.cond, values)) for b in left)
     whole = replace(block, guards=block.guards + guards, store=replace(block.store, value=tidy(value)))
@@ -190,3 +188,10 @@ def _copy(block: Block, loops: Sequence[For], value: Expr, bounds: Sequence[_Bou
     for x in reversed(loops):
         stmt = replace(x, extent=extents.get(x.var, x.extent), body=stmt)
     return stmt
+
+
+def _narrowed(extent: Expr, low: int, high: int | None) -> Expr:
+    """How many of the indices below `extent` are in `low` .. `high`; none where a tile holds padding only."""
+    inside = extent if high is None else Binary(BinOp.MIN, extent, const(high))
+    known = as_int(simplify(inside - low))
+    return const(max(known, 0)) if known is not None else simplify(Binary(BinOp.MAX, inside - low, ZERO))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import (
     Binary,
@@ -28,10 +28,10 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.ir.printer import print_expr
-from metasched.ir.ranges import bounds
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import IntExpr, LoopName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.rewrite.guards import normal_form
 from metasched.schedule.rewrite.loops import require_serial
 
@@ -54,9 +54,10 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
             the loop begins or ceases to hold for everything inside it.
 
     Requires:
-        The points are inside the loop's range and strictly increasing. Without points, some condition changes along the
-        loop, and extents are known. The loop does not drive both spatial and reduction variables of a block, and
-        computes no part of a rolling window (store_at).
+        The points are inside the loop's range and ascending; parts may be empty, such as borders that one tile covers
+        (`maximum(p, q)` is never below `p`), but not where the loop runs along a reduction. Without points, some
+        condition changes along the loop, and extents are known. The loop does not drive both spatial and reduction
+        variables of a block, and computes no part of a rolling window (store_at).
 
     Rewrite:
         for i_0, i_1 in grid(16, 8):                 for i_0_0, i_1 in grid(15, 8):
@@ -71,15 +72,7 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
         _require_apart(block, target, private)
         _require_no_window(ctx, block, target, private)
     cuts = [simplify(p) for p in points] or _changes(ctx, target)
-    for low, high in pairwise([ZERO, *cuts, target.extent]):
-        error = ScheduleError(
-            OP,
-            f"the points of loop `{loop}` are not inside its range of {print_expr(target.extent)}, each more than the "
-            "last",
-            (loop,),
-            "give points from 1 on, ascending",
-        )
-        ctx.require(Binary(BinOp.LT, low, high), error)
+    _require_ascending(ctx, target, cuts)
     temps = ctx.func.temps
     stmts: list[Stmt] = []
     names: list[str] = []
@@ -90,6 +83,22 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
         ctx.func = part.func_with_buffers()
     ctx.func = _replaced(ctx.func, target, stmts)
     return tuple(names)
+
+
+def _require_ascending(ctx: Context, loop: For, cuts: list[Expr]) -> None:
+    """Raise where points are not in order. The first part of a reduction writes what it starts from, and is there."""
+    reduces = any(loop.var in _kinds(block)[0] for block in query.blocks_under(loop))
+    error = ScheduleError(
+        OP,
+        f"the points of loop `{loop.var}` are not inside its range of {print_expr(loop.extent)}, each "
+        + ("more than the last" if reduces else "at least the last"),
+        (loop.var,),
+        "give points from 1 on, ascending"
+        if reduces
+        else "give them in ascending order: maximum(p, q) is never below p",
+    )
+    for low, high in pairwise([ZERO, *cuts, loop.extent]):
+        ctx.require(Binary(BinOp.LT if reduces else BinOp.LE, low, high), error)
 
 
 def _label(n: int, cuts: int) -> str:
@@ -247,9 +256,9 @@ def _changes(ctx: Context, loop: For) -> list[Expr]:
         above = query.loops_above(ctx.func, block.name)
         inner = query.ranges(above[[x.var for x in above].index(loop.var) + 1 :])
         for condition in _conditions(block):
-            point = _change(condition, loop.var, inner)
-            if point is not None and 0 < point < extent:
-                found.add(point)
+            change = change_along(condition, loop.var, inner)
+            if change is not None and 0 < change.at < extent:
+                found.add(change.at)
     if not found:
         raise ScheduleError(
             OP,
@@ -266,33 +275,5 @@ def _conditions(block: Block) -> Iterator[Binary]:
     chosen = [substitute(n.cond, values) for s in block.stores for n in s.value.walk() if isinstance(n, Select)]
     for condition in (*block.guards, *chosen):
         for node in condition.walk():
-            if isinstance(node, Binary) and node.op in _UPPER and not depends_on_data(node):
+            if isinstance(node, Binary) and node.op in BOUNDS and not depends_on_data(node):
                 yield node
-
-
-# Comparison -> whether to swap its sides, and whether they may be equal.
-_UPPER = {
-    BinOp.LT: (False, False),
-    BinOp.LE: (False, True),
-    BinOp.GT: (True, False),
-    BinOp.GE: (True, True),
-}
-
-
-def _change(condition: Binary, var: str, inner: dict[str, Expr]) -> int | None:
-    """The first iteration at which the condition holds for all values of the inner loops, or no longer does."""
-    swapped, equal = _UPPER[condition.op]
-    a, b = (condition.b, condition.a) if swapped else (condition.a, condition.b)
-    try:
-        difference = bounds(simplify(a - b), inner).hi
-        step = as_int(coefficient(difference, var))
-        rest = as_int(substitute(difference, {var: ZERO}))
-    except NotAffine:
-        return None
-    if step is None or rest is None or step == 0:
-        return None
-    # step * var + rest < limit
-    limit = 1 if equal else 0
-    if step > 0:
-        return -((rest - limit) // step)
-    return (rest - limit) // -step + 1

@@ -16,12 +16,13 @@ TILES = (
     "packing",
     "rolling",
     "compute_location",
+    "padding",
     "row_runs",
     "tile_transposition",
 )
 LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
-CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "parities", *TENSORS, *TILES, *LAST)
+CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities", *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
 OTHERS = ("merge_parallel", "tensorize")
 

@@ -6,7 +6,7 @@ import pytest
 
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
-from metasched.ir.affine import const
+from metasched.ir.affine import as_int, const
 from metasched.ir.nodes import For, Var
 from metasched.ir.query import find_loop, loops_above, replace_stmt
 from metasched.ir.validate import InvalidProgram, validate
@@ -166,7 +166,7 @@ def test_free_points() -> None:
     ctx.free.add("t")
     loop_partition(ctx, "i", (Var("t"),))
     assert [c.reason for c in ctx.constraints] == [
-        "loop_partition: the points of loop `i` are not inside its range of 11, each more than the last"
+        "loop_partition: the points of loop `i` are not inside its range of 11, each at least the last"
     ]
     same(start(DENSE_RELU).func, at_values(ctx.func, {"t": 3}))
 
@@ -209,10 +209,28 @@ def test_a_loop_that_does_not_run_serially() -> None:
         loop_partition(ctx, "i", (const(3),))
 
 
-@pytest.mark.parametrize("points", [(0,), (11,), (4, 4), (5, 3), (12,)])
+@pytest.mark.parametrize("points", [(5, 3), (12,), (-1,)])
 def test_points(points: tuple[int, ...]) -> None:
-    with refused("the points of loop `i` are not inside its range of 11, each more than the last"):
+    with refused("the points of loop `i` are not inside its range of 11, each at least the last"):
         loop_partition(start(DENSE_RELU), "i", tuple(const(p) for p in points))
+
+
+@pytest.mark.parametrize("points", [(0,), (11,), (4, 4), (0, 11), (0, 0)])
+def test_parts_of_elements_may_be_empty(points: tuple[int, ...]) -> None:
+    ctx = start(DENSE_RELU)
+    before = ctx.func
+    loop_partition(ctx, "i", tuple(const(p) for p in points))
+    same(before, ctx.func)
+    native_agrees(before, ctx.func)
+
+
+@pytest.mark.parametrize("points", [(0,), (4, 4)])
+def test_parts_of_a_reduction_may_not(points: tuple[int, ...]) -> None:
+    """The first part writes what it starts from."""
+    ctx = start(DENSE_RELU)
+    extent = next(as_int(x.extent) for x in loops_above(ctx.func, "dense") if x.var == "k")
+    with refused(f"the points of loop `k` are not inside its range of {extent}, each more than the last"):
+        loop_partition(ctx, "k", tuple(const(p) for p in points))
 
 
 def test_a_loop_over_elements_and_a_reduction() -> None:

@@ -1,0 +1,64 @@
+"""The rule that reads padding where it is needed, and takes borders apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched import operators
+from metasched.compiler.lir_printer import print_kernel
+from metasched.compiler.lower import lower
+from tests.support.rulework import correct, reasons, rule
+from tests.support.targets import AVX512
+
+SMALL = {
+    "depthwise_conv2d_nhwc": {"N": 2, "H": 9, "W": 11, "C": 20, "R": 3, "S": 1, "P": 1},
+    "max_pool2d_nhwc": {"H": 9, "W": 8, "C": 17, "R": 3, "S": 2, "P": 1},
+    "max_pool3d_ndhwc": {"Z": 5, "H": 6, "W": 7, "C": 9, "R": 2, "S": 2, "P": 1},
+}
+
+
+def drawn(program: ms.Program, count: int) -> list[ms.Schedule]:
+    """Draws with borders apart."""
+    rng = np.random.default_rng(0)
+    (sketch,) = (s for s in ms.space(program, rules=[rule("borders")]) if "apart" in s.structure.values())
+    rows = sketch.repair(sketch.sample(rng, 4 * count))
+    return [sketch.trace_of(row).apply_to(program) for row in rows[sketch.mask(rows)][:count]]
+
+
+@pytest.mark.parametrize("operator", SMALL)
+def test_borders_are_nests_of_their_own(operator: str) -> None:
+    for sch in drawn(operators.load(operator, **SMALL[operator]), 3):
+        assert "pad" not in sch.block_names()
+        assert sum(name.endswith(("head", "tail", "_1")) for name in sch.block_names()) == 8
+        correct(sch)
+
+
+def test_the_inside_has_no_conditions() -> None:
+    """Whatever the tile: nine nests read the input, and one does so without a choice."""
+    program = operators.load("depthwise_conv2d_nhwc", H=40, W=40, C=16, R=3, S=1, P=1)
+    for sch in drawn(program, 4):
+        updates = [line for line in print_kernel(lower(sch.func, AVX512)).splitlines() if "X[" in line]
+        assert sum(" if " not in line for line in updates) == 1
+        assert len(updates) <= 9
+
+
+def test_it_is_a_choice_of_the_preset() -> None:
+    space = ms.space(operators.load("max_pool2d_nhwc", **SMALL["max_pool2d_nhwc"]))
+    assert {sketch.structure["borders(pool)/borders"] for sketch in space} == {"apart", "copied"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "params", "reason"),
+    [
+        ("conv2d_nhwc", {"CO": 64}, "it has many terms"),
+        ("matmul_nn", {"K": 9}, "it reads no padding that is cheaper to read than to copy"),
+        ("depthwise_conv2d_nchw", {}, "vectors would run across borders"),
+        ("max_pool2d_nhwc", {"H": 8, "W": 8, "R": 2, "S": 2, "P": 0}, "no dimension but the last has borders"),
+    ],
+)
+def test_it_says_why_not(operator: str, params: dict[str, int], reason: str) -> None:
+    program = operators.load(operator, **params)
+    found = reasons(str(program), "borders", **dict(program.params))
+    assert reason in found.values()
