@@ -86,13 +86,13 @@ def test_rules_as_values() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `blocked_sums`, `columns`"),
+        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `blocked_sums`, `borders`"),
         ("-inline", "`-inline`: there is no such rule to drop; there are none"),
         ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
         ("", "the rule specification '' has an empty part"),
         ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
-        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `blocked_sums`, `columns`"),
-        ("fastest", "no rule or preset `fastest` is installed. Installed are `blocked_sums`, `columns`"),
+        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `blocked_sums`, `borders`"),
+        ("fastest", "no rule or preset `fastest` is installed. Installed are `blocked_sums`, `borders`"),
         ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],
@@ -103,7 +103,9 @@ def test_specifications_that_are_wrong(spec: str, message: str) -> None:
 
 
 def test_what_is_installed_is_listed() -> None:
-    with pytest.raises(ms.RuleError, match="Installed are `blocked_sums`, `columns`, `compute_location`, `cpu`"):
+    with pytest.raises(
+        ms.RuleError, match="Installed are `blocked_sums`, `borders`, `columns`, `compute_location`, `cpu`"
+    ):
         registry.resolve("gpu")
 
 
