@@ -174,7 +174,7 @@ BROKEN: list[tuple[str, Callable[[], Func], str]] = [
     ("order of arguments", func(order=("B",)), "the arguments' order lists ['B'], the arguments are ['A']"),
     ("nested sequence", nested, "a sequence is directly inside another"),
     ("short sequence", nested, "a sequence holds fewer than two statements"),
-    ("empty loop", loop("j", extent=const(0)), "loop `j`: extent 0 is less than 1"),
+    ("negative loop", loop("j", extent=const(-1)), "loop `j`: extent -1 is less than 0"),
     ("free extent", loop("j", extent=Var("t")), "loop `j`: extent t depends on `t`"),
     ("shape", func(outputs=(Buffer("D", (Var("n"),), F32),)), "buffer `D`: dimension n depends on `n`"),
     ("lanes missing", loop("j", kind=LoopKind.VECTORIZED), "loop `j`: it is vectorized without a number of lanes"),
