@@ -48,6 +48,7 @@ Its files, in reading order:
   further ones
 - `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went
 - `yardstick/`: The yardstick of cost models: times of random candidates of many tasks, and what judges by them
+- `knowledge/`: How the knowledge that is shipped is found: sizes of real networks, and what tunes them
 - `model_quality`: How well cost models rank candidates: on operators of families that they never saw, and with 64
   records of the task
 """

@@ -26,6 +26,7 @@ Its files, in reading order:
 - `calibration/`: The machine measures itself: small loops, and the constants of the cost model that follow
 - `measure/`: Measuring candidates in worker processes: build, check against the reference, time
 - `database/`: Tuning records: text only, in SQLite by default, by URL
+- `knowledge/`: What was found for kinds of anchors: the best structures and numbers of many sizes
 - `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
 - `api`: The public face: the names that scripts rely on
 - `kernel_function`: The shortest way in: a kernel from one line of index notation, called with arrays

@@ -12,6 +12,7 @@ from metasched.database.base import Access
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
+from metasched.knowledge.library import KnowledgeLike
 from metasched.lang import load_program, parse_program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.inputs import Inputs
@@ -112,6 +113,7 @@ def tune(
     runner: str | Runner = DEFAULT_EXECUTOR,
     target: Target | None = None,
     allow: Allow = None,
+    knowledge: KnowledgeLike = None,
     inputs: Inputs | None = None,
     progress: Shown = None,
 ) -> Kernel:
@@ -138,6 +140,8 @@ def tune(
             By default products of bf16 or f16 that are summed in f32 may take denormal operands for zero, and nothing
             else differs; a set allows what it names, and nothing else. To give a module or a trace as `space` is
             consent to what its steps do.
+        knowledge: what was found for other sizes, of which the guess and the first batch are made: the path of a file
+            that `metasched db distill` wrote, "none", or by default all that is installed.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
         progress: how to show where the run stands. By default that is a line where somebody looks on, in a terminal or
@@ -152,7 +156,7 @@ def tune(
     where = _target(target)
     searched = _space_like(rules, space)
     goal = goal_of(trials if trials is not None or budget is not None else DEFAULT_TRIALS, budget)
-    task = Task(program, searched, where, allow=allow, inputs=inputs, seed=seed)
+    task = Task(program, searched, where, allow=allow, knowledge=knowledge, inputs=inputs, seed=seed)
     strategy, model = strategy_of(strategy), model_of(model)
     if searched is not None:
         # A mistake in what is searched shows whether or not anything is left to measure.
@@ -205,6 +209,7 @@ def compile(  # noqa: A001
     rules: RuleSpec = None,
     target: Target | None = None,
     allow: Allow = None,
+    knowledge: KnowledgeLike = None,
     policy: Policy = Policy.STRICT,
 ) -> Kernel:
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess; or of a few trials.
@@ -226,6 +231,7 @@ def compile(  # noqa: A001
         target: the CPU to compile for; by default this one.
         allow: what results may differ by, as of `tune`: only such records of `db` are taken. To give a `trace` is
             consent to what its steps let differ (`Trace.permissions`), unless `allow` says less.
+        knowledge: what was found for other sizes, of which the guess is made; as of `tune`.
         policy: what becomes of decisions of `trace` that do not fit.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
@@ -235,7 +241,9 @@ def compile(  # noqa: A001
     _require("program", program, Program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
-        tuned = tune(program, trials, _KEPT_NOWHERE if db is None else db, rules, target=where, allow=allow)
+        tuned = tune(
+            program, trials, _KEPT_NOWHERE if db is None else db, rules, target=where, allow=allow, knowledge=knowledge
+        )
         return tuned if db is None or rules is not None else _best_over_spaces(tuned, db, allowed)
     if trace is not None:
         _require("trace", trace, Trace)
@@ -245,7 +253,7 @@ def compile(  # noqa: A001
     if db is not None:
         record = _best_record(program, db, where, allowed)
         return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
-    guessed = best_guess(program, where, rules, core=core_of(where), allowed=allowed)
+    guessed = best_guess(program, where, rules, core=core_of(where), allowed=allowed, knowledge=knowledge)
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
@@ -284,15 +292,17 @@ def guess(
     rules: RuleSpec = None,
     target: Target | None = None,
     allow: Allow = None,
+    knowledge: KnowledgeLike = None,
     seed: int = 0,
 ) -> Trace:
-    """The best guess, which measures nothing: an expert's trace, where the program is an operator of the library (under
-    any names) and no rules are given; else the trace that the installed cost model likes best. `allow` is what results
-    may differ by, as of `tune`.
+    """The best guess, which measures nothing: what was found for the nearest size of the same kind, carried over; or an
+    expert's trace, where the program is an operator of the library (under any names) and no rules are given; else the
+    trace that the installed cost model likes best. `allow` and `knowledge` are as of `tune`.
     """
     _require("program", program, Program)
     where = _target(target)
-    return best_guess(program, where, rules, seed, core=core_of(where), allowed=Allowed.of(allow)).trace
+    allowed = Allowed.of(allow)
+    return best_guess(program, where, rules, seed, core=core_of(where), allowed=allowed, knowledge=knowledge).trace
 
 
 def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibration:

@@ -25,7 +25,10 @@ from metasched.database.transfer import (
     removable,
 )
 from metasched.database.user_database import kernels_database
-from metasched.errors import NoRecord
+from metasched.errors import NoRecord, counted
+from metasched.knowledge.distill import entries_of, merged
+from metasched.knowledge.entries import print_entries
+from metasched.knowledge.library import read_file
 from metasched.lang import read_source
 from metasched.search.progress_text import duration, failures
 
@@ -52,6 +55,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     _add_db(merge)
     _add_dry_run(merge)
+    distill = actions.add_parser(
+        "distill",
+        help="write what was found for each size as knowledge, which guesses for other sizes begin with",
+        description="Write the best structures and numbers of every task as knowledge: text that `--knowledge` takes "
+        "and that packages ship. What the file has already is kept where it is faster.",
+    )
+    _add_db(distill)
+    distill.add_argument("--out", metavar="FILE", required=True, help="the file, such as mine.knowledge")
     prune = actions.add_parser(
         "prune",
         help="remove records",
@@ -116,6 +127,22 @@ def _export(args: Namespace, console: Console) -> int:
     else:
         Path(args.out).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         console.note(f"{_count(len(records))} of {len(by_task)} tasks to {args.out}")
+    return 0
+
+
+def _distill(args: Namespace, console: Console) -> int:
+    """Write knowledge; what is in the file already is merged with it."""
+    path = Path(args.out)
+    before = list(read_file(path)) if path.exists() else []
+    with open_database(args.db, Access.READ) as database:
+        entries = merged(before, entries_of(database))
+    path.write_text(print_entries(entries), encoding="utf-8")
+    kinds = len({entry.kind for entry in entries})
+    sizes = len({(entry.kind, entry.size) for entry in entries})
+    console.note(
+        f"{counted(len(entries), 'entry', 'entries')} of {counted(sizes, 'size')} and "
+        f"{counted(kinds, 'kind of anchor', 'kinds of anchor')} in {args.out}"
+    )
     return 0
 
 
@@ -258,6 +285,7 @@ def _json(task: TaskStats) -> dict[str, object]:
 ACTIONS: Mapping[str, Callable[[Namespace, Console], int]] = {
     "stats": _stats,
     "export": _export,
+    "distill": _distill,
     "import": _import,
     "prune": _prune,
 }

@@ -60,6 +60,11 @@ def add_arguments(parser: ArgumentParser) -> None:
             option, default=default, metavar="NAME", help=f"{what}: {', '.join(known)} (default: %(default)s)"
         )
     add_allow(parser)
+    parser.add_argument(
+        "--knowledge",
+        metavar="FILE",
+        help='what was found for other sizes, as `metasched db distill` wrote it, or "none"; default: all installed',
+    )
     add_threads(parser)
     parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
@@ -82,6 +87,7 @@ def run(args: Namespace, console: Console) -> int:
         runner=args.runner,
         target=Target.detect(args.threads),
         allow=args.allow,
+        knowledge=args.knowledge,
         progress=choose_view(console, args.json),
     )
     if args.json:

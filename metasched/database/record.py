@@ -83,6 +83,7 @@ class Role(Enum):
     CANDIDATE = "candidate"  # the search proposed it
     GUESS = "guess"  # the guess in the space that was searched
     DEFAULT = "default"  # the guess for a caller who names no space
+    NEIGHBOUR = "neighbour"  # what was found for another size, carried over
     EXPERT = "expert"  # an expert's trace for what the program computes, which the guess did not take
 
     @property

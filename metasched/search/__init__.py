@@ -11,7 +11,11 @@ Its files, in reading order:
   (`metasched.strategies`)
 - `strategies/`: Strategies, a file each, which defines `strategy`: what makes one from `StrategyInputs`
 - `space_protocol`: What a search strategy sees of a space: a few parametric programs, each a set of integer rows
-- `arms`: A `Space` in the form that searches use: an arm for each variant of each sketch
+- `arms`: A `Space` in the form that searches use: an arm for each variant of each sketch, and for what is known
+  beforehand
+- `sketch_arm`: A sketch in the form that searches use: rows and their features
+- `carried`: What was found for the nearest programs of the same kind, carried over to a space before anything is
+  measured
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time
 - `population`: Array operations on populations: rows of integers
 - `selection`: The rows scored in one round, and the selection of a batch from them

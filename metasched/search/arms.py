@@ -1,18 +1,17 @@
-"""A `Space` in the form that searches use: an arm for each variant of each sketch."""
+"""A `Space` in the form that searches use: an arm for each variant of each sketch, and for what is known beforehand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.features import FeatureProgram, Features
+from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.schedule.trace_outline import Outline, outline_of
+from metasched.search.carried import Carried, carried_into
 from metasched.search.locator import Locator
-from metasched.search.space_protocol import Candidate, Mask, Rows
-from metasched.space.sketch import Sketch
+from metasched.search.sketch_arm import SketchArm
+from metasched.search.space_protocol import Candidate
 from metasched.space.space import Space
 from metasched.target import Target
 
@@ -22,51 +21,35 @@ MAX_ARMS = 24
 MAX_VARIANTS = 6
 
 
-class SketchArm:
-    """A sketch with its features on a target, whose analysis is made at first use."""
-
-    def __init__(self, sketch: Sketch, target: Target, core: Core) -> None:
-        self.sketch = sketch
-        self._target = target
-        self._core = core
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.sketch.columns
-
-    @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        return self.sketch.groups
-
-    @cached_property
-    def feature_program(self) -> FeatureProgram:
-        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target, self._core)
-
-    def sample(self, rng: np.random.Generator, count: int) -> Rows:
-        return self.sketch.sample(rng, count)
-
-    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        return self.sketch.mutate(rng, rows)
-
-    def repair(self, rows: Rows) -> Rows:
-        return self.sketch.repair(rows)
-
-    def mask(self, rows: Rows) -> Mask:
-        return self.sketch.mask(rows)
-
-    def features(self, rows: Rows) -> Features:
-        return self.feature_program(rows)
-
-
 class SpaceArms:
     """The `SearchSpace` of a `Space`, which should have been made with `max_sketches=MAX_ARMS`.
 
     Features are those of the `target`, by the constants of its `core`.
     """
 
-    def __init__(self, space: Space, target: Target, core: Core = DEFAULT_CORE) -> None:
+    def __init__(
+        self, space: Space, target: Target, core: Core = DEFAULT_CORE, knowledge: Knowledge = NO_KNOWLEDGE
+    ) -> None:
+        self._space = space
+        self._target = target
+        self._core = core
+        self._knowledge = knowledge
+
+    @cached_property
+    def carried(self) -> Sequence[Carried]:
+        """What is known of similar programs, carried over to this space, the most promising first."""
+        return carried_into(self._space, self._knowledge, self._target, self._core)
+
+    @cached_property
+    def _arms(self) -> list[SketchArm]:
+        """Those of the sketches, and those of what is known of similar programs where the sketches are a sample."""
+        space = self._space
         share = min(MAX_VARIANTS, max(1, MAX_ARMS // len(space)))
-        self._arms = [SketchArm(sketch, target, core) for n in range(len(space)) for sketch in space.variants(n, share)]
+        sketches = [sketch for n in range(len(space)) for sketch in space.variants(n, share)]
+        for found in self.carried:
+            if all(found.sketch.trace != sketch.trace for sketch in sketches):
+                sketches.append(found.sketch)
+        return [SketchArm(sketch, self._target, self._core) for sketch in sketches]
 
     @property
     def arms(self) -> Sequence[SketchArm]:

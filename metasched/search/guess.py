@@ -27,13 +27,14 @@ from metasched.errors import NoRecord
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport
 from metasched.ir.program import Program
+from metasched.knowledge.library import Knowledge, KnowledgeLike
 from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
 from metasched.search.arms import MAX_ARMS, SpaceArms
+from metasched.search.carried import Carried
 from metasched.search.expert_guess import ExpertCandidate, ExpertChoice, best_expert, obstacle_to
 from metasched.search.favourite import favourite
-from metasched.search.space_protocol import SearchSpace
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.target import Target
@@ -53,30 +54,37 @@ _WORTH_LOOKING = 1e5
 class Guess(TextReport):
     """A schedule that was chosen without measuring, and why: the `report` of a kernel whose origin is a guess.
 
-    `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, or None where the cost model
-    chose in the space of the rules. `carried_over` says to what the trace was carried over, if it was: to each element
-    of a batch, to transposed operands. `why` is the reason for the choice, `expected` the
-    roofline's estimate. `repairs` is what the replay changed. `passed_over` are the other expert traces for what the
-    program computes, each with the reason why it was not taken; `rivals` those of them that can be replayed, the most
-    promising first.
+    `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, `neighbour` what was found for
+    another size and carried over; without either, the cost model chose in the space of the rules. `carried_over` says
+    to what an expert's trace was carried over, if it was: to each element of a batch, to transposed operands. `why` is
+    the reason for the choice, `expected` the roofline's estimate. `repairs` is what the replay changed. `passed_over`
+    are the other expert traces for what the program computes, each with the reason why it was not taken; `rivals` those
+    of them that can be replayed, and `others` what else was carried over, the most promising first.
     """
 
     trace: Trace
     expert: str | None = None
+    neighbour: Carried | None = field(default=None, compare=False)
     carried_over: str = ""
     why: str = ""
     expected: Expectation | None = None
     repairs: Repairs = Repairs()
     passed_over: tuple[tuple[str, str], ...] = ()
     rivals: tuple[ExpertCandidate, ...] = field(default=(), compare=False)
+    others: tuple[Carried, ...] = field(default=(), compare=False)
 
     def counts(self) -> dict[str, int]:
         """How many expert traces were passed over for each reason."""
         return dict(Counter(reason for _, reason in self.passed_over))
 
+    @property
+    def _chosen(self) -> str:
+        if self.neighbour is not None:
+            return f"what was {self.neighbour}"
+        return "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
+
     def __str__(self) -> str:
-        chosen = "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
-        lines = [f"a guess: {chosen}{', ' if self.carried_over else ''}{self.carried_over}"]
+        lines = [f"a guess: {self._chosen}{', ' if self.carried_over else ''}{self.carried_over}"]
         if self.why:
             lines.append(f"why: {self.why}")
         if self.expected is not None:
@@ -88,7 +96,7 @@ class Guess(TextReport):
 
 
 # Makes the space of the rules, in the form that searches use, from a seed.
-MakeArms = Callable[[RuleSpec, int], SearchSpace]
+MakeArms = Callable[[RuleSpec, int], SpaceArms]
 
 
 def guess(
@@ -99,89 +107,160 @@ def guess(
     make_arms: MakeArms | None = None,
     core: Core = DEFAULT_CORE,
     allowed: Allowed = BY_DEFAULT,
+    knowledge: KnowledgeLike = None,
 ) -> Guess:
     """The best guess: from the space of the rules if some are given, otherwise an expert's trace if one applies.
 
     `make_arms` returns the space, if the caller has made it already. `core` has the constants of the estimates,
-    `allowed` is what results may differ by.
+    `allowed` is what results may differ by, `knowledge` where to look for neighbours, by default all that is
+    installed.
 
     Raises RuleError for an unknown rule, NoRecord for an empty space.
     """
-    arms = make_arms or _arms_of(program, target, core, allowed)
+    arms = make_arms or _arms_of(program, target, core, allowed, knowledge)
     if rules is not None:
-        found = _favourite(program, target, core, arms(rules, seed), seed)
-        return _of_space(program, found, "the rules were given", {})
+        return guess_in(arms(rules, seed), program, target, core, seed, "the rules were given")
     choice = best_expert(program, target, core, allowed)
-    if choice.taken is None:
-        found = _favourite(program, target, core, arms(None, seed), seed)
-        return _of_space(program, found, choice.why, choice.passed_over)
-    why = choice.why
-    if _leaves_room(program, choice.taken, target, core):
-        found = _favourite(program, target, core, arms(None, seed), seed)
-        if found is not None:
-            func = found[0].apply_to(program).func
-            ratio = _ratio(func, choice.taken.schedule.func, target, core)
-            if ratio < _BETTER and obstacle_to(func, target) is None:
-                return _instead(found, ratio, choice, choice.taken)
-            why += f"; the best of the rules' space by the estimate, of {ratio:.2f} times its length, is no clear gain"
-    return _by_expert(choice, choice.taken, why)
+    return _Guessing(program, target, core, seed, arms(None, seed), choice).guess(choice.why)
 
 
-def _ratio(func: Func, other: Func, target: Target, core: Core) -> float:
-    """The time that the installed model expects of a program over that of another."""
-    logs = shipped().log_seconds(np.stack([features_of(each, target, core) for each in (func, other)]))
-    return float(np.exp2(logs[0] - logs[1]))
+def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed: int, why: str) -> Guess:
+    """The best guess in a space, where expert traces are out of place. Raises NoRecord for an empty space."""
+    return _Guessing(program, target, core, seed, arms, ExpertChoice(None, "", {})).guess(why)
 
 
-def _by_expert(choice: ExpertChoice, taken: ExpertCandidate, why: str) -> Guess:
-    trace, repairs = taken.schedule.trace, Repairs(taken.schedule.repairs)
-    passed_over = _sorted(choice.passed_over)
-    return Guess(trace, taken.name, taken.carried_over, why, taken.expected, repairs, passed_over, choice.others)
+@dataclass(frozen=True)
+class _Start:
+    """The best that was known beforehand: an expert's trace, or what was carried over from a neighbour."""
+
+    trace: Trace
+    func: Func
+    expected: Expectation
+    expert: ExpertCandidate | None = None
+    neighbour: Carried | None = None
+
+    @property
+    def name(self) -> str:
+        if self.expert is not None:
+            return f"the expert trace {self.expert.name}"
+        assert self.neighbour is not None
+        return f"what was found for {self.neighbour.name}"
+
+
+@dataclass(frozen=True)
+class _Guessing:
+    """A guess for a program, in a space; `choice` is the best expert's trace."""
+
+    program: Program
+    target: Target
+    core: Core
+    seed: int
+    arms: SpaceArms
+    choice: ExpertChoice
+
+    def guess(self, why: str) -> Guess:
+        """The best that is known beforehand, unless the model clearly prefers something else in the space.
+
+        `why` is the reason for the choice so far. Raises NoRecord for an empty space.
+        """
+        start, reason = self._start()
+        why = reason or why
+        if start is None:
+            why += "; it has the shortest estimate that a search of the rules' space found"
+            return self._by_model(self._favourite(), why)
+        if self._leaves_room(start):
+            found = self._favourite()
+            if found is not None:
+                func = found[0].apply_to(self.program).func
+                ratio = self._ratio(func, start.func)
+                if ratio < _BETTER and obstacle_to(func, self.target) is None:
+                    better = f"it is expected to take {ratio:.2f} of the time of {start.name}"
+                    return self._by_model(found, better, start, ratio)
+                why += "; the best of the rules' space by the estimate, "
+                why += f"of {ratio:.2f} times its length, is no clear gain"
+        return self._by_start(start, why)
+
+    def _start(self) -> tuple[_Start | None, str]:
+        """The best that is known beforehand, and why, where that is a neighbour's."""
+        taken, carried = self._by_expert(), self._carried()
+        if carried is None:
+            return taken, ""
+        if taken is None:
+            return carried, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
+        ratio = self._ratio(carried.func, taken.func)
+        if ratio < 1.0:
+            return carried, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
+        return taken, ""
+
+    def _by_expert(self) -> _Start | None:
+        taken = self.choice.taken
+        if taken is None:
+            return None
+        return _Start(taken.schedule.trace, taken.schedule.func, taken.expected, expert=taken)
+
+    def _carried(self) -> _Start | None:
+        """The most promising neighbour's that the machine can run."""
+        for one in self.arms.carried:
+            func = one.trace.apply_to(self.program).func
+            if obstacle_to(func, self.target) is None:
+                return _Start(one.trace, func, expected(func, self.target, self.core), neighbour=one)
+        return None
+
+    def _leaves_room(self, start: _Start) -> bool:
+        """Whether choosing from the space may gain enough over what is known to be worth its time."""
+        cycles = start.expected.cycles
+        return cycles >= _WORTH_LOOKING and least_cycles(self.program.func, self.target, self.core) < _ROOM * cycles
+
+    def _ratio(self, func: Func, other: Func) -> float:
+        """The time that the installed model expects of a program over that of another."""
+        features = [features_of(each, self.target, self.core) for each in (func, other)]
+        logs = shipped().log_seconds(np.stack(features))
+        return float(np.exp2(logs[0] - logs[1]))
+
+    def _favourite(self) -> _Favourite | None:
+        """The trace of the space that the installed cost model scores highest; None if the space is empty."""
+        found = favourite(self.arms, self.seed)
+        if found is None:
+            return None
+        trace = Trace.parse(found)
+        return trace, expected(trace.apply_to(self.program).func, self.target, self.core)
+
+    def _by_start(self, start: _Start, why: str) -> Guess:
+        choice, taken = self.choice, start.expert
+        others = tuple(one for one in self.arms.carried if one is not start.neighbour)
+        if taken is None:
+            rivals = choice.others if choice.taken is None else (choice.taken, *choice.others)
+            known = _sorted(choice.passed_over), rivals, others
+            return Guess(start.trace, None, start.neighbour, "", why, start.expected, Repairs(), *known)
+        repairs = Repairs(taken.schedule.repairs)
+        known = _sorted(choice.passed_over), choice.others, others
+        return Guess(start.trace, taken.name, None, taken.carried_over, why, start.expected, repairs, *known)
+
+    def _by_model(self, found: _Favourite | None, why: str, start: _Start | None = None, ratio: float = 1.0) -> Guess:
+        """The guess that takes the model's choice, instead of what was known. Raises NoRecord where there is none."""
+        if found is None:
+            raise NoRecord(f"the space of {self.program.key} is empty")
+        choice, passed_over = self.choice, dict(self.choice.passed_over)
+        rivals = choice.others
+        if choice.taken is not None:
+            rivals = (choice.taken, *rivals)
+        if start is not None and start.expert is not None:
+            passed_over[start.expert.name] = f"the estimate is {1 / ratio:.1f} times as long"
+        known = _sorted(passed_over), rivals, tuple(self.arms.carried)
+        return Guess(found[0], None, None, "", why, found[1], Repairs(), *known)
 
 
 def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(reasons.items()))
 
 
-# --- by the cost model
-
-
 # A trace of the space, and its estimate.
 _Favourite = tuple[Trace, Expectation]
 
 
-def _leaves_room(program: Program, taken: ExpertCandidate, target: Target, core: Core) -> bool:
-    """Whether choosing from the space may gain enough over an expert's trace to be worth its time."""
-    return taken.cycles >= _WORTH_LOOKING and least_cycles(program.func, target, core) < _ROOM * taken.cycles
+def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed, knowledge: KnowledgeLike) -> MakeArms:
+    def made(rules: RuleSpec, seed: int) -> SpaceArms:
+        space = space_of(program, rules, target=target, allow=allowed, max_sketches=MAX_ARMS, seed=seed)
+        return SpaceArms(space, target, core, Knowledge.of(knowledge))
 
-
-def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed) -> MakeArms:
-    return lambda rules, seed: SpaceArms(
-        space_of(program, rules, target=target, allow=allowed, max_sketches=MAX_ARMS, seed=seed), target, core
-    )
-
-
-def _favourite(program: Program, target: Target, core: Core, arms: SearchSpace, seed: int) -> _Favourite | None:
-    """The trace of the rules' space that the installed cost model scores highest; None if the space is empty."""
-    found = favourite(arms, seed)
-    if found is None:
-        return None
-    trace = Trace.parse(found)
-    return trace, expected(trace.apply_to(program).func, target, core)
-
-
-def _of_space(program: Program, found: _Favourite | None, why: str, passed_over: Mapping[str, str]) -> Guess:
-    """The guess that takes the model's choice. Raises NoRecord where the space is empty."""
-    if found is None:
-        raise NoRecord(f"the space of {program.key} is empty")
-    why += "; it has the shortest estimate that a search of the rules' space found"
-    return Guess(found[0], None, "", why, found[1], passed_over=_sorted(passed_over))
-
-
-def _instead(favourite: _Favourite, ratio: float, choice: ExpertChoice, taken: ExpertCandidate) -> Guess:
-    """The guess that takes the model's choice instead of the best expert's trace."""
-    why = f"it is expected to take {ratio:.2f} of the time of the expert trace {taken.name}"
-    reason = f"the estimate is {1 / ratio:.1f} times as long"
-    passed_over = {**choice.passed_over, taken.name: reason}
-    rivals = (taken, *choice.others)
-    return Guess(favourite[0], None, "", why, favourite[1], passed_over=_sorted(passed_over), rivals=rivals)
+    return made

@@ -19,17 +19,19 @@ class Guesses:
     without records; it is not a trial. None where there is no guess.
 
     `experts` are the other expert traces for what the program computes, the most promising first. They are trials of
-    the first batch: which of them is best, an estimate says less well than a clock.
+    the first batch: which of them is best, an estimate says less well than a clock. So are `neighbours`, what was found
+    for other sizes and carried over.
     """
 
     own: str | None = None
     default: str | None = None
     experts: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
 
     @property
     def traces(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys([*(trace for trace, _ in self.with_roles()), *self.experts]))
+        return list(dict.fromkeys([*(trace for trace, _ in self.with_roles()), *self.neighbours, *self.experts]))
 
     def with_roles(self) -> list[tuple[str, Role]]:
         """The traces to measure, the first trial first."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from metasched.calibration.store import core_of
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
+from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
 from metasched.measure.inputs import Inputs
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.favourite import favourite
+from metasched.search.carried import Carried
 from metasched.search.proposal import Guesses
-from metasched.search.space_protocol import SearchSpace
 from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import Space
@@ -21,6 +22,9 @@ from metasched.support.fingerprint import fingerprint
 from metasched.target import Target
 
 _FORMAT = 1  # of the fingerprint
+# What is measured first besides the guess: neighbours', and in all with expert traces.
+MOST_NEIGHBOURS = 3
+MOST_KNOWN = 5
 
 
 class Task:
@@ -37,6 +41,7 @@ class Task:
         allow: what results may differ by besides the order of sums, by name (see `metasched.permissions`). By default
             products of bf16 or f16 that are summed in f32 may take denormal operands for zero, and nothing else
             differs; a set allows what it names, and nothing else. A `Space` has its own, unless one is given.
+        knowledge: what was found for other sizes: the path of a file, "none", or by default all that is installed.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
         max_sketches: beyond so many, sketches are sampled.
@@ -55,6 +60,7 @@ class Task:
         *,
         threads: int | None = None,
         allow: Allow = None,
+        knowledge: KnowledgeLike = None,
         inputs: Inputs | None = None,
         max_sketches: int = MAX_ARMS,
         seed: int = 0,
@@ -71,6 +77,7 @@ class Task:
         self.program = program
         self.target = where if threads is None else where.with_threads(threads)
         self.allowed = space.allowed if allow is None and isinstance(space, Space) else Allowed.of(allow)
+        self.knowledge = knowledge
         self.inputs = inputs
         self.described_by = space
         self.seed = seed
@@ -96,7 +103,7 @@ class Task:
     @cached_property
     def arms(self) -> SpaceArms:
         """The space in the form that searches use."""
-        return SpaceArms(self.space, self.target, self.core)
+        return SpaceArms(self.space, self.target, self.core, Knowledge.of(self.knowledge))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -105,13 +112,17 @@ class Task:
         It is computed from the name, configuration, block patterns and source of each rule in order (for the source see
         `metasched.support.fingerprint`; for a rule in text, its canonical text with that of the modules it calls); the
         same of a module; the text of a trace, up to the names of its handles; the given decisions, by address; the
-        limit on sketches; what is allowed; and the constants of the core, where they are not the usual ones: what a
-        search proposes depends on them, so one that began with others is another search. The program, the target, and
-        the seed of the sample of sketches are not part of it: records store them separately.
+        limit on sketches; what is allowed; what is known beforehand, where it is not what is shipped; and the constants
+        of the core, where they are not the usual ones: what a search proposes depends on them, so one that began with
+        others is another search. The program, the target, and the seed of the sample of sketches are not part of it:
+        records store them separately.
         """
         calibrated = () if self.core == DEFAULT_CORE else (self.core,)
         names = frozenset(permission.value for permission in self.allowed.names)
-        said = () if self.allowed == BY_DEFAULT else ("allow",)
+        said: tuple[str, ...] = () if self.allowed == BY_DEFAULT else ("allow",)
+        if self.knowledge is not None or KNOWLEDGE.names():
+            known = Knowledge.of(self.knowledge)
+            said += () if known is shipped() else ("knowledge", known.digest)
         return fingerprint((_FORMAT, self.source, self._max_sketches, names, *said, *calibrated))
 
     def check(self) -> None:
@@ -123,36 +134,53 @@ class Task:
 
         With the default space, the expert traces that the guess did not take are worth measuring, too.
         """
-        own, experts = self._default_guess()
+        own, experts, neighbours = self._default_guess()
         # What a caller gets without a word, `default`, has nothing but what is allowed by default.
         default = own if self.allowed == BY_DEFAULT else None
         if self.source.by_default:
-            return Guesses(own, default, experts)
+            return Guesses(own, default, experts, neighbours)
+        from metasched.search.guess import guess_in
+
         # A guess does not depend on the seed of the search.
         arms = self.arms if self.seed == 0 else self._arms_of(self.described_by, self._max_sketches, 0)
-        return Guesses(favourite(arms), default)
+        try:
+            inside = guess_in(arms, self.program, self.target, self.core, 0, "the space was given")
+        except NoRecord:  # the space is empty
+            return Guesses(None, default)
+        return Guesses(str(inside.trace), default, (), _traces(inside.others))
 
-    def _default_guess(self) -> tuple[str | None, tuple[str, ...]]:
-        """The guess of a call of `compile`, and the expert traces that are its rivals."""
+    def _default_guess(self) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+        """The guess of a call of `compile`, and what else was known: expert traces, what was found for neighbours."""
         # These import the compiler, which a task alone does not need.
         from metasched.search.expert_guess import worth_measuring
         from metasched.search.guess import guess
 
         try:
-            found = guess(self.program, self.target, make_arms=self._default_arms, core=self.core, allowed=self.allowed)
+            found = guess(
+                self.program,
+                self.target,
+                make_arms=self._default_arms,
+                core=self.core,
+                allowed=self.allowed,
+            )
         except NoRecord:  # `compile` does not find one, either
-            return None, ()
+            return None, (), ()
         if not self.source.by_default or found.expected is None:
-            return str(found.trace), ()
+            return str(found.trace), (), ()
         rivals = worth_measuring(self.program, self.target, self.core, found.rivals, found.expected.cycles)
-        return str(found.trace), tuple(map(str, rivals))
+        neighbours = _traces(found.others)
+        return str(found.trace), tuple(map(str, rivals))[: MOST_KNOWN - len(neighbours)], neighbours
 
-    def _default_arms(self, rules: RuleSpec, seed: int) -> SearchSpace:
+    def _default_arms(self, rules: RuleSpec, seed: int) -> SpaceArms:
         same = self.source.by_default and (self._max_sketches, self.seed) == (MAX_ARMS, seed)
         return self.arms if same else self._arms_of(rules, MAX_ARMS, seed)
 
-    def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SearchSpace:
+    def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SpaceArms:
         made = space_of(
             self.program, space, target=self.target, allow=self.allowed, max_sketches=max_sketches, seed=seed
         )
-        return SpaceArms(made, self.target, self.core)
+        return SpaceArms(made, self.target, self.core, Knowledge.of(self.knowledge))
+
+
+def _traces(carried: Sequence[Carried]) -> tuple[str, ...]:
+    return tuple(str(one.trace) for one in carried[:MOST_NEIGHBOURS])

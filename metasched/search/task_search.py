@@ -240,10 +240,11 @@ class TaskSearch:
         return self._open
 
     def _begin(self, at: _Open, guesses: Guesses, earlier: Earlier) -> None:
-        """Put expert traces, and results from other spaces and other versions, into the first batch."""
+        """Put what is known beforehand, and results from other spaces and other versions, into the first batch."""
         earlier.adopt(self._parts.database, self.key, at.batch)
-        experts = enumerate(guesses.experts, start=1)
-        at.seeds = [Proposal(place, at.space.locate(trace), trace, Role.EXPERT) for place, trace in experts]
+        known = [*((t, Role.NEIGHBOUR) for t in guesses.neighbours), *((t, Role.EXPERT) for t in guesses.experts)]
+        places = enumerate(known, start=1)
+        at.seeds = [Proposal(place, at.space.locate(trace), trace, role) for place, (trace, role) in places]
         seeds = enumerate(earlier.seeds(), start=1 + len(at.seeds))
         at.seeds += [Proposal(place, candidate, self._trace(at.space, candidate)) for place, candidate in seeds]
         found = earlier.elsewhere()

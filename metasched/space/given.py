@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from metasched.errors import ScheduleError
 from metasched.lang.decisions import decision_text, to_python
+from metasched.lang.instructions import Decision
 from metasched.schedule.trace import Trace
 
 
@@ -25,3 +26,16 @@ def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str,
                 hint="change one of the two decisions, or leave it out",
             )
     return {**given, **more}
+
+
+def nearest_option(wanted: Decision | None, options: Sequence[Decision]) -> Decision:
+    """The option that is wanted, or the one that has most words in common with it, or the first.
+
+    A choice may be worded by what there is: "consumer at level 1" where a block follows, else "cache at level 1".
+    """
+    same = [option for option in options if type(option) is type(wanted) and option == wanted]
+    if same:
+        return same[0]
+    words = set(wanted.split()) if isinstance(wanted, str) else set()
+    shared = [len(words & set(option.split())) if isinstance(option, str) else 0 for option in options]
+    return options[shared.index(max(shared))]

@@ -20,6 +20,7 @@ from metasched.schedule.handlers import PURE_HINT, Forced, Free, Handler, Policy
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
+from metasched.space.given import nearest_option
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import Conditioned, Given, SpaceSource
@@ -47,11 +48,10 @@ class _Recorded:
 
 
 def _kept(decisions: Prefix) -> Pick:
-    """The given decisions where they are still possible, else first options."""
+    """The given decisions where they are still possible, else those that are most like them."""
 
     def pick(site: Site) -> Decision:
-        decision = decisions.get(site.address)
-        return decision if decision is not None and site.dist.contains(decision) else site.dist.options()[0]
+        return nearest_option(decisions.get(site.address), site.dist.options())
 
     return pick
 
@@ -310,6 +310,13 @@ class Space:
         rng = np.random.default_rng(self.seed)
         kept = sorted(rng.choice(len(moves), size=limit - 1, replace=False).tolist())
         return [moves[k] for k in kept]
+
+    def sketch_near(self, decisions: Mapping[str, Decision]) -> Sketch:
+        """The sketch of structural decisions, by address: where one is not possible, of the option that is most alike.
+
+        It need not be among those enumerated. Raises ScheduleError where a step of the source is not legal under them.
+        """
+        return self._run(_kept(dict(decisions))).sketch
 
     # --- descriptions
 

@@ -1,5 +1,5 @@
-"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy, an executor and a
-database. Installed with pip, each is there by name, and nothing of it is imported before.
+"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy, an executor, a
+database and a file of knowledge. Installed with pip, each is there by name, and nothing of it is imported before.
 """
 
 from __future__ import annotations
@@ -94,6 +94,18 @@ if __name__ == "__main__":
     more = ("--db", "toy:///.", "--strategy", "toy_first", "--trials", "1", "--rules", "+toy_lanes", "--json")
     result = json.loads(run("-m", "metasched", "tune", "op:toy_swish", *more).splitlines()[-1])
     assert result["best_ms"] > 0
+
+
+def test_what_it_knows_is_where_guesses_begin(run: Run) -> None:
+    code = """
+import metasched as ms
+from metasched.search.guess import guess
+target = ms.Target.parse("name=x threads=2 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx512f")
+text = "program other(A: f32[99, 64]) -> B: f32[99, 64]:\\n    B[a, b] = A[a, b] * sigmoid(A[a, b])"
+program = ms.parse_program(text)
+print(guess(program, target, "cpu").neighbour.name, guess(program, target, "cpu", knowledge="none").neighbour)
+"""
+    assert run("-c", code) == "64x48 (16 lanes, 2 threads) None\n"
 
 
 def test_nothing_of_it_is_imported_before_it_is_named(run: Run) -> None:

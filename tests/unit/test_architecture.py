@@ -36,6 +36,7 @@ LAYERS = (
     "calibration",
     "measure",
     "database",
+    "knowledge",
     "search",
     "api",
     "kernel_function",

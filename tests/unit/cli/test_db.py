@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,17 @@ def test_pruning(there: Path) -> None:
 )
 def test_mistakes(there: Path, arguments: tuple[str, ...], message: str) -> None:
     assert message in run(*arguments, status=2)
+
+
+def test_knowledge_is_distilled_and_added_to_a_file(tmp_path: Path) -> None:
+    url, out = f"sqlite:///{tmp_path}/d.db", tmp_path / "mine.knowledge"
+    trace = 'trace 1 of dense[N=64]:\n    B = get_block("B")\n    i = get_loops(B)\n'
+    trace += "    t0, t1 ~ sample_tile(i, parts=2) := [_, 8]\n    i_0, i_1 = split(i, [t0, t1])\n"
+    with open_database(url) as database:
+        database.add(replace(record(0, (2e-3, 3e-3, 4e-3), None), trace=trace))
+        database.add(record(1, (), "run-timeout"))
+    note = io.StringIO()
+    for _ in range(2):
+        assert main(["db", "distill", "--db", url, "--out", str(out)], Console(io.StringIO(), note)) == 0
+        assert "  64 in 3000 us: [[null,8]]\n" in out.read_text()
+    assert "1 entry of 1 size and 1 kind of anchor" in note.getvalue()

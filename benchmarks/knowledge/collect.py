@@ -1,0 +1,60 @@
+"""Tuning the sizes that knowledge is found for: `python -m benchmarks.knowledge.collect --db URL [--trials N] [--list]`.
+
+It prints a line of JSON for each size, and may be stopped at any time: the same command goes on where it was, as what
+was measured is in the database. `metasched db distill --db URL --out metasched/knowledge/cpu.knowledge` makes knowledge of
+it. Nothing else should run on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+
+import metasched as ms
+from benchmarks.knowledge.sizes import Sized, sizes
+
+_DATABASE = "sqlite:///knowledge.db"
+
+
+def collected(chosen: Sequence[Sized], db: str, trials: int, until: float) -> Iterator[dict[str, object]]:
+    """Tune each size until a time of `time.monotonic`; yields what came of it."""
+    for size in chosen:
+        if time.monotonic() >= until:
+            return
+        started = time.monotonic()
+        try:
+            report = ms.tune(size.program(), trials, db=db, progress=False).report
+        except ms.NoRecord as error:  # not one candidate was valid; the next size may have some
+            yield {"case": size.case, "failure": str(error)}
+            continue
+        yield {
+            "case": size.case,
+            "best_ms": None if report.best is None else report.best.seconds * 1e3,
+            "guess_ms": None if report.guess is None else report.guess.seconds * 1e3,
+            "measured": report.measured,
+            "took_s": round(time.monotonic() - started, 1),
+        }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.knowledge.collect", description=__doc__)
+    parser.add_argument("--db", default=_DATABASE, metavar="URL", help="where results are kept (default: %(default)s)")
+    parser.add_argument("--trials", type=int, default=128, metavar="N", help="of each size (default: %(default)s)")
+    parser.add_argument("--only", default="", metavar="NAME,...", help="sizes of these operators")
+    parser.add_argument("--hours", type=float, default=float("inf"), metavar="H", help="begin no size after so long")
+    parser.add_argument("--list", action="store_true", help="only list the sizes")
+    args = parser.parse_args()
+    wanted = set(filter(None, args.only.split(",")))
+    chosen = [size for size in sizes() if not wanted or size.operator in wanted]
+    if args.list:
+        print("\n".join(size.case for size in chosen))
+        return 0
+    for line in collected(chosen, args.db, args.trials, time.monotonic() + 3600 * args.hours):
+        print(json.dumps(line), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

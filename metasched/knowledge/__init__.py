@@ -1,0 +1,10 @@
+"""What was found for kinds of anchors: the best structures and numbers of many sizes, for guesses and first batches.
+
+Its files, in reading order:
+
+- `anchor`: The block that most of a program's work is in, its kind and its size
+- `roles`: What blocks, buffers and loops are to the anchor, whatever their names are
+- `entries`: What was found for one size, and files of it
+- `library`: The files that are installed, and the nearest entries of an anchor
+- `distill`: Entries from a database of records
+"""

@@ -1,0 +1,101 @@
+"""Entries from records: the best structures and numbers of each size that was tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from metasched.database.base import Database
+from metasched.database.best import best_of, by_time
+from metasched.database.record import DatabaseError, Record
+from metasched.errors import LanguageError
+from metasched.ir.program import Program
+from metasched.knowledge.anchor import anchor_of
+from metasched.knowledge.entries import Decisions, Entry
+from metasched.knowledge.library import cpu_of
+from metasched.knowledge.roles import Roles
+from metasched.lang import parse_program
+from metasched.lang.instructions import Decision
+from metasched.schedule.primitive import registry
+from metasched.schedule.trace import Trace
+from metasched.target import Target
+
+# Structures kept of each size, and how many times the best one's time another may take.
+MOST_STRUCTURES = 2
+_NEAR = 1.1
+
+
+def entries_of(database: Database) -> Iterator[Entry]:
+    """The entries of every task of a database."""
+    for task in database.stats().tasks:
+        yield from best_entries(database.records(task.task))
+
+
+def best_entries(records: Iterable[Record]) -> Iterator[Entry]:
+    """The entries of the records of one task: of its best one, and of the fastest with other structures.
+
+    Records without random variables, as expert traces are, say nothing that could be carried over.
+    """
+    settled = by_time(records)
+    best = best_of(settled)
+    first = [] if best is None else [best]
+    kept: list[Entry] = []
+    for record in (*first, *(r for r in settled if r is not best)):
+        if len(kept) == MOST_STRUCTURES or (kept and _seconds(record) * 1e6 > _NEAR * kept[0].microseconds):
+            break
+        entry = entry_of(record)
+        if entry is not None and all(entry.structure != other.structure for other in kept):
+            kept.append(entry)
+    yield from kept
+
+
+def entry_of(record: Record) -> Entry | None:
+    """What a record says in roles; None for one that decides nothing. Raises DatabaseError for a damaged one."""
+    try:
+        program = parse_program(record.program, **dict(record.params))
+        trace = Trace.parse(record.trace)
+    except LanguageError as error:
+        raise DatabaseError(
+            f"a record does not parse: {str(error).splitlines()[0]}\n"
+            "  hint: `metasched db prune --damaged` removes such records"
+        ) from error
+    return described(program, trace, Target.parse(record.task.target).with_threads(record.task.threads), record.seconds)
+
+
+def described(program: Program, trace: Trace, target: Target, seconds: float | None) -> Entry | None:
+    """What a trace of a program decides, in roles, with its time on a target; None if it decides nothing."""
+    anchor = anchor_of(program.func)
+    roles = Roles.of(program.func, anchor)
+    structure: list[tuple[str, Decision]] = []
+    numbers: list[tuple[str, Decision]] = []
+    for line in trace.instructions:
+        if line.address is None or line.decision is None:
+            continue
+        declaration = registry().get(line.op)
+        drawn = None if declaration is None else declaration.drawn
+        where = structure if drawn is not None and drawn.structural else numbers
+        where.append((roles.general_address(line.address), roles.general_decision(line.decision)))
+    if seconds is None or not (structure or numbers):
+        return None
+    size = anchor.extents, anchor.steps
+    return Entry(anchor.kind, cpu_of(target), tuple(structure), *size, seconds * 1e6, tuple(numbers))
+
+
+def merged(*given: Iterable[Entry]) -> list[Entry]:
+    """Entries together: of each size the fastest of every structure, and so many structures as are near the best."""
+    by_size: dict[object, list[Entry]] = {}
+    for entry in (entry for entries in given for entry in entries):
+        by_size.setdefault((entry.kind, entry.cpu, entry.extents, entry.steps), []).append(entry)
+    return [entry for of_size in by_size.values() for entry in _best(of_size)]
+
+
+def _best(entries: Iterable[Entry]) -> list[Entry]:
+    by_structure: dict[Decisions, Entry] = {}
+    for entry in sorted(entries, key=lambda e: e.microseconds):
+        by_structure.setdefault(entry.structure, entry)
+    found = list(by_structure.values())
+    near = [entry for entry in found if entry.microseconds <= _NEAR * found[0].microseconds]
+    return near[:MOST_STRUCTURES]
+
+
+def _seconds(record: Record) -> float:
+    return record.seconds if record.seconds is not None else float("inf")

@@ -1,0 +1,132 @@
+"""Knowledge that is installed: the files beside this one, and those of other packages, by anchor.
+
+A package ships what was found with its rules by an entry point in the group `metasched.knowledge`, whose value is the
+path of a file: `toy = Path(__file__).with_name("toy.knowledge")`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from math import log2
+from pathlib import Path
+from typing import TypeAlias
+
+from metasched.dtypes import DType
+from metasched.knowledge.anchor import Anchor
+from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
+from metasched.support.registry import Registry, UnfitError
+from metasched.target import Target
+
+SUFFIX = ".knowledge"
+# How far a CPU is whose vectors are twice as long, and one with twice as many threads, in factors of two of a size.
+_LANES = 3.0
+_THREADS = 0.5
+
+
+def _file(value: object) -> Path:
+    if not isinstance(value, Path):
+        raise UnfitError(f"it is {value!r}, not the path of a file: Path(__file__).with_name('NAME{SUFFIX}')")
+    if not value.is_file():
+        raise UnfitError(f"there is no file {value}")
+    return value
+
+
+KNOWLEDGE = Registry("metasched.knowledge", "file of knowledge", _file, KnowledgeError)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An entry of the same kind of anchor, and how far its size and its CPU are, in factors of two."""
+
+    entry: Entry
+    distance: float
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of kinds of anchors."""
+
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, given: KnowledgeLike) -> Knowledge:
+        """Knowledge from what a caller gives: None is all that is installed, a path is a file, "none" is nothing.
+
+        Raises KnowledgeError for a file that cannot be read.
+        """
+        if given is None:
+            return installed()
+        if isinstance(given, Knowledge):
+            return given
+        if given == NONE:
+            return NO_KNOWLEDGE
+        return cls(tuple(read_file(Path(given))))
+
+    @cached_property
+    def digest(self) -> str:
+        """A text that is equal for equal knowledge."""
+        return hashlib.sha256(print_entries(self.entries).encode()).hexdigest()[:16]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Entry]]:
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.kind, []).append(entry)
+        return found
+
+    def nearest(self, anchor: Anchor, target: Target, count: int) -> list[Neighbour]:
+        """The `count` nearest entries of an anchor's kind, the nearest first; of equally near ones the faster."""
+        found = [
+            Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu_of(target)))
+            for entry in self._by_kind.get(anchor.kind, ())
+        ]
+        finite = (n for n in found if n.distance < float("inf"))
+        return sorted(finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))[:count]
+
+
+NONE = "none"
+NO_KNOWLEDGE = Knowledge(())
+KnowledgeLike: TypeAlias = Knowledge | str | Path | None
+
+
+def cpu_of(target: Target) -> Cpu:
+    """The kind of CPU that a target is."""
+    return Cpu(target.lanes(DType.F32), target.threads)
+
+
+def _between(one: Cpu, other: Cpu) -> float:
+    lanes, threads = log2(one.lanes / other.lanes), log2(one.threads / other.threads)
+    return _LANES * abs(lanes) + _THREADS * abs(threads)
+
+
+def read_file(path: Path) -> Iterable[Entry]:
+    """The entries of a file. Raises KnowledgeError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise KnowledgeError(f"{path}: it cannot be read: {error}") from error
+    return parse_entries(text, str(path))
+
+
+def shipped_entries() -> Sequence[Entry]:
+    """What this package ships."""
+    own = (file for file in files(__package__).iterdir() if file.name.endswith(SUFFIX))
+    ordered = sorted(own, key=lambda file: file.name)
+    return [entry for file in ordered for entry in parse_entries(file.read_text(encoding="utf-8"), file.name)]
+
+
+@cache
+def shipped() -> Knowledge:
+    """The knowledge that this package ships."""
+    return Knowledge(tuple(shipped_entries()))
+
+
+@cache
+def installed() -> Knowledge:
+    """What this package ships and what others do, which is looked for once in a process. Raises KnowledgeError."""
+    added = [entry for name in KNOWLEDGE.names() for entry in read_file(KNOWLEDGE.get(name))]
+    return Knowledge((*shipped().entries, *added)) if added else shipped()

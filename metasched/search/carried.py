@@ -1,0 +1,200 @@
+"""What was found for the nearest programs of the same kind, carried over to a space before anything is measured.
+
+A neighbour's decisions go to the random variables of the same address, once the names in both are told by what they are
+to the anchor. Structure that is not possible here becomes the first option, numbers are repaired in the order of their
+variables (a tile keeps its inner factors as far as they fit), numbers that the neighbour lacks are drawn, and all of it
+is varied a little. What came of each neighbour is ranked by the cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+
+import numpy as np
+
+from metasched.cost.core import Core
+from metasched.cost.model import CostModel
+from metasched.cost.trained import shipped
+from metasched.errors import ScheduleError
+from metasched.knowledge.anchor import Anchor, anchor_of
+from metasched.knowledge.library import Knowledge, Neighbour
+from metasched.knowledge.roles import Roles
+from metasched.lang.decisions import decision_text
+from metasched.lang.instructions import HOLE, Decision
+from metasched.schedule.trace import Trace
+from metasched.search.population import legal
+from metasched.search.sketch_arm import SketchArm
+from metasched.search.space_protocol import Rows
+from metasched.space.sketch import Sketch, Variable
+from metasched.space.space import Space
+from metasched.target import Target
+
+# The neighbours that are looked at, and the structures made of theirs.
+MOST_NEIGHBOURS = 8
+MOST_STRUCTURES = 3
+# Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
+_DRAWN = 32
+_VARIED = 96
+# A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
+# one was measured somewhere.
+_GAIN = 1.05
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A neighbour's decisions as a candidate of another space.
+
+    `score` is -log2 of the seconds that the model expects. `dropped` are the addresses, as in the neighbour, of
+    decisions that have no place here, each with the reason.
+    """
+
+    neighbour: Neighbour
+    sketch: Sketch
+    row: tuple[int, ...]
+    score: float
+    dropped: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """The size that it was found for."""
+        entry = self.neighbour.entry
+        return f"{entry.size} ({entry.cpu})"
+
+    @cached_property
+    def trace(self) -> Trace:
+        return self.sketch.trace_of(self.row)
+
+    def __str__(self) -> str:
+        lines = [f"found for {self.name} of {self.neighbour.entry.kind}"]
+        return "\n".join([*lines, *(f"dropped {address}: {reason}" for address, reason in self.dropped)])
+
+
+def carried_into(space: Space, knowledge: Knowledge, target: Target, core: Core) -> list[Carried]:
+    """What the nearest neighbours' decisions become in a space, each candidate once, the most promising first."""
+    if not knowledge.entries:
+        return []
+    func = space.program.func
+    anchor = anchor_of(func)
+    made = _Carrying(space, anchor, target, core)
+    found = (made.carried(neighbour) for neighbour in knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
+    ranked = sorted((one for one in found if one is not None), key=lambda one: (-one.score, one.neighbour.distance))
+    return list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
+
+
+class _Carrying:
+    """Carries neighbours over to one space; a structure is made once."""
+
+    def __init__(self, space: Space, anchor: Anchor, target: Target, core: Core) -> None:
+        self._space = space
+        self._roles = Roles.of(space.program.func, anchor)
+        self._target = target
+        self._core = core
+        self._model = CostModel(0, shipped())
+        self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | None] = {}
+        self._arms: dict[Trace, SketchArm] = {}
+
+    def carried(self, neighbour: Neighbour) -> Carried | None:
+        """The candidate; None where the structure is not legal here, or there are more of them already."""
+        structure, elsewhere = self._own(neighbour.entry.structure)
+        numbers, without = self._own(neighbour.entry.numbers)
+        sketch = self._sketch(structure)
+        if sketch is None:
+            return None
+        arm = self._arm(sketch)
+        if arm is None:
+            return None
+        found = self._best_row(arm, numbers)
+        if found is None:
+            return None
+        row, score = found
+        dropped = [*elsewhere, *without, *self._unmet(neighbour, sketch, structure | numbers)]
+        return Carried(neighbour, arm.sketch, tuple(int(x) for x in row), score, tuple(dropped))
+
+    def _own(self, decisions: Sequence[tuple[str, Decision]]) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
+        """Decisions by this program's addresses, and those that it has no names for."""
+        own: dict[str, Decision] = {}
+        dropped: list[tuple[str, str]] = []
+        for address, decision in decisions:
+            names = list(self._roles.own_texts(address))
+            said = self._roles.own_decision(decision)
+            if names and said is not None:
+                own |= dict.fromkeys(names, said)
+            else:
+                dropped.append((address, "the program has nothing in this place"))
+        return own, dropped
+
+    def _sketch(self, structure: Mapping[str, Decision]) -> Sketch | None:
+        key = frozenset(structure.items())
+        if key not in self._sketches:
+            try:
+                self._sketches[key] = self._space.sketch_near(structure)
+            except ScheduleError:  # a place that is not legal with these others; the neighbour is left out
+                self._sketches[key] = None
+        return self._sketches[key]
+
+    def _arm(self, sketch: Sketch) -> SketchArm | None:
+        """The arm of a sketch; None where there are enough others, as each takes a while to analyse."""
+        if sketch.trace not in self._arms and len(self._arms) == MOST_STRUCTURES:
+            return None
+        return self._arms.setdefault(sketch.trace, SketchArm(sketch, self._target, self._core))
+
+    def _unmet(self, neighbour: Neighbour, sketch: Sketch, own: Mapping[str, Decision]) -> list[tuple[str, str]]:
+        """The decisions that the space has no place for, or not this option."""
+        there: dict[str, Decision | None] = {**sketch.structure, **{v.address: None for v in sketch.variables}}
+        found = []
+        for address, _ in neighbour.entry.decisions:
+            names = [name for name in self._roles.own_texts(address) if name in own]
+            met = [name for name in names if name in there]
+            if names and not met:
+                found.append((address, "the space has no random variable there"))
+            elif (other := _instead([(there[name], own[name]) for name in met])) is not None:
+                found.append((address, f"{decision_text(other)} is the nearest there is"))
+        return found
+
+    def _best_row(self, arm: SketchArm, numbers: Mapping[str, Decision]) -> tuple[Rows, float] | None:
+        """The row that takes a neighbour's numbers, or one near it that the model clearly prefers, and its score."""
+        rng = np.random.default_rng(0)
+        rows, complete = _filled(arm.sketch, numbers, rng)
+        own = self._top(arm, rows[:1] if complete else rows)
+        start = rows[:1] if own is None else own[0][None]
+        varied = self._top(arm, arm.mutate(rng, np.repeat(start, _VARIED, axis=0)))
+        if own is None or (varied is not None and varied[1] > own[1] + log2(_GAIN)):
+            return varied
+        return own
+
+    def _top(self, arm: SketchArm, rows: Rows) -> tuple[Rows, float] | None:
+        kept = legal(arm, rows)
+        if not len(kept):
+            return None
+        scores = self._model.predict(arm.features(kept))
+        best = int(np.argmax(scores))
+        return kept[best], float(scores[best])
+
+
+def _instead(decided: Sequence[tuple[Decision | None, Decision]]) -> Decision | None:
+    """What was decided in place of what was wanted, if anything was."""
+    return next((taken for taken, wanted in decided if taken is not None and taken != wanted), None)
+
+
+def _filled(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Generator) -> tuple[Rows, bool]:
+    """Rows with the given numbers, and draws for the others; whether nothing had to be drawn."""
+    rows = sketch.sample(rng, _DRAWN)
+    complete = True
+    for variable in sketch.variables:
+        given = _integers(variable, numbers.get(variable.address))
+        if given is None:
+            complete = False
+        else:
+            rows[:, variable.span] = given
+    return rows, complete
+
+
+def _integers(variable: Variable, decision: Decision | None) -> list[int] | None:
+    """A decision as columns of a variable; None where it is one of another kind."""
+    parts = decision if isinstance(decision, tuple) else (decision,)
+    found = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
+    whole = len(found) == sum(part is not HOLE for part in parts)
+    return found if whole and len(found) == len(variable.columns) else None

@@ -1,0 +1,49 @@
+"""A sketch in the form that searches use: rows and their features."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from metasched.cost.core import Core
+from metasched.cost.features import FeatureProgram, Features
+from metasched.search.space_protocol import Mask, Rows
+from metasched.space.sketch import Sketch
+from metasched.target import Target
+
+
+class SketchArm:
+    """A sketch with its features on a target, whose analysis is made at first use."""
+
+    def __init__(self, sketch: Sketch, target: Target, core: Core) -> None:
+        self.sketch = sketch
+        self._target = target
+        self._core = core
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.sketch.columns
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return self.sketch.groups
+
+    @cached_property
+    def feature_program(self) -> FeatureProgram:
+        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target, self._core)
+
+    def sample(self, rng: np.random.Generator, count: int) -> Rows:
+        return self.sketch.sample(rng, count)
+
+    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
+        return self.sketch.mutate(rng, rows)
+
+    def repair(self, rows: Rows) -> Rows:
+        return self.sketch.repair(rows)
+
+    def mask(self, rows: Rows) -> Mask:
+        return self.sketch.mask(rows)
+
+    def features(self, rows: Rows) -> Features:
+        return self.feature_program(rows)
