@@ -4,5 +4,4 @@ Its files, in reading order:
 
 - `sizes`: The sizes: layers of real networks by operator, none of them of the sweeps that guesses are judged by
 - `collect`: Tuning them, as many as there is time for: `python -m benchmarks.knowledge.collect`
-- `of_yardstick`: Knowledge from what the yardstick of models has measured: `python -m benchmarks.knowledge.of_yardstick`
 """

@@ -1,8 +1,8 @@
-"""Tuning the sizes that knowledge is found for: `python -m benchmarks.knowledge.collect --db URL [--trials N] [--list]`.
+"""Tuning the sizes that knowledge is found for: `python -m benchmarks.knowledge.collect --db URL [--trials N]`.
 
 It prints a line of JSON for each size, and may be stopped at any time: the same command goes on where it was, as what
-was measured is in the database. `metasched db distill --db URL --out metasched/knowledge/cpu.knowledge` makes knowledge of
-it. Nothing else should run on the machine.
+was measured is in the database. `metasched db distill --db URL --out metasched/knowledge/cpu.knowledge` makes knowledge
+of it. Nothing else should run on the machine.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class Carried:
     """A neighbour's decisions as a candidate of another space.
 
     `score` is -log2 of the seconds that the model expects. `dropped` are the addresses, as in the neighbour, of
-    decisions that have no place here, each with the reason.
+    decisions that have no place here, each with the reason; `decided` are those of its structural ones and of those
+    that are given, as here.
     """
 
     neighbour: Neighbour
@@ -56,6 +57,12 @@ class Carried:
     row: tuple[int, ...]
     score: float
     dropped: tuple[tuple[str, str], ...]
+    decided: frozenset[str]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the neighbour decided all of the structure: else its space was another, and so may its time be."""
+        return self.sketch.structure.keys() <= self.decided
 
     @property
     def name(self) -> str:
@@ -111,7 +118,8 @@ class _Carrying:
             return None
         row, score = found
         dropped = [*elsewhere, *without, *self._unmet(neighbour, sketch, structure | numbers)]
-        return Carried(neighbour, arm.sketch, tuple(int(x) for x in row), score, tuple(dropped))
+        decided = structure.keys() | self._space.given.keys()
+        return Carried(neighbour, arm.sketch, tuple(map(int, row)), score, tuple(dropped), frozenset(decided))
 
     def _own(self, decisions: Sequence[tuple[str, Decision]]) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
         """Decisions by this program's addresses, and those that it has no names for."""

@@ -174,8 +174,8 @@ class _Guessing:
                 func = found[0].apply_to(self.program).func
                 ratio = self._ratio(func, start.func)
                 if ratio < _BETTER and obstacle_to(func, self.target) is None:
-                    better = f"it is expected to take {ratio:.2f} of the time of {start.name}"
-                    return self._by_model(found, better, start, ratio)
+                    faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
+                    return self._by_model(found, faster, start, ratio)
                 why += "; the best of the rules' space by the estimate, "
                 why += f"of {ratio:.2f} times its length, is no clear gain"
         return self._by_start(start, why)
@@ -199,8 +199,11 @@ class _Guessing:
         return _Start(taken.schedule.trace, taken.schedule.func, taken.expected, expert=taken)
 
     def _carried(self) -> _Start | None:
-        """The most promising neighbour's that the machine can run."""
-        for one in self.arms.carried:
+        """The most promising neighbour's that the machine can run.
+
+        What is not whole was measured in another space: a search measures it early, and a guess is no search.
+        """
+        for one in (carried for carried in self.arms.carried if carried.is_whole):
             func = one.trace.apply_to(self.program).func
             if obstacle_to(func, self.target) is None:
                 return _Start(one.trace, func, expected(func, self.target, self.core), neighbour=one)

@@ -9,17 +9,19 @@ import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.features import features_of
+from metasched.cost.trained import shipped
 from metasched.knowledge.distill import described
 from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
-from metasched.lang.instructions import HOLE
+from metasched.lang.instructions import HOLE, Decision
 from metasched.search.arms import SpaceArms
 from metasched.search.carried import Carried, carried_into
 from metasched.search.guess import guess
 from metasched.search.task import Task
 from tests.support.targets import AVX512
 
-TILES = {"i": (HOLE, 1, 2, 6), "j": (HOLE, 2, 1, 32), "k": (HOLE, 8)}
+TILES = {"i": (HOLE, 6), "j": (HOLE, 32), "k": (HOLE, 8)}
 RENAMED = """
 program mine(W: f32[60, 90], V: f32[50, 60], bias: f32[90]) -> Z: f32[50, 90]:
     mul: T[row, col] = sum[inner](V[row, inner] * W[inner, col])
@@ -29,122 +31,153 @@ BATCHED = "program of_batch(X: f32[{b}, 8, 8, 16], K: f32[3, 3, 16, 32]) -> Y: f
 BATCHED += "    conv: Y[n, h, w, o] = sum[r, s, c](X[n, h + r, w + s, c] * K[r, s, c, o])\n"
 
 
+@ms.rule
+def tiles(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Tile a reduction, with a copy of an operand or not, and a decision that is worded by what follows."""
+    info = sch.describe(block)
+    if not info.reduces:
+        return ms.skip("it is no reduction")
+    loops = sch.get_loops(block)
+    what = "consumer" if sch.get_consumers(block) else "cache"
+    sch.choose("fusion", ["none", f"{what} at level 1", f"{what} at level 2"])
+    copied = sch.choose("copy", ["none", *dict.fromkeys(read.buffer for read in info.reads)])
+    for loop in loops:
+        sch.split(loop, sch.sample_tile(loop, parts=2))
+    if copied != "none":
+        sch.cache_read(block, copied)
+    return None
+
+
+@ms.rule
+def unrolled(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Unroll more or less of a block."""
+    sch.annotate(block, "unroll_limit", sch.sample_categorical([0, 16, 64], name="limit"))
+
+
+RULES = [tiles, unrolled]
+
+
+def space_of(program: ms.Program) -> ms.Space:
+    return ms.space(program, RULES, target=AVX512)
+
+
 def found_for(program: ms.Program, structure: dict[str, object], numbers: dict[str, object]) -> Entry:
     """An entry as if these decisions had been measured to be best for a program."""
-    sketch = ms.space(program, target=AVX512).sketch_near(structure)  # type: ignore[arg-type]
+    sketch = space_of(program).sketch_near(structure)  # type: ignore[arg-type]
     row = sketch.repair(sketch.sample(np.random.default_rng(0), 1))[0]
-    trace = sketch.trace_of(row).with_decisions(numbers)
-    entry = described(program, trace, AVX512, 1e-5)
+    entry = described(program, sketch.trace_of(row).with_decisions(numbers), AVX512, 1e-5)
     assert entry is not None
     return entry
 
 
 PRODUCT = ms.operator("matmul_nn", M=48, N=64, K=64)
-TILING = "multi_level_tiling({})/{}"
-OWN = {TILING.format("C", name): tile for name, tile in TILES.items()}
-ENTRY = found_for(PRODUCT, {TILING.format("C", "read_cache"): "B"}, {**OWN, "unroll(C)/limit": 16})
+OWN = {f"tiles(C)/{name}": tile for name, tile in TILES.items()}
+ENTRY = found_for(PRODUCT, {"tiles(C)/copy": "B"}, {**OWN, "unrolled(C)/limit": 16})
 KNOWN = Knowledge((ENTRY,))
 
 
-def carried(program: ms.Program, knowledge: Knowledge = KNOWN, rules: object = None) -> Carried:
-    space = ms.space(program, rules, target=AVX512)  # type: ignore[arg-type]
+def carried(space: ms.Space, knowledge: Knowledge = KNOWN) -> Carried:
     (found,) = carried_into(space, knowledge, AVX512, DEFAULT_CORE)
-    assert found.trace.apply_to(program)
+    assert found.trace.apply_to(space.program)
     assert space.holds(found.trace)
     return found
 
 
-def near(entry: Entry, program: ms.Program, block: str, names: dict[str, str]) -> None:
+def near(program: ms.Program, block: str, names: dict[str, str], operand: str) -> None:
     """What was carried over has the structure, and at most two of the numbers were varied."""
-    decisions = carried(program, Knowledge((entry,))).trace.decisions
-    assert decisions[TILING.format(block, "read_cache")] != "none"
-    same = [decisions[TILING.format(block, names[name])] == tile for name, tile in TILES.items()]
-    assert sum(same) >= len(same) - 2
+    decisions = carried(space_of(program)).trace.decisions
+    assert decisions[f"tiles({block})/copy"] == operand
+    assert sum(decisions[f"tiles({block})/{names[name]}"] == tile for name, tile in TILES.items()) >= len(TILES) - 2
 
 
 def test_the_same_program_gets_its_own_decisions_back() -> None:
-    near(ENTRY, PRODUCT, "C", {"i": "i", "j": "j", "k": "k"})
+    near(PRODUCT, "C", {"i": "i", "j": "j", "k": "k"}, "B")
 
 
 @pytest.mark.parametrize("sizes", [(96, 128, 64), (50, 70, 66), (480, 640, 1000)])
 def test_another_size(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
-    near(ENTRY, ms.operator("matmul_nn", M=m, N=n, K=k), "C", {"i": "i", "j": "j", "k": "k"})
+    near(ms.operator("matmul_nn", M=m, N=n, K=k), "C", {"i": "i", "j": "j", "k": "k"}, "B")
 
 
 def test_other_names_and_an_epilogue() -> None:
-    near(ENTRY, ms.parse_program(RENAMED), "mul", {"i": "row", "j": "col", "k": "inner"})
+    near(ms.parse_program(RENAMED), "mul", {"i": "row", "j": "col", "k": "inner"}, "W")
 
 
 def test_numbers_that_do_not_fit_are_repaired() -> None:
-    tiny = ms.operator("matmul_nn", M=3, N=5, K=2)
-    inner = carried(tiny).trace.decisions[TILING.format("C", "i")]
+    inner = carried(space_of(ms.operator("matmul_nn", M=3, N=5, K=2))).trace.decisions["tiles(C)/i"]
     assert isinstance(inner, tuple)
     assert all(part is HOLE or (isinstance(part, int) and part <= 3) for part in inner)
 
 
 def test_another_batch_size() -> None:
     one, many = (ms.parse_program(BATCHED.format(b=b)) for b in (1, 8))
-    tile = (HOLE, 1, 1, 16)
-    entry = found_for(one, {}, {TILING.format("conv", "o"): tile})
-    found = carried(many, Knowledge((entry,)))
+    entry = found_for(one, {"tiles(conv)/copy": "K"}, {"tiles(conv)/o": (HOLE, 16)})
+    found = carried(space_of(many), Knowledge((entry,)))
     assert found.neighbour.distance == 3
-    assert [address for address, _ in found.dropped] in ([], ["parallelize({anchor})/small nests"])
+    assert found.is_whole
+    assert found.trace.decisions["tiles(conv)/copy"] == "K"
 
 
 def test_an_option_is_worded_by_what_there_is() -> None:
     """Without an epilogue a tile is cached where with one it is consumed."""
-    entry = found_for(PRODUCT, {TILING.format("C", "fusion"): "cache at level 2"}, {})
-    found = carried(ms.parse_program(RENAMED), Knowledge((entry,)))
-    assert found.trace.decisions[TILING.format("mul", "fusion")] == "consumer at level 2"
-    assert (TILING.format("{anchor}", "fusion"), '"consumer at level 2" is the nearest there is') in found.dropped
+    entry = found_for(PRODUCT, {"tiles(C)/fusion": "cache at level 2"}, {})
+    found = carried(space_of(ms.parse_program(RENAMED)), Knowledge((entry,)))
+    assert found.trace.decisions["tiles(mul)/fusion"] == "consumer at level 2"
+    assert found.dropped == (("tiles({anchor})/fusion", '"consumer at level 2" is the nearest there is'),)
 
 
 def test_decisions_without_a_place_are_dropped_and_said() -> None:
     strange = replace(ENTRY, numbers=(*ENTRY.numbers, ("tile({anchor<0})/x", 4), ("tile({anchor})/x", 4)))
-    assert carried(PRODUCT, Knowledge((strange,))).dropped == (
+    assert carried(space_of(PRODUCT), Knowledge((strange,))).dropped == (
         ("tile({anchor<0})/x", "the program has nothing in this place"),
         ("tile({anchor})/x", "the space has no random variable there"),
     )
-    no_unrolling = carried(PRODUCT, KNOWN, "cpu,-unroll")
-    assert ("unroll({anchor})/limit", "the space has no random variable there") in no_unrolling.dropped
-    assert "dropped unroll({anchor})/limit: the space has no random variable there" in str(no_unrolling)
+    less = carried(ms.space(PRODUCT, [tiles], target=AVX512))
+    assert ("unrolled({anchor})/limit", "the space has no random variable there") in less.dropped
+    assert "dropped unrolled({anchor})/limit: the space has no random variable there" in str(less)
+
+
+def test_structure_that_the_neighbour_did_not_decide_leaves_it_less_than_whole() -> None:
+    assert carried(space_of(PRODUCT)).is_whole
+    half = replace(ENTRY, structure=ENTRY.structure[:1])
+    assert not carried(space_of(PRODUCT), Knowledge((half,))).is_whole
 
 
 def test_a_number_of_another_kind_is_drawn_instead() -> None:
-    numbers = tuple((address, (HOLE, 4) if "$0" in address else value) for address, value in ENTRY.numbers)
-    assert carried(PRODUCT, Knowledge((replace(ENTRY, numbers=numbers),))).trace.holes == ()
+    numbers = tuple((address, (HOLE, 4, 4) if "$0" in address else value) for address, value in ENTRY.numbers)
+    found = carried(space_of(PRODUCT), Knowledge((replace(ENTRY, numbers=numbers),)))
+    assert found.trace.holes == ()
 
 
 def test_given_decisions_stay_given() -> None:
-    address = TILING.format("C", "i")
-    space = ms.condition(ms.space(PRODUCT, target=AVX512), {address: [None, 1, 1, 3]})
+    space = ms.condition(space_of(PRODUCT), {"tiles(C)/i": [None, 3]})
     assert isinstance(space, ms.Space)
-    (found,) = carried_into(space, KNOWN, AVX512, DEFAULT_CORE)
-    assert found.trace.decisions[address] == (HOLE, 1, 1, 3)
+    assert carried(space).trace.decisions["tiles(C)/i"] == (HOLE, 3)
 
 
 def test_other_kinds_know_nothing() -> None:
     for program in (ms.operator("softmax", M=8, N=8), ms.operator("matmul_nn", M=8, N=8, K=8, T="f64", ACC="f64")):
-        assert carried_into(ms.space(program, target=AVX512), KNOWN, AVX512, DEFAULT_CORE) == []
-    assert carried_into(ms.space(PRODUCT, target=AVX512), NO_KNOWLEDGE, AVX512, DEFAULT_CORE) == []
+        assert carried_into(space_of(program), KNOWN, AVX512, DEFAULT_CORE) == []
+    assert carried_into(space_of(PRODUCT), NO_KNOWLEDGE, AVX512, DEFAULT_CORE) == []
 
 
 def test_the_nearest_are_ranked_by_what_is_expected_of_them_here() -> None:
-    slow = replace(ENTRY, extents=(48, 64, 60), numbers=tuple((a, _ones(v)) for a, v in ENTRY.numbers))
-    found = carried_into(ms.space(PRODUCT, target=AVX512), Knowledge((slow, ENTRY)), AVX512, DEFAULT_CORE)
+    others = [replace(ENTRY, extents=(48, 64, n), numbers=_with(n)) for n in (1, 2, 4, 60)]
+    found = carried_into(space_of(PRODUCT), Knowledge((*others, ENTRY)), AVX512, DEFAULT_CORE)
+    assert len(found) > 1
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    assert found[0].neighbour.entry == ENTRY
+    assert len({str(one.trace) for one in found}) == len(found)
 
 
-def _ones(value: object) -> object:
-    return tuple(part if part is HOLE else 1 for part in value) if isinstance(value, tuple) else value
+def _with(size: int) -> tuple[tuple[str, Decision], ...]:
+    """Numbers of the entry, with tiles of one size."""
+    return tuple((a, (HOLE, size) if isinstance(v, tuple) else v) for a, v in ENTRY.numbers)
 
 
 def test_what_is_carried_over_is_an_arm_to_search_from() -> None:
-    space = ms.space(PRODUCT, target=AVX512, max_sketches=1)
-    entry = found_for(PRODUCT, {TILING.format("C", "fusion"): "cache at level 2"}, {})
-    arms = SpaceArms(space, AVX512, DEFAULT_CORE, Knowledge((entry,)))
+    space = ms.space(PRODUCT, RULES, target=AVX512, max_sketches=1)
+    arms = SpaceArms(space, AVX512, DEFAULT_CORE, KNOWN)
     assert len(arms.arms) == len(SpaceArms(space, AVX512).arms) + 1
     candidate = arms.locate(str(arms.carried[0].trace))
     assert candidate is not None
@@ -156,40 +189,43 @@ def test_what_is_carried_over_is_an_arm_to_search_from() -> None:
 
 def test_the_guess_is_what_was_found_where_nobody_knows_better() -> None:
     program = ms.parse_program(RENAMED)
-    found = guess(program, AVX512, "cpu", knowledge=KNOWN)
+    found = guess(program, AVX512, RULES, knowledge=KNOWN)
     assert found.neighbour is not None
     assert str(found).startswith("a guess: what was found for 48x64x64 (16 lanes, 2 threads) of y[s0, s1] sum=")
-    assert guess(program, AVX512, "cpu", knowledge="none").neighbour is None
+    assert guess(program, AVX512, RULES, knowledge="none").neighbour is None
+
+
+def test_what_is_not_whole_is_measured_early_and_no_guess() -> None:
+    """Rules change: what was found with others is a start, and no more."""
+    stale = Knowledge((replace(ENTRY, structure=(), numbers=_with(1)),))
+    without, known = (guess(PRODUCT, AVX512, RULES, knowledge=k) for k in ("none", stale))
+    assert known.neighbour is None
+    assert known.trace == without.trace
+    assert len(known.others) == 1
 
 
 def test_the_guess_is_no_worse_in_estimate_than_the_best_known_without() -> None:
     for program in (PRODUCT, ms.operator("dense_bias_relu", M=64, N=96, K=80)):
-        without, known = (guess(program, AVX512, knowledge=k) for k in ("none", KNOWN))
+        without = guess(program, AVX512, knowledge="none")
         assert without.expert is not None
-        assert known.expected is not None
-        assert without.expected is not None
-        bad = Knowledge((replace(ENTRY, numbers=tuple((a, _ones(v)) for a, v in ENTRY.numbers)),))
-        for other in (known, guess(program, AVX512, knowledge=bad)):
-            assert other.trace == without.trace or other.neighbour is not None
-            assert _log_seconds(program, other.trace) <= _log_seconds(program, without.trace)
+        for known in (ENTRY, replace(ENTRY, numbers=_with(1)), replace(ENTRY, structure=())):
+            found = guess(program, AVX512, knowledge=Knowledge((known,)))
+            assert _log_seconds(program, found.trace) <= _log_seconds(program, without.trace)
 
 
 def _log_seconds(program: ms.Program, trace: ms.Trace) -> float:
-    from metasched.cost.features import features_of
-    from metasched.cost.trained import shipped
-
     features = features_of(trace.apply_to(program).func, AVX512, DEFAULT_CORE)
     return float(shipped().log_seconds(features[None])[0])
 
 
 def test_a_task_measures_the_guess_first_and_then_its_neighbours() -> None:
-    other = replace(ENTRY, extents=(48, 64, 60), structure=())
-    task = Task(ms.parse_program(RENAMED), "cpu", AVX512, knowledge=Knowledge((ENTRY, other)))
+    other = replace(ENTRY, extents=(48, 64, 60), numbers=_with(2))
+    task = Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge=Knowledge((ENTRY, other)))
     guesses = task.guesses()
     assert guesses.own == str(task.arms.carried[0].trace)
     assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.carried[1:])
     assert guesses.with_roles()[0][0] == guesses.own
-    assert Task(ms.parse_program(RENAMED), "cpu", AVX512, knowledge="none").guesses().neighbours == ()
+    assert Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge="none").guesses().neighbours == ()
 
 
 def test_knowledge_that_is_given_makes_another_search() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
 from metasched.runtime.kernel import Origin
 from metasched.search import expert_guess
-from metasched.search import guess as guessing
-from metasched.search.guess import Guess, guess
+from metasched.search.guess import Guess
+from metasched.search.guess import guess as best_guess
 
 FEATURES = frozenset(
     {"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq", "fma", "avx512vnni", "amx-tile", "amx-int8"}
 )
+GUESSING = "metasched.search.guess._Guessing"
+# Experts' traces and the model alone, whatever was found for other sizes.
+guess = partial(best_guess, knowledge="none")
 SERVER = ms.Target("sapphirerapids", FEATURES, 2, 32 << 10, 1 << 20, 32 << 20)
 BYTES = {"T": "u8", "U": "i8", "ACC": "i32"}
 
@@ -48,12 +52,12 @@ def agrees(kernel: ms.Kernel) -> None:
     ],
 )
 def test_an_operator_takes_an_experts_trace(operator: str, params: dict[str, Any]) -> None:
-    kernel = ms.compile(operators.load(operator, **params))
+    kernel = ms.compile(operators.load(operator, **params), knowledge="none")
     assert kernel.origin is Origin.GUESS
     assert isinstance(kernel.report, Guess)
     assert kernel.report.expert is not None
     assert kernel.report.expert.startswith(f"{operator}.")
-    assert kernel.trace == kernel.report.trace == ms.guess(kernel.program)
+    assert kernel.trace == kernel.report.trace == ms.guess(kernel.program, knowledge="none")
     agrees(kernel)
 
 
@@ -68,7 +72,7 @@ def test_under_any_names() -> None:
 def test_another_program_gets_what_the_model_likes() -> None:
     text = "program f[N=16](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[j, i] * A[i, j]\n"
     program = ms.parse_program(text)
-    kernel = ms.compile(program)
+    kernel = ms.compile(program, knowledge="none")
     assert isinstance(kernel.report, Guess)
     assert (kernel.report.trace, kernel.report.expert) == (kernel.trace, None)
     chosen, why, said = str(kernel.report).splitlines()
@@ -113,7 +117,7 @@ program scores[H=8, L=512, D=64](Q: f32[L, H, D], K: f32[L, H, D]) -> S: f32[H, 
     assert found.expert is not None
     assert found.expert.startswith("matmul_nn.")
     assert str(found).splitlines()[0].endswith(", for each element of a batch, with K transposed")
-    agrees(ms.compile(ms.parse_program(text, H=3, L=70, D=20)))
+    agrees(ms.compile(ms.parse_program(text, H=3, L=70, D=20), knowledge="none"))
 
 
 def test_the_spaces_favourite_where_a_trace_is_far_from_its_shape() -> None:
@@ -124,14 +128,14 @@ def test_the_spaces_favourite_where_a_trace_is_far_from_its_shape() -> None:
     assert "of the time of the expert trace conv2d_nhwc." in found.why
     beaten = found.why.rpartition(" ")[2]
     assert dict(found.passed_over)[beaten].startswith("the estimate is ")
-    agrees(ms.compile(operators.load("conv2d_nhwc", H=9, W=9, CI=64, CO=64, R=3, G=16)))
+    agrees(ms.compile(operators.load("conv2d_nhwc", H=9, W=9, CI=64, CO=64, R=3, G=16), knowledge="none"))
 
 
 def test_the_space_is_not_looked_at_where_it_has_nothing_to_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     def looked(*_: object) -> None:
         raise AssertionError("the space was looked at")
 
-    monkeypatch.setattr(guessing, "_favourite", looked)
+    monkeypatch.setattr(f"{GUESSING}._favourite", looked)
     near_the_peak = operators.load("matmul_nn", M=1024, N=1024, K=1024)
     small = operators.load("conv2d_nhwc", H=4, W=4, CI=32, CO=32, R=3, G=8)
     bytes_by_instructions = operators.load("matmul_nn", M=256, N=256, K=256, **BYTES)
@@ -145,9 +149,9 @@ def test_a_favourite_that_is_no_clear_gain_is_not_taken(monkeypatch: pytest.Monk
     taken = guess(program, SERVER)
     assert taken.expected is not None
     for share, expert in ((0.9, taken.expert), (0.3, None)):
-        monkeypatch.setattr(guessing, "_leaves_room", lambda *_: True)
-        monkeypatch.setattr(guessing, "_favourite", lambda *_: (taken.trace, taken.expected))
-        monkeypatch.setattr(guessing, "_ratio", lambda *_, share=share: share)
+        monkeypatch.setattr(f"{GUESSING}._leaves_room", lambda *_: True)
+        monkeypatch.setattr(f"{GUESSING}._favourite", lambda *_: (taken.trace, taken.expected))
+        monkeypatch.setattr(f"{GUESSING}._ratio", lambda *_, share=share: share)
         found = guess(program, SERVER)
         assert found.expert == expert
         assert f"{share:.2f}" in found.why
