@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import LoopKind
@@ -188,8 +189,14 @@ def _slide(s: Spot) -> None:
 
 
 def _partition(s: Spot) -> None:
-    points = sorted({s.number(1, 6) for _ in range(s.number(0, 2))})
-    s.sch.loop_partition(s.loop, points)
+    points: list[Any] = sorted(s.number(0, 6) for _ in range(s.number(0, 2)))
+    if s.chance(0.3):
+        tile = s.sch.sample_categorical([1, 2, 3, 5], name="tile")
+        outer, _ = s.sch.split(s.loop, [None, tile])
+        first = ms.ceildiv(s.number(0, 2), tile)
+        s.sch.loop_partition(outer, [first, ms.maximum(first, s.number(0, 4) // tile)])
+    else:
+        s.sch.loop_partition(s.loop, points)
 
 
 def _sizes(s: Spot) -> list[int]:
