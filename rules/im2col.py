@@ -136,7 +136,12 @@ def _in_a_row(window: ms.ReadInfo, pixels: list[str], sizes: dict[str, int]) -> 
 
 
 def _unfold(sch: ms.Schedule, block: ms.BlockRV, form: _Form) -> None:
-    if not form.in_a_row:
+    if form.in_a_row:
+        # A tile of pixels is no tile of rows, and part of a producer under it would be more than what is read.
+        for name in sch.describe(block).sources:
+            if sch.describe(sch.get_block(name)).writes == form.windows:
+                sch.add_fact(sch.get_block(name), Placed())
+    else:
         copy = sch.reindex(block, form.windows)
         sch.transform_layout(copy, form.rows())
         sch.transform_block_layout(copy, form.rows())

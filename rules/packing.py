@@ -10,7 +10,7 @@ from metasched.rules.facts import Tiled, Vectorized
 
 import metasched as ms
 
-NONE, TILES, PANELS = "none", "tiles", "panels"
+NONE, TILES, PANELS, BY_TILE = "none", "tiles", "panels", "panels by tile"
 
 
 @ms.rule
@@ -20,7 +20,8 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     A structural choice between `none`; `X in tiles`, where what a tile reads of the operand along which vectors run is
     copied under the outermost reduction level; and `X in panels`, where the whole operand is copied ahead, a panel as
     wide as the innermost tile after another, so that a tile reads one run of memory (Goto and van de Geijn 2008,
-    section 4). `all in panels` does so for every operand that has such tiles. Constant operands are copied ahead only:
+    section 4). `all in panels` does so for every operand that has such tiles, and `X in panels by tile` for what the
+    tile of a thread reads, where that is large. Constant operands are copied ahead only:
     that is done once, whatever the number of calls. Others are where the copy can pay: vectors would gather it, or the
     second cache does not hold much more than it; and one that vectors do not run along, where it is far larger.
 
@@ -118,6 +119,8 @@ def _options(operands: list[_Operand], reuse: int, cache: int) -> dict[str, _Ste
     ahead = [x for x in tall if x.constant or x.strided or (x.in_lanes and 4 * x.bytes > cache)]
     for operand in ahead:
         out[f"{operand.buffer} in {PANELS}"] = ((PANELS, operand),)
+        if operand.in_lanes and not operand.constant and operand.bytes > cache:
+            out[f"{operand.buffer} in {BY_TILE}"] = ((BY_TILE, operand),)
     every = [x for x in tall if x in ahead or x.bytes > 4 * cache]
     if len(every) > 1:
         out[f"all in {PANELS}"] = tuple((PANELS, operand) for operand in every)
@@ -130,17 +133,20 @@ def _refusal(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -
 
 def _pack(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> None:
     for how, operand in steps:
+        copy = sch.cache_read(block, operand.buffer, scope="global" if how == PANELS else "local")
         if how == TILES:
-            sch.compute_at(sch.cache_read(block, operand.buffer, scope="local"), tiled.terms)
-        else:
-            _copy_ahead(sch, sch.cache_read(block, operand.buffer), operand, tiled.inner[operand.along])
+            sch.compute_at(copy, tiled.terms)
+            continue
+        if how == BY_TILE:
+            sch.compute_at(copy, tiled.outer[-1])
+        _write_panels(sch, copy, operand, tiled.inner[operand.along])
 
 
-def _copy_ahead(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int) -> None:
+def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int) -> None:
     """Write panels one after another, in vectors."""
     sch.transform_layout(copy, operand.panels(), width)
     assert operand.axis is not None
-    loops = sch.get_loops(copy)
+    loops = sch.get_loops(copy)[-operand.rank :]
     panel, inside = sch.split(loops.pop(operand.axis), [None, width])
     sch.reorder(panel, *loops, inside)
     sch.vectorize(inside, lanes=operand.lanes)

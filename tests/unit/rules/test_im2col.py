@@ -64,6 +64,13 @@ def test_a_padding_of_nothing_is_no_copy() -> None:
     assert all("X in tiles" not in s.structure.values() for s in space if "matrix" in s.structure.values())
 
 
+def test_what_computes_pixels_in_a_row_stays_where_it_is() -> None:
+    text = POINTS.replace("conv: Y", "E[c, h, w] = exp(X[c, h, w])\n    conv: Y").replace("sum[c](X", "sum[c](E")
+    _, outcomes = apply(text, rule("im2col")(terms=4), "compute_location")
+    found = {o.reason for o in outcomes if o.block == "E" and o.rule == "compute_location"}
+    assert found == {"it was placed when it was made"}
+
+
 def test_what_reads_the_result_is_adapted() -> None:
     text = str(form("matrix", BIASED))
     assert "V_reindex" not in text
