@@ -30,6 +30,8 @@ Its files, in reading order:
   there is
 - `short_list`: How far from the best known what few or no measurements give is: the twelve operators at layers of real
   networks
+- `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
+  f32 and PyTorch
 - `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one
   program
 - `openmp`: Numba's OpenMP threads instead of this package's pool, to compare the two

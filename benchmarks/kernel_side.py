@@ -42,6 +42,13 @@ def compiled(spec: Mapping[str, Any]) -> tuple[ms.Kernel, float]:
     return kernel, time.perf_counter() - start
 
 
+def declared(kernel: ms.Kernel) -> list[np.dtype[Any]]:
+    """The element types of a kernel's arguments in order: files have no bf16."""
+    func = kernel.program.func
+    types = {b.name: b.dtype.numpy for b in func.inputs}
+    return [types.get(name, np.dtype(np.float32)) for name in func.order]
+
+
 @dataclass(frozen=True)
 class Timed:
     """What is timed: `call` takes the arguments `given`, `alone`, its machine code, those that are `packed` as well.
@@ -99,7 +106,7 @@ def main() -> None:
             continue
         spec = json.loads(line)
         kernel, seconds = compiled(spec)
-        inputs = [load_aligned(file) for file in spec["inputs"]]
+        inputs = [load_aligned(*file) for file in zip(spec["inputs"], declared(kernel), strict=True)]
         timed = main_part_of(kernel, inputs)
         out = timed.call(*timed.given)
         np.save(spec["result"], out)

@@ -238,8 +238,8 @@ def write_inputs(program: ms.Program, folder: Path) -> list[str]:
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    if dtype.kind == "f":
-        return rng.standard_normal(shape, np.float32).astype(dtype)
+    if dtype.kind not in "iu":
+        return rng.standard_normal(shape, np.float32).astype(dtype).astype(np.float32)
     info = np.iinfo(dtype)
     return rng.integers(info.min, info.max + 1, shape, dtype)
 

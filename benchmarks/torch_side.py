@@ -95,10 +95,11 @@ PEERS: Mapping[str, tuple[Callable[..., Call], Callable[[Tensor], np.ndarray]]] 
 def prepared(spec: Mapping[str, Any]) -> Call:
     torch.set_num_threads(spec["threads"])
     arrays = [load_aligned(file) for file in spec["inputs"]]
-    inputs = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in arrays]
+    dtype = getattr(torch, spec.get("dtype", "float32"))
+    inputs = [torch.from_numpy(a).to(dtype) if isinstance(a, np.ndarray) else a for a in arrays]
     make, ordered = PEERS[spec["operator"]]
     call = make(*inputs, spec["params"])
-    np.save(spec["result"], ordered(call()))
+    np.save(spec["result"], ordered(call().float()))
     return call
 
 

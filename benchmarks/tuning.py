@@ -19,14 +19,15 @@ def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kern
     return tuned(program(workload), trials, seed, threads)
 
 
-def tuned(program: ms.Program, trials: int, seed: int, threads: int) -> ms.Kernel:
-    """The best kernel of a fresh run."""
+def tuned(program: ms.Program, trials: int, seed: int, threads: int, rules: str | None = None) -> ms.Kernel:
+    """The best kernel of a fresh run, by the rules that are named, or the default ones."""
     with tempfile.TemporaryDirectory() as folder:
         return ms.tune(
             program,
             trials=trials,
             db=f"sqlite:///{folder}/records.db",
             seed=seed,
+            rules=rules,
             target=ms.Target.detect(threads=threads),
         )
 

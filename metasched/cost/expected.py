@@ -116,14 +116,17 @@ def _expected(func: Func, target: Target, core: Core) -> Expectation:
 
 
 def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
-    """Cycles that no schedule of an unscheduled program is thought to go below without tensor intrinsics, which no rule
-    uses: the operations of its main part in full vectors on all threads.
+    """Cycles that no schedule of an unscheduled program is thought to go below: the operations of its main part in full
+    vectors on all threads, or by a tensor intrinsic that the target has for them.
     """
-    total = 0.0
-    for view in _views(main_part(func), target, core)[1]:
-        lanes = target.vector_bits / (8 * view.statement.store.element_bytes)
-        total += float(view.domain[0]) * view.statement.operations.instructions / (core.operations * lanes)
-    return total / max(target.threads, 1)
+    return sum(_least(view) for view in _views(main_part(func), target, core)[1])
+
+
+def _least(view: View) -> float:
+    lanes = view.target.vector_bits / (8 * view.statement.store.element_bytes)
+    instructions = float(view.domain[0]) * view.statement.operations.instructions
+    in_vectors = instructions / (view.core.operations * lanes * max(view.target.threads, 1))
+    return min(in_vectors, float(cycles_at_peak(view)[0])) if view.statement.intrinsics else in_vectors
 
 
 def _views(func: Func, target: Target, core: Core) -> tuple[Nest, list[View]]:

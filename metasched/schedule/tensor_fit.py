@@ -218,7 +218,8 @@ def _axes(
     if not extents:
         raise Mismatch(_no_variable(intrinsic, uses, axes))
     reduces = any(it.kind is IterKind.REDUCE for it in intrinsic.block.iters if it.name in axes)
-    ways: list[tuple[tuple[str, ...], int]] = [((name,), extent) for name, extent in extents.items()]
+    # Of two that are as good, the later one moves less far in memory.
+    ways: list[tuple[tuple[str, ...], int]] = [((name,), extents[name]) for name in reversed(extents)]
     if len(extents) > 1:
         ways.append((tuple(extents), prod(extents.values())))
     return [TensorAxis(iters, extent, tuple(axes), sizes, reduces) for iters, extent in ways]

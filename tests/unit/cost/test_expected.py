@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import metasched as ms
@@ -45,6 +47,13 @@ def test_no_schedule_goes_below_its_operations() -> None:
     assert least == 512**3 / 16 / 2 / 2  # a multiply-add for a vector of 16, two a cycle, on two threads
     assert expected(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
     assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least
+
+
+def test_an_intrinsic_of_the_target_does_more_in_a_cycle() -> None:
+    program = operators.load("matmul_nn", M=512, N=512, K=512, T="u8", U="i8", ACC="i32")
+    vectors = least_cycles(program.func, SERVER)
+    vnni = replace(SERVER, features=SERVER.features | {"avx512vnni"})
+    assert least_cycles(program.func, vnni) == 512**3 / 64 / 2 / 2 < vectors
 
 
 def test_accumulators_in_registers_bring_nothing_into_a_cache() -> None:
