@@ -118,20 +118,21 @@ def _moves(view: View) -> Array:
     return moves
 
 
-def rolled_guards(view: View) -> Array:
-    """Guards that are neither bounds nor in unrolled code, and so are branches in the innermost loop that they depend
-    on: how many there are to an instance that runs."""
+def branches(view: View) -> Array:
+    """Guards that are no bounds are branches in the innermost loop that they depend on, but in the copies of unrolled
+    code that know them: how many there are to an instance that runs."""
     found = view.full(0.0)
     for guard in view.statement.guards:
         if isinstance(guard, Below):
             continue
-        rolled, depends = np.ones(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
+        in_lanes, depends = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
         evaluated = view.full(0.0)
         for loop in sorted(loops_in(guard)):
             moves = view.shares.moves(guard, loop)
-            rolled &= ~moves | ((view.unrolled[loop] == 0) & (loop != view.statement.vector))
+            in_lanes |= moves & (loop == view.statement.vector)
             depends |= moves
             evaluated = np.where(moves, view.outer[loop + 1] / view.instances, evaluated)
-        live = rolled & depends & (view.shares.holds(guard) < 1.0)
-        found = found + live * np.minimum(evaluated / alive(view), 4.0)
+        live = ~in_lanes & depends & (view.shares.holds(guard) < 1.0)
+        unknown = view.shares.in_copies(guard).evaluated
+        found = found + live * unknown * np.minimum(evaluated / alive(view), 1.0)
     return found

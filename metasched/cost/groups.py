@@ -67,9 +67,10 @@ def guards(view: View) -> Columns:
             else:
                 unrolled |= moves & (view.unrolled[loop] > 0)
                 rolled |= moves & (view.unrolled[loop] == 0)
-        if unrolled.any():
+        # `branches` counts those that are no bounds.
+        if unrolled.any() and isinstance(guard, Below):
             # What unrolled loops alone decide is known when the code is made.
-            evaluated = rolled if isinstance(guard, Below) else view.shares.in_copies(guard).evaluated > 0
+            evaluated = rolled
             over_terms = all(statement.loops[loop].reduces for loop in loops)
             inner = inner + live * (unrolled & evaluated) / (view.tile.operations if over_terms else 1.0)
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.condition_cycles import alive, conditions_left, gated_reads, rolled_guards, there
+from metasched.cost.condition_cycles import alive, branches, conditions_left, gated_reads, there
 from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
@@ -53,7 +53,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     reloaded = ~held & statement.reduces
     tails = view.vector.masked * np.where(reloaded, core.mask_overhead, core.tail_overhead)
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
-    branches = (unrolled_guards + rolled_guards(view)) * core.branch_overhead
+    branching = (unrolled_guards + branches(view)) * core.branch_overhead
     issue, chain = issue_cycles(view), _chain(view)
     ports = np.maximum(np.maximum(loads / core.loads, stores / core.stores), issued / core.issue)
     looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
@@ -64,7 +64,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "operations": issue,
         "ports": ports,
         "latency": chain,
-        "overhead": transfers + masked + branches + looping + _code_size_penalty(view),
+        "overhead": transfers + masked + branching + looping + _code_size_penalty(view),
     }
 
 
