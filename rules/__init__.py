@@ -8,6 +8,7 @@ Its files, in reading order:
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Sampled compute locations of producers that are still at the root
+- `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
 - `im2col`: Convolutions as products of matrices
 - `inline`: Inlining of cheap element-wise blocks
 - `merge_parallel`: One parallel region for nests that follow one another

@@ -6,6 +6,7 @@ from metasched.rules.blocked_sums import blocked_sums
 from metasched.rules.borders import borders
 from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
+from metasched.rules.fast_arithmetic import fast_arithmetic
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
 from metasched.rules.multi_level_tiling import multi_level_tiling
@@ -55,4 +56,5 @@ cpu = (
     reduction_lanes,
     stream,
     unroll,
+    fast_arithmetic,
 )

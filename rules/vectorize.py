@@ -16,14 +16,14 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
 
     For contiguous partial results, the loop over them is first moved innermost. The width is a random variable.
 
-    A block that calls a math function may also take twice the widest: the function is a chain of dependent
+    A block that divides or calls a math function may also take twice the widest: that is a chain of dependent
     instructions, and interleaving several vectors hides their latency.
 
     Args:
         lanes: what the width may be.
     """
     info = sch.describe(block)
-    if info.expensive:
+    if info.expensive or info.costly:
         lanes = (*lanes, 2 * max(lanes))
     if sch.facts(block, Vectorized) is not None:
         return ms.skip("it has a vector loop")

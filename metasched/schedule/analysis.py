@@ -24,6 +24,7 @@ from metasched.ir.nodes import (
     Load,
     LoopKind,
     Node,
+    Reducer,
     Select,
     Unary,
     Var,
@@ -31,6 +32,8 @@ from metasched.ir.nodes import (
 from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
+
+_COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class BlockInfo:
         remainders: those in its conditions, by a number, of sums of iteration variables.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
+        compares: it takes a maximum or a minimum, of terms or of operands.
         expensive: it calls a math function that is a chain of many instructions (`metasched.functions`).
         costly: an element takes at least a division or a square root.
         elementwise: it is no reduction, and every read uses each iteration variable at most once, bare.
@@ -127,6 +131,7 @@ class BlockInfo:
     remainders: tuple[Remainder, ...]
     calls: tuple[str, ...]
     divides: bool
+    compares: bool
     expensive: bool
     costly: bool
     elementwise: bool
@@ -194,6 +199,8 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         remainders=_remainders(nodes, frozenset(it.name for it in iters)),
         calls=calls,
         divides=divides,
+        compares=block.reducer in _COMPARING
+        or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
         expensive=any(functions()[name].expensive for name in calls),
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
         or any(functions()[name].cost >= DIVISION_COST for name in calls),

@@ -93,6 +93,12 @@ def divides(ctx: Context, block: BlockName) -> Flag:
 
 
 @block_query
+def compares(ctx: Context, block: BlockName) -> Flag:
+    """Whether a block takes a maximum or a minimum, of terms or of operands."""
+    return _info(ctx, "compares", block).compares
+
+
+@block_query
 def elementwise(ctx: Context, block: BlockName) -> Flag:
     """Whether a block is no reduction, and every read uses each of its indices at most once, bare."""
     return _info(ctx, "elementwise", block).elementwise

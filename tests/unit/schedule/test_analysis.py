@@ -73,6 +73,8 @@ def test_conditions_functions_and_divisions() -> None:
     assert not described(DENSE_RELU, "relu").conditional
     assert described(DIVIDING, "odd").calls == ("exp", "sqrt")
     assert [described(DIVIDING, b).divides for b in ("half", "odd", "last")] == [True, False, True]
+    assert described(DENSE_RELU, "relu").compares
+    assert not described(DENSE_RELU, "dense").compares
 
 
 def test_a_scheduled_block_is_not_trivial() -> None:

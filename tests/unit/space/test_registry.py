@@ -20,7 +20,7 @@ TILES = (
     "row_runs",
     "tile_transposition",
 )
-LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll")
+LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll", "fast_arithmetic")
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
 CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities", *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.

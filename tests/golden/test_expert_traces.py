@@ -1,0 +1,238 @@
+"""Expert traces are in the space of the preset: decisions that lead to the same code, or the reason why none do.
+
+`FOUND` has for a trace the decisions that differ from the first options, smallest tiles and first numbers. `LACKING`
+names a step of the trace that no rule of the preset takes: it fails once a rule does, and the trace is to be looked at
+again. `OTHERWISE` has for the rest what differs, with the decisions that come nearest, which fail once they lead there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import metasched as ms
+from metasched import operators
+from metasched.ir.nodes import Func
+from metasched.ir.program import Program
+from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.measure.compiling import lower_candidate
+from metasched.operators.experts import Expert, expert, expert_names
+from metasched.schedule.distributions.factors import Factors
+from metasched.schedule.handlers import Policy, Site
+from metasched.space.registry import resolve
+from metasched.space.source import FromRules
+from metasched.support.stopwatch import Stopwatch
+from tests.support.targets import AVX512
+
+RULES = Path(inspect.getfile(resolve("cpu")[0].fn)).parent
+
+
+@dataclass(frozen=True)
+class Way:
+    """Decisions by address: a list has inner factors, `at(...)` is a place. `shape`: parameters at which the rules
+    apply, where the trace was written for a smaller one; `reason`: why the code differs, where it does."""
+
+    decisions: Mapping[str, Decision]
+    shape: Mapping[str, int] = field(default_factory=dict)
+    allow: frozenset[str] = frozenset()
+    reason: str = ""
+
+
+def tile(*inner: int) -> Decision:
+    return (HOLE, *inner)
+
+
+def lanes(rule: str, width: int, *blocks: str) -> dict[str, Decision]:
+    return {f"{rule}({block})/lanes": width for block in blocks}
+
+
+TILED = "multi_level_tiling"
+LARGE = {"M": 512, "N": 512}
+IN_PLACE = {"multi_level_tiling(C)/fusion": "none", "packing(C)/packed": "none"}
+PRODUCT: dict[str, Decision] = {
+    **IN_PLACE,
+    **lanes("vectorize", 16, "C"),
+    f"{TILED}(C)/i": tile(1, 1, 6),
+    f"{TILED}(C)/j": tile(2, 1, 64),
+    f"{TILED}(C)/k": tile(2),
+    "unroll(C)/limit": 256,
+}
+CONV: dict[str, Decision] = {
+    f"{TILED}(conv)/fusion": "none",
+    f"{TILED}(conv)/w_conv": tile(2, 1, 7),
+    f"{TILED}(conv)/r": tile(3),
+    f"{TILED}(conv)/s": tile(3),
+    f"{TILED}(conv)/c_conv": tile(16),
+    "compute_location(pad)/pad": Ref("o_0"),
+    "unroll(conv)/limit": 16,
+    **lanes("vectorize", 16, "conv", "pad"),
+}
+
+FOUND: Mapping[str, Way] = {
+    "argmax.lanes": Way(lanes("reduction_lanes", 64, "V")),
+    "bias_gelu.fused": Way(lanes("vectorize", 64, "gelu"), LARGE),
+    "box_blur.rolling": Way(
+        {
+            "rolling(down)/h_down": tile(16),
+            **lanes("vectorize", 16, "down", "mean", "across"),
+            "unroll(down)/limit": 16,
+            "unroll(across)/limit": 16,
+        },
+        {"H": 512, "W": 512},
+    ),
+    "conv2d_nhwc.pointwise": Way(
+        {
+            f"{TILED}(conv)/fusion": "none",
+            f"{TILED}(conv)/w_conv": tile(3, 1, 6),
+            f"{TILED}(conv)/o": tile(1, 1, 64),
+            f"{TILED}(conv)/c_conv": tile(32),
+            "packing(conv)/packed": "K in panels",
+            "compute_location(pad)/pad": Ref("inline"),
+            "unroll(conv)/limit": 64,
+            **lanes("vectorize", 16, "conv"),
+        }
+    ),
+    "matmul_nn.small": Way(PRODUCT),
+    "matmul_nn.small_f64": Way({**PRODUCT, f"{TILED}(C)/j": tile(4, 1, 32), **lanes("vectorize", 8, "C")}),
+    "norm.lanes": Way(lanes("reduction_lanes", 64, "squares")),
+    "scale_shift_add_relu.folded": Way(lanes("vectorize", 16, "Y"), LARGE),
+    "softmax.fast": Way(
+        {**lanes("vectorize", 64, "exponential", "normal"), **lanes("reduction_lanes", 64, "maximum", "total")},
+        LARGE,
+        frozenset({"fastmath"}),
+    ),
+}
+
+LACKING: Mapping[str, str] = {
+    "bias_gelu.streamed": "prefetch",
+    "conv1d_nlc.tile": "decompose_padding",
+    "conv2d_bn_relu_nhwc.few_channels": "decompose_padding",
+    "conv2d_nhwc.deep": "decompose_padding",
+    "conv2d_nhwc.direct": "decompose_reduction",
+    "conv2d_nhwc.few_channels": "decompose_padding",
+    "conv2d_nhwc.groups": "decompose_padding",
+    "conv2d_nhwc.matmul": "reindex",
+    "conv2d_nhwc.padded": "decompose_padding",
+    "conv2d_nhwc.tile14": "decompose_padding",
+    "conv2d_transpose_nhwc.parity": "decompose_padding",
+    "conv3d_ndhwc.few_channels": "decompose_padding",
+    "dense_bias_relu.from_bias": "fuse_reduction_epilogue",
+    "dense_bias_relu.weights": "fuse_reduction_epilogue",
+    "depthwise_conv2d_nhwc.borders": "loop_partition",
+    "depthwise_conv2d_nhwc.columns": "loop_partition",
+    "depthwise_conv2d_nhwc.rows": "decompose_padding",
+    "layer_norm.fast": "prefetch",
+    "matmul_nn.aligned": "storage_align",
+    "matmul_nn.goto": "prefetch",
+    "matmul_nn.goto_f64": "prefetch",
+    "matmul_nn.goto_half": "prefetch",
+    "matmul_nn.odd": "decompose_padding",
+    "matmul_nn.odd_columns": "storage_align",
+    "norm.partial_sums": "add_unit_loop",
+    "scale_shift_add_relu.streamed": "prefetch",
+    "softmax.few_rows": "merge_parallel",
+    "softmax.long": "prefetch",
+}
+
+IN_PANELS = "the copy of B lies row by row, and in the space in panels as wide as an instruction"
+OTHERWISE: Mapping[str, Way] = {
+    "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
+    "conv2d_nhwc.weights": Way(
+        {**CONV, f"{TILED}(conv)/o": tile(2, 1, 32), "packing(conv)/packed": "K in panels"},
+        reason="its padding is copied element by element, and in the space in vectors",
+    ),
+    "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
+    "matmul_nn.amx_u8i8": Way({}, reason=IN_PANELS),
+    "matmul_nn.bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
+    "matmul_nn.blocked": Way(
+        {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
+        reason="threads start once for each part of the reduction, and in the space once for all",
+    ),
+    "matmul_nn.packed": Way(
+        {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
+        reason="B is packed as a whole in every call, and in the space only weights are, ahead of it",
+    ),
+    "matmul_nn.vnni": Way({}, reason=IN_PANELS),
+    "matmul_nn.vnni_signed": Way({}, reason=IN_PANELS),
+    "matmul_nn.vnni_tiles": Way({}, reason="threads have 64 tiles of rows each, between two loops over panels"),
+    "softmax.rows": Way(
+        lanes("vectorize", 16, "exponential", "normal"),
+        LARGE,
+        reason="partial sums are in memory, and in the space in registers along the lanes",
+    ),
+    "transpose_batch_matmul.heads": Way(
+        {"inline(key_t)/transpose": "kept"}, reason="a transposed block's loops are in the order of what it reads"
+    ),
+}
+
+
+class Decided:
+    """Takes the decisions of a way, and the first or smallest ones at all other addresses."""
+
+    def __init__(self, decisions: Mapping[str, Decision]) -> None:
+        self.left = dict(decisions)
+
+    def decide(self, site: Site) -> Decision:
+        if site.address in self.left:
+            return self.left.pop(site.address)
+        dist = site.dist
+        if not dist.structural and dist.gives_list:
+            assert isinstance(dist, Factors)
+            return tile(*(1,) * dist.width)
+        return dist.options()[0]
+
+
+def program_of(trace: Expert, way: Way) -> Program:
+    return operators.load(trace.operator, **{**dict(trace.trace.data.params), **way.shape})
+
+
+def code(func: Func) -> str:
+    """The code that is timed, up to the names of values and labels: of the main part, where weights are packed ahead."""
+    return lower_candidate(func, AVX512, Stopwatch())[2]
+
+
+def codes(name: str, way: Way) -> tuple[str, str]:
+    """The code of the trace, and that of the candidate of the space."""
+    wanted = expert(name)
+    program = program_of(wanted, way)
+    handler = Decided(way.decisions)
+    schedule = ms.Schedule(program, AVX512, handler=handler, allow=way.allow)
+    FromRules(resolve("cpu")).run(schedule)
+    assert not handler.left, f"no rule asks for {list(handler.left)}"
+    return code(wanted.trace.apply_to(program, Policy.REPAIR).func), code(schedule.func)
+
+
+def test_every_trace_is_accounted_for() -> None:
+    assert sorted([*FOUND, *LACKING, *OTHERWISE]) == sorted(expert_names())
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_space_has_the_trace(name: str) -> None:
+    wanted, found = codes(name, FOUND[name])
+    assert wanted == found
+
+
+def steps_of_rules() -> set[str]:
+    """What the rules of the preset call on a schedule, and the annotations that they set."""
+    sources = {Path(inspect.getfile(r.fn)).read_text() for r in resolve("cpu") if r.name != "tile_transposition"}
+    sources.add((RULES / "tile_transposition.ms").read_text())
+    return {name for source in sources for found in re.findall(r'\.(\w+)\(|"(\w+)"', source) for name in found if name}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_no_rule_takes_a_step_of_the_trace(name: str) -> None:
+    step = LACKING[name]
+    text = str(expert(name).trace)
+    assert f"{step}(" in text or f'"{step}"' in text
+    assert step not in steps_of_rules(), f"a rule takes {step} now: look for decisions that lead to {name}"
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERWISE if OTHERWISE[name].decisions])
+def test_what_differs_still_does(name: str) -> None:
+    wanted, found = codes(name, OTHERWISE[name])
+    assert wanted != found, f"{name} is in the space now"
