@@ -11,6 +11,7 @@ Its files, in reading order:
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
 - `im2col`: Convolutions as products of matrices
 - `inline`: Inlining of cheap element-wise blocks
+- `long_rows`: Long rows in parts, which threads share
 - `merge_parallel`: One parallel region for nests that follow one another
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
 - `packing`: Copies of a tiled reduction's operands, in the order in which it reads them

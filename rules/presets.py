@@ -9,6 +9,7 @@ from metasched.rules.compute_location import compute_location
 from metasched.rules.fast_arithmetic import fast_arithmetic
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
+from metasched.rules.long_rows import long_rows
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.packing import packing
 from metasched.rules.padding import padding
@@ -50,11 +51,12 @@ cpu = (
     padding,
     row_runs,
     tile_transposition,
+    long_rows,
     columns,
     parallelize,
     vectorize,
     reduction_lanes,
     stream,
-    unroll,
     fast_arithmetic,
+    unroll,
 )

@@ -69,8 +69,17 @@ CONV: dict[str, Decision] = {
     f"{TILED}(conv)/s": tile(3),
     f"{TILED}(conv)/c_conv": tile(16),
     "compute_location(pad)/pad": Ref("o_0"),
-    "unroll(conv)/limit": 16,
+    "unroll(conv)/limit": 64,
     **lanes("vectorize", 16, "conv", "pad"),
+}
+CHANNELS: dict[str, Decision] = {
+    **CONV,
+    "packing(conv)/packed": "K in panels",
+    f"{TILED}(conv)/w_conv": tile(2, 1, 6),
+    f"{TILED}(conv)/o": tile(1, 1, 64),
+    f"{TILED}(conv)/r": tile(7),
+    f"{TILED}(conv)/s": tile(7),
+    f"{TILED}(conv)/c_conv": tile(3),
 }
 
 FOUND: Mapping[str, Way] = {
@@ -92,7 +101,6 @@ FOUND: Mapping[str, Way] = {
             f"{TILED}(conv)/o": tile(1, 1, 64),
             f"{TILED}(conv)/c_conv": tile(32),
             "packing(conv)/packed": "K in panels",
-            "compute_location(pad)/pad": Ref("inline"),
             "unroll(conv)/limit": 64,
             **lanes("vectorize", 16, "conv"),
         }
@@ -110,28 +118,15 @@ FOUND: Mapping[str, Way] = {
 
 LACKING: Mapping[str, str] = {
     "bias_gelu.streamed": "prefetch",
-    "conv1d_nlc.tile": "decompose_padding",
-    "conv2d_bn_relu_nhwc.few_channels": "decompose_padding",
-    "conv2d_nhwc.deep": "decompose_padding",
+    "conv2d_nhwc.deep": "prefetch",
     "conv2d_nhwc.direct": "decompose_reduction",
-    "conv2d_nhwc.few_channels": "decompose_padding",
-    "conv2d_nhwc.groups": "decompose_padding",
-    "conv2d_nhwc.matmul": "reindex",
-    "conv2d_nhwc.padded": "decompose_padding",
-    "conv2d_nhwc.tile14": "decompose_padding",
-    "conv2d_transpose_nhwc.parity": "decompose_padding",
-    "conv3d_ndhwc.few_channels": "decompose_padding",
     "dense_bias_relu.from_bias": "fuse_reduction_epilogue",
     "dense_bias_relu.weights": "fuse_reduction_epilogue",
-    "depthwise_conv2d_nhwc.borders": "loop_partition",
-    "depthwise_conv2d_nhwc.columns": "loop_partition",
-    "depthwise_conv2d_nhwc.rows": "decompose_padding",
     "layer_norm.fast": "prefetch",
     "matmul_nn.aligned": "storage_align",
     "matmul_nn.goto": "prefetch",
     "matmul_nn.goto_f64": "prefetch",
     "matmul_nn.goto_half": "prefetch",
-    "matmul_nn.odd": "decompose_padding",
     "matmul_nn.odd_columns": "storage_align",
     "norm.partial_sums": "add_unit_loop",
     "scale_shift_add_relu.streamed": "prefetch",
@@ -139,19 +134,51 @@ LACKING: Mapping[str, str] = {
     "softmax.long": "prefetch",
 }
 
+BEGINS = "the interior of a padded row begins where it lies, and in the space at zero under a condition"
+FILTERS = "each thread copies its filters, which are weights, and in the space they are packed ahead"
 IN_PANELS = "the copy of B lies row by row, and in the space in panels as wide as an instruction"
 OTHERWISE: Mapping[str, Way] = {
     "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
+    "conv1d_nlc.tile": Way({}, reason=FILTERS),
+    "conv2d_bn_relu_nhwc.few_channels": Way({}, reason=BEGINS),
+    "conv2d_nhwc.few_channels": Way({**CHANNELS, f"{TILED}(conv)/h_conv": tile(11, 1, 1)}, reason=BEGINS),
+    "conv2d_nhwc.groups": Way(
+        {**CONV, f"{TILED}(conv)/w_conv": tile(1, 1, 7), f"{TILED}(conv)/o": tile(2, 1, 32)}, reason=BEGINS
+    ),
+    "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
+    "conv2d_nhwc.padded": Way(
+        {**CONV, f"{TILED}(conv)/o": tile(1, 1, 32), "packing(conv)/packed": "none", "unroll(conv)/limit": 16},
+        reason=BEGINS,
+    ),
+    "conv2d_nhwc.tile14": Way({}, reason=FILTERS),
     "conv2d_nhwc.weights": Way(
-        {**CONV, f"{TILED}(conv)/o": tile(2, 1, 32), "packing(conv)/packed": "K in panels"},
+        {
+            **CONV,
+            f"{TILED}(conv)/o": tile(2, 1, 32),
+            "packing(conv)/packed": "K in panels",
+            "padding(pad)/padding": "copied",
+            "unroll(conv)/limit": 16,
+        },
         reason="its padding is copied element by element, and in the space in vectors",
     ),
+    "conv2d_transpose_nhwc.parity": Way({}, reason="threads share output channels, around the digits of both axes"),
+    "conv3d_ndhwc.few_channels": Way({}, reason=BEGINS),
+    "depthwise_conv2d_nhwc.borders": Way(
+        {"borders(conv)/borders": "apart"}, reason="whole rows run in parallel, and in the space tiles of rows"
+    ),
+    "depthwise_conv2d_nhwc.columns": Way(
+        {"borders(conv)/borders": "apart"}, reason="columns alone are partitioned, and in the space rows as well"
+    ),
+    "depthwise_conv2d_nhwc.rows": Way({}, reason=BEGINS),
     "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.amx_u8i8": Way({}, reason=IN_PANELS),
     "matmul_nn.bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.blocked": Way(
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
         reason="threads start once for each part of the reduction, and in the space once for all",
+    ),
+    "matmul_nn.odd": Way(
+        {}, reason="pad_einsum copies whole operands, for tiles that have no rest; the space has tiles with one"
     ),
     "matmul_nn.packed": Way(
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
@@ -192,7 +219,7 @@ def program_of(trace: Expert, way: Way) -> Program:
 
 
 def code(func: Func) -> str:
-    """The code that is timed, up to the names of values and labels: of the main part, where weights are packed ahead."""
+    """The code that is timed, up to names of values and labels: the main part, where weights are packed ahead."""
     return lower_candidate(func, AVX512, Stopwatch())[2]
 
 

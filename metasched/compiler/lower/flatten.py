@@ -141,6 +141,8 @@ class _Flattener:
         storage = self._storages[name]
         flat: Expr = ZERO
         for index, size, stride in zip(relative(storage, indices), storage.shape, storage.strides, strict=True):
+            if size == 1:
+                continue  # Its one element, however a fused loop's part of the index is written.
             if depends_on_data(index):
                 # Whatever the data is, no read leaves its array.
                 index = Binary(BinOp.MIN, self._index(index, depths), const(size - 1))

@@ -19,8 +19,9 @@ TILES = (
     "padding",
     "row_runs",
     "tile_transposition",
+    "long_rows",
 )
-LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "unroll", "fast_arithmetic")
+LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "fast_arithmetic", "unroll")
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
 CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities", *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
