@@ -49,6 +49,8 @@ Its files, in reading order:
 - `session_start`: How long a task of a session takes from its first step to its first measurement: the first task, and
   further ones
 - `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went
+- `tiles`: How right the hand-made estimate is about register tiles: cycles of small nests, on one core, beside what it
+  says
 - `yardstick/`: The yardstick of cost models: times of random candidates of many tasks, and what judges by them
 - `knowledge/`: How the knowledge that is shipped is found: sizes of real networks, and what tunes them
 - `model_quality`: How well cost models rank candidates: on operators of families that they never saw, and with 64

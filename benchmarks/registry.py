@@ -75,6 +75,7 @@ _ALL = (
     Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against OpenMP's"),
     Benchmark("region_start", "what it costs to start a parallel region, and a barrier in one, against OpenMP's"),
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
+    Benchmark("tiles", "cycles of 150 small nests on one core beside what the hand-made estimate says of them"),
     Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )

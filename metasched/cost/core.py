@@ -17,7 +17,8 @@ class Core:
 
     `parallel_launch` is what it costs to start threads on a region and to wait for their end, `barrier` what it costs
     them to wait for one another inside one, `tile_setup` what it costs a thread to make tile registers usable and to
-    give them up. `operation_latency` is that of sums of floats, `integer_latency` of integers. `transfer` is what an
+    give them up. `operation_latency` is that of sums of floats, `extreme_latency` of maxima and minima,
+    `integer_latency` of integers. `transfer` is what an
     accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
     work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled code; `window` is how
     many instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a
@@ -30,7 +31,8 @@ class Core:
     operations: float = 2.0
     loads: float = 2.0
     stores: float = 1.0
-    operation_latency: float = 5.0
+    operation_latency: float = 4.0
+    extreme_latency: float = 6.0
     integer_latency: float = 1.0
     memory_round_trip: float = 9.0
     l2_bytes: float = 40.0
@@ -48,7 +50,8 @@ class Core:
     masked_read: float = 5.0
     lane_mask: float = 10.0
     transfer: float = 2.0
-    window: float = 200.0
+    window: float = 97.0
+    shuffle: float = 1.0
     parallel_launch: float = 8000.0
     barrier: float = 1000.0
     tile_setup: float = 180.0

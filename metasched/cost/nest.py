@@ -30,6 +30,7 @@ from metasched.ir.nodes import (
     IterKind,
     Load,
     LoopKind,
+    Reducer,
     Scope,
     Seq,
     Stmt,
@@ -108,7 +109,8 @@ class Statement:
     `limit` is the unroll limit (a slot) for the run of loops right above the block: its own, which holds for every
     loop, or the innermost loop's. `streams` (a slot) is not zero where the store goes past the caches. `tensor` is the
     tensor intrinsic that computes it, if one does, and `intrinsics` are those that there are for what it computes.
-    `integers` are what it stores.
+    `integers` are what it stores, `reducer` is how it reduces. `long` are the instructions of each division and root,
+    with the loops that move it.
     """
 
     name: str
@@ -127,6 +129,8 @@ class Statement:
     tensor: TensorUse | None = None
     intrinsics: tuple[Intrinsic, ...] = ()
     integers: bool = False
+    reducer: Reducer | None = None
+    long: tuple[tuple[float, frozenset[int]], ...] = ()
 
     @property
     def depth(self) -> int:
@@ -293,6 +297,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
     own = _number(unroll_limit, block.annotations, table)
     nearest = [limit for loop in site.loops if (limit := _number(unroll_limit, loop.annotations, table)) is not None]
     conds, value = _terms(site, values)
+    operations = count(value, block.reducer, {it.name: it.extent for it in block.iters})
     guards = [c for g in (*block.guards, *conds) for c in conjuncts(substitute(g, values), loop_of, table)]
     return Statement(
         block.name,
@@ -300,7 +305,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         tuple(accesses.values()),
         tuple(guards),
         _gates(block, value, values, loop_of, tuple(accesses), table),
-        count(value, block.reducer, {it.name: it.extent for it in block.iters}),
+        operations,
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
         updates_only=block.reducer is not None and block.init is None,
@@ -311,7 +316,15 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         tensor=_tensor_use(site.loops),
         intrinsics=intrinsics_for(block, storage.buffers[block.store.buffer].dtype),
         integers=not storage.buffers[block.store.buffer].dtype.is_float,
+        reducer=block.reducer,
+        long=tuple((cost, _movers(names, values, loop_of)) for cost, names in operations.long),
     )
+
+
+def _movers(names: frozenset[str], values: Mapping[str, Expr], loop_of: Mapping[str, int]) -> frozenset[int]:
+    """The loops that move what depends on some iteration variables, by their values."""
+    moving = (var for name in names for var in free_vars(values.get(name, Var(name))))
+    return frozenset(loop_of[var] for var in moving if var in loop_of)
 
 
 def _tensor_use(loops: tuple[For, ...]) -> TensorUse | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from metasched.cost.conditions import by_index, sides_taken
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
+from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Reducer, Select, Unary
 
 
@@ -16,8 +17,10 @@ class Operations:
     """Counts for one instance: arithmetic, divisions, math functions, comparisons with selections, casts.
 
     `instructions` estimates vector instructions: a multiplication of floats that feeds a sum is one with it (FMA),
-    divisions, math functions and products of integers count by their cost. `conversions` are casts of what is read,
-    which are apart from them: there are as many as reads, and a register tile reads an operand once.
+    divisions, math functions, maxima of floats and products of integers count by their cost. `conversions` are casts of
+    what is read, which are apart from them: there are as many as reads, and a register tile reads an operand once.
+    `of_update` are the instructions by which a value is reduced into its accumulator. `long` are divisions and roots
+    of floats: the instructions of each, and the iteration variables that it depends on.
     """
 
     arithmetic: int
@@ -27,6 +30,8 @@ class Operations:
     casts: int
     instructions: float
     conversions: int = 0
+    of_update: float = 0.0
+    long: tuple[tuple[float, frozenset[str]], ...] = ()
 
     @property
     def flops(self) -> int:
@@ -56,7 +61,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             divisions += 1
         elif isinstance(node, Binary | Unary):
             arithmetic += 1
-            cost += _extra_of_product(node)
+            cost += _extra_of_product(node) + _extra_of_extreme(node)
         elif isinstance(node, Select) and by_index(node):
             taken = sides_taken(node, ranges)
             choices += len(taken) - 1
@@ -72,14 +77,48 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
         stack.extend(child for child in node.children() if isinstance(child, Expr))
     fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
     instructions = cost + arithmetic + divisions * DIVISION_COST + choices - merged + casts - conversions
+    update = 0.0
     if reducer is not None and reducer.is_arg:
         choices += 2  # whether the position moves, and the position
-        instructions += 2
+        update = 2.0
     if reducer is not None:
         arithmetic += 1
-        instructions += 0 if fused else 1
+        update += _EXTREME if reducer in _EXTREMES and value.dtype.is_float else 1.0
+    instructions += 0.0 if fused else update
     least = 0.0 if conversions else 1.0
-    return Operations(arithmetic, divisions, special, choices, casts, float(max(instructions, least)), conversions)
+    instructions = float(max(instructions, least))
+    return Operations(
+        arithmetic, divisions, special, choices, casts, instructions, conversions, update, _long(value, ranges)
+    )
+
+
+def _long(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozenset[str]], ...]:
+    """Divisions and roots, those that a selection by an index never takes left out."""
+    found: list[tuple[float, frozenset[str]]] = []
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Select) and by_index(node):
+            stack.extend(sides_taken(node, ranges))
+            continue
+        if isinstance(node, Binary) and node.op is BinOp.DIV:
+            found.append((DIVISION_COST, free_vars(node)))
+        elif isinstance(node, Call) and functions()[node.func].in_place and functions()[node.func].costly:
+            found.append((functions()[node.func].cost, free_vars(node)))
+        stack.extend(child for child in node.children() if isinstance(child, Expr) and not isinstance(node, Load))
+    return tuple(found)
+
+
+# A maximum of floats that passes NaN on: the maximum, a comparison, and a selection by it.
+_EXTREME = 3.0
+_EXTREMES = (Reducer.MAX, Reducer.MIN)
+
+
+def _extra_of_extreme(node: Binary | Unary) -> float:
+    """Instructions that a maximum takes beyond one. A constant is no NaN, so that one with it is an instruction."""
+    if not isinstance(node, Binary) or node.op not in (BinOp.MAX, BinOp.MIN) or not node.dtype.is_float:
+        return 0.0
+    return 0.0 if isinstance(node.a, Const) or isinstance(node.b, Const) else _EXTREME - 1.0
 
 
 def _extra_of_product(node: Binary | Unary) -> int:

@@ -10,7 +10,7 @@ from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.statement import View, total
-from metasched.ir.nodes import LoopKind
+from metasched.ir.nodes import LoopKind, Reducer
 from metasched.ir.regions import Starts
 
 
@@ -44,18 +44,21 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0])
-    issued = view.instructions + loads + stores + gated
+    issued = view.instructions - moved_out(view) + loads + stores + gated
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
     moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
     transfers = (moved + tile.spilled / tile.operations) * core.transfer
     vector_guards, unrolled_guards = conditions_left(view, conditions)
     # A mask that is known costs little, unless what was stored under it is loaded again: that waits for the cache.
     reloaded = ~held & statement.reduces
-    tails = view.vector.masked * np.where(reloaded, core.mask_overhead, core.tail_overhead)
+    at_tails = np.where(reloaded, core.mask_overhead, np.where(held, moved * core.transfer, core.tail_overhead))
+    tails = view.vector.masked * at_tails
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
     branching = (unrolled_guards + branches(view)) * core.branch_overhead
     issue, chain = issue_cycles(view), _chain(view)
-    ports = np.maximum(np.maximum(loads / core.loads, stores / core.stores), issued / core.issue)
+    # A store that the next load waits for takes a place of a load.
+    together = loads + np.where(reloaded, stores, 0.0)
+    ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / core.issue)
     looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     if statement.vector is None:
         # The few instructions of a loop over single elements run beside its own.
@@ -64,7 +67,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "operations": issue,
         "ports": ports,
         "latency": chain,
-        "overhead": transfers + masked + branching + looping + _code_size_penalty(view),
+        "overhead": transfers + masked + branching + looping + _across_lanes(view) + _code_size_penalty(view),
     }
 
 
@@ -77,12 +80,32 @@ def issue_cycles(view: View) -> Array:
     if tensor is None:
         reads = max(len(view.statement.accesses) - 1, 1)
         again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
-        return (operations.instructions + operations.conversions * again) / view.core.operations
+        each: Array = operations.instructions - moved_out(view) + operations.conversions * again
+        return each / view.core.operations
     cycles = view.full(tensor.intrinsic.throughput)
     for n in () if tensor.intrinsic.tiles else view.reads():
         single, loaded = view.loads_of_one[n], view.vectors(n, tile.level, tile.place) / tile.operations
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
     return cycles
+
+
+def moved_out(view: View) -> Array:
+    """Instructions of an instance that code generation moves out of loops.
+
+    Divisions and roots are computed before inner loops, as far out as loops do not move them or are unrolled: then each
+    copy has its own.
+    """
+    out = view.full(0.0)
+    for instructions, movers in view.statement.long:
+        inside = view.full(1.0)
+        still = np.ones(view.rows, np.bool_)
+        for loop in reversed(range(view.statement.depth)):
+            if loop in movers:
+                still &= (view.extents[loop] <= 1) | (view.unrolled[loop] > 0)
+            else:
+                inside = np.where(still, inside * view.strips[loop], inside)
+        out = out + instructions * (1.0 - 1.0 / inside)
+    return out
 
 
 def _chain(view: View) -> Array:
@@ -94,23 +117,37 @@ def _chain(view: View) -> Array:
     if not statement.reduces:
         return view.full(0.0)
     step = np.where(tile.held > 0, _latency(view), core.memory_round_trip)
-    instructions = view.instructions + len(statement.accesses) - 1.0
     runs, chains = tile.together, tile.accumulators
     if statement.vector is not None and statement.loops[statement.vector].reduces:
         # Each register of a vector has sums of its own.
         runs = runs * view.vector.strips / view.vector.extent
         chains = chains * view.vector.strips / view.vector.steps
-    in_flight = core.window / (runs * tile.operations * instructions)
+    # Operations that wait for one another hold places: the fewer there are of a tile, the more of the next is begun.
+    begun = 1.0 + core.window / (runs * tile.operations * view.instructions * chains)
     outside = view.instances / (runs * tile.operations)
-    waiting: Array = step / (chains * np.clip(in_flight, 1.0, np.maximum(outside, 1.0)))
+    waiting: Array = step / (chains * np.minimum(begun, np.maximum(outside, 1.0)))
     return waiting
 
 
 def _latency(view: View) -> float:
     """Cycles until the next operation may add to the same accumulator in a register."""
-    if view.statement.tensor is not None:
-        return view.statement.tensor.intrinsic.latency
-    return view.core.integer_latency if view.statement.integers else view.core.operation_latency
+    statement, core = view.statement, view.core
+    if statement.tensor is not None:
+        return statement.tensor.intrinsic.latency
+    if statement.integers:
+        return core.integer_latency
+    return core.operation_latency if statement.reducer in (Reducer.SUM, Reducer.PROD) else core.extreme_latency
+
+
+def _across_lanes(view: View) -> Array:
+    """Cycles for each operation in which the lanes of a vector of partial results are reduced to one, by halves."""
+    statement = view.statement
+    if statement.vector is None or not statement.loops[statement.vector].reduces or statement.tensor is not None:
+        return view.full(0.0)
+    steps = np.log2(np.maximum(np.minimum(view.vector.lanes, view.vector.extent), 1.0))
+    each = view.core.shuffle + statement.operations.of_update / view.core.operations
+    once: Array = steps * each / view.strips_inside[statement.vector]
+    return once
 
 
 def _code_size_penalty(view: View) -> Array:

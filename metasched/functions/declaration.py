@@ -15,8 +15,10 @@ from metasched.functions.formula import Lanes
 from metasched.ir.nodes import Call, Const, Expr
 from metasched.support.documentation import documentation
 
-# What a division costs, in vector instructions; square roots are like it.
-DIVISION_COST = 8.0
+# What a division of a vector costs, in vector instructions; square roots are like it.
+DIVISION_COST = 18.0
+# What takes as long as some additions is worth keeping.
+_COSTLY = 8.0
 
 # What arguments are called where a function is explained.
 ARGUMENTS = "xyzw"
@@ -35,7 +37,8 @@ class MathFunction:
         arity: how many arguments it takes.
         formula: its code, over lanes (`metasched.functions.formula`).
         ulp: its largest error in f32 and in f64, in units in the last place.
-        cost: roughly how many vector instructions an element takes, where an addition is one.
+        cost: roughly how many vector instructions an element takes, where an addition is one: twice the cycles of a
+            vector of f32 in a loop (AVX-512, two vector operations a cycle).
         evaluate: the value on Python numbers, in double precision, to fold constants. It raises ValueError,
             OverflowError or ZeroDivisionError outside the function's domain.
         numpy: the value on NumPy scalars, float64 for floats, with NaN and infinities: what the reference interprets.
@@ -65,8 +68,13 @@ class MathFunction:
 
     @property
     def expensive(self) -> bool:
-        """Whether it is a chain of many instructions, more than a division."""
-        return self.cost > DIVISION_COST
+        """Whether it is a chain of many instructions, more than a division or a root."""
+        return not self.in_place
+
+    @property
+    def costly(self) -> bool:
+        """Whether it takes as long as a division of one element, or longer."""
+        return self.cost >= _COSTLY
 
     @property
     def usage(self) -> str:

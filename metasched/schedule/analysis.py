@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metasched.dtypes import DType
-from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, as_int, free_vars, linear
@@ -203,7 +202,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
         or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
         expensive=any(functions()[name].expensive for name in calls),
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
-        or any(functions()[name].cost >= DIVISION_COST for name in calls),
+        or any(functions()[name].costly for name in calls),
         elementwise=_is_elementwise(block),
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)

@@ -14,7 +14,7 @@ from metasched.functions.library.sin import quadrant
 @math_function(
     f32=1.7,
     f64=1.7,
-    cost=24.0,
+    cost=33.0,
     evaluate=math.cos,
     numpy=np.cos,
     numba="math.cos({0})",

@@ -67,7 +67,7 @@ _ONE = {False: 3.95, True: 6.0}
 @math_function(
     f32=2.1,
     f64=1.1,
-    cost=24.0,
+    cost=32.0,
     evaluate=math.erf,
     numpy=lambda x: math.erf(float(x)),
     numba="math.erf({0})",

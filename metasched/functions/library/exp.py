@@ -41,7 +41,7 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
 @math_function(
     f32=1.2,
     f64=1.0,
-    cost=14.0,
+    cost=16.0,
     evaluate=math.exp,
     numpy=np.exp,
     numba="math.exp({0})",

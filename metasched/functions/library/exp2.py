@@ -39,7 +39,7 @@ _DOUBLE = (
 @math_function(
     f32=0.9,
     f64=1.0,
-    cost=24.0,
+    cost=15.0,
     evaluate=lambda x: math.pow(2.0, x),
     numpy=np.exp2,
     numba="math.pow(2.0, {0})",

@@ -38,7 +38,7 @@ _DOUBLE = (
 @math_function(
     f32=1.6,
     f64=2.0,
-    cost=24.0,
+    cost=21.0,
     evaluate=math.expm1,
     numpy=np.expm1,
     numba="math.expm1({0})",

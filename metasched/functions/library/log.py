@@ -67,7 +67,7 @@ def edges(f: Formula, x: Lanes, result: Lanes) -> Lanes:
 @math_function(
     f32=0.9,
     f64=0.9,
-    cost=18.0,
+    cost=35.0,
     evaluate=math.log,
     numpy=np.log,
     numba="math.log({0})",

@@ -15,7 +15,7 @@ from metasched.functions.library.log import decomposed, log_of_one_plus
 @math_function(
     f32=1.0,
     f64=1.0,
-    cost=24.0,
+    cost=50.0,
     evaluate=math.log1p,
     numpy=np.log1p,
     numba="math.log1p({0})",

@@ -17,7 +17,7 @@ _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 @math_function(
     f32=1.0,
     f64=1.0,
-    cost=24.0,
+    cost=42.0,
     evaluate=math.log2,
     numpy=np.log2,
     numba="math.log({0}) / math.log(2.0)",

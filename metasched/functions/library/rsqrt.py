@@ -13,7 +13,7 @@ from metasched.functions.formula import Formula, Lanes
 @math_function(
     f32=1.5,
     f64=1.5,
-    cost=DIVISION_COST,
+    cost=2 * DIVISION_COST,
     evaluate=lambda x: 1.0 / math.sqrt(x),
     numpy=lambda x: 1.0 / np.sqrt(x),
     numba="1.0 / math.sqrt({0})",

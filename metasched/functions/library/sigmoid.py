@@ -17,7 +17,7 @@ def _exact(x: float) -> float:
 @math_function(
     f32=2.5,
     f64=2.5,
-    cost=24.0,
+    cost=28.0,
     evaluate=_exact,
     numpy=lambda x: 1.0 / (1.0 + np.exp(-x)),
     numba="1.0 / (1.0 + math.exp(-{0}))",

@@ -70,7 +70,7 @@ def quadrant(f: Formula, x: Lanes, name: str, turn: int) -> Lanes:
 @math_function(
     f32=1.7,
     f64=1.7,
-    cost=24.0,
+    cost=35.0,
     evaluate=math.sin,
     numpy=np.sin,
     numba="math.sin({0})",

@@ -16,7 +16,7 @@ _LIMIT = {False: 9.25, True: 19.5}
 @math_function(
     f32=2.5,
     f64=2.7,
-    cost=24.0,
+    cost=36.0,
     evaluate=math.tanh,
     numpy=np.tanh,
     numba="math.tanh({0})",

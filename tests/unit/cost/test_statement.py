@@ -146,10 +146,12 @@ def test_a_guard_over_unrolled_loops_stays_a_condition_there() -> None:
     [
         (A * B, Reducer.SUM, 2, 1.0),
         (A + B, Reducer.SUM, 2, 2.0),
-        (A, Reducer.MAX, 1, 1.0),
+        (A, Reducer.MAX, 1, 3.0),
+        (N, Reducer.MAX, 1, 1.0),
+        (Binary(BinOp.MAX, A, B), None, 1, 3.0),
         (Binary(BinOp.MAX, A, lift(0.0, A)), None, 1, 1.0),
-        (A / B, None, 1, 8.0),
-        (Call("exp", (A,), DType.F32), None, 1, 14.0),
+        (A / B, None, 1, 18.0),
+        (Call("exp", (A,), DType.F32), None, 1, 16.0),
         (A, None, 0, 1.0),
         (N * M, Reducer.SUM, 2, 3.0),
         (Cast(N, DType.F32) * A, Reducer.SUM, 2, 1.0),
@@ -317,7 +319,8 @@ def cycles(text: str, lanes: int, name: str) -> float:
 
 
 def test_lanes_of_a_reduction_are_chains_of_their_own() -> None:
-    assert cycles(SUM, 16, "s0.latency_cycles") == pytest.approx(4 * cycles(SUM, 64, "s0.latency_cycles"), rel=1e-3)
+    one, four = (cycles(SUM, lanes, "s0.latency_cycles") for lanes in (16, 64))
+    assert 3 * four < one < 4 * four  # of one chain, more of the next row is begun beside it
     assert cycles(SUM, 64, "s0.overhead_cycles") < cycles(SUM, 16, "s0.overhead_cycles")
 
 
