@@ -71,7 +71,7 @@ def assert_near(schedule: ms.Schedule, cycles: float) -> None:
 
 
 def test_a_division_that_inner_loops_do_not_move_is_done_before_them() -> None:
-    """A vector takes 4.1 cycles where a row of 512 elements shares a root, and 23 where each has its own, as measured."""
+    """A vector takes 4.1 cycles where a row of 512 elements shares a root, measured, and 23 where each has its own."""
     program = (
         "program f[M=16, N=512](A: f32[M, N], S: f32[{0}]) -> C: f32[M, N]:\n    C[i, j] = A[i, j] * rsqrt(S[{1}])\n"
     )
