@@ -31,7 +31,7 @@ class Core:
     operations: float = 2.0
     loads: float = 2.0
     stores: float = 1.0
-    operation_latency: float = 4.0
+    operation_latency: float = 4.5
     extreme_latency: float = 6.0
     integer_latency: float = 1.0
     memory_round_trip: float = 9.0
