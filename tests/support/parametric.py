@@ -69,7 +69,7 @@ def _points(loops: tuple[For, ...]) -> dict[str, npt.NDArray[np.int64]]:
     for loop in loops:
         extent = as_int(loop.extent)
         assert extent is not None
-        out[loop.var] = rng.integers(extent, size=POINTS)
+        out[loop.var] = rng.integers(max(extent, 1), size=POINTS)  # an empty part of a loop has bindings, too
     return out
 
 

@@ -53,7 +53,7 @@ class Tile(Factors):
         out: list[Expr | bool] = []
         inside: Expr = ONE
         for position, factor in reversed(list(enumerate(self.encode(decision)))):
-            left = simplify(Binary(BinOp.CEILDIV, self.extent, inside))
+            left = simplify(Binary(BinOp.MAX, Binary(BinOp.CEILDIV, self.extent, inside), ONE))
             out += [factor <= self._cap(position), left >= factor]
             inside = simplify(inside * factor)
             if self.perfect:
@@ -71,7 +71,7 @@ class Tile(Factors):
 
     def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
         rows = np.empty((len(extents), self.width), dtype=np.int64)
-        left = extents.astype(np.int64)
+        left = _of_one_at_least(extents)
         for position in reversed(range(self.width)):
             rows[:, position] = self._draw_at(rng, position, left)
             left = -(-left // rows[:, position])
@@ -97,7 +97,7 @@ class Tile(Factors):
 
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
         out = np.maximum(rows, 1)
-        left = extents.astype(np.int64)
+        left = _of_one_at_least(extents)
         for position in reversed(range(self.width)):
             factor = np.minimum(np.minimum(out[:, position], left), self._cap(position))
             out[:, position] = _divisor_at_most(left, factor) if self.perfect else factor
@@ -127,6 +127,11 @@ class Tile(Factors):
         receives = takes & (target >= 0)
         out[index[receives], target[receives]] *= prime[receives]
         return self.repair_rows(out, extents)
+
+
+def _of_one_at_least(extents: Rows) -> Rows:
+    """Extents, where a loop of no iterations (a part of one that is empty) has the tiles of one of a single iteration."""
+    return np.maximum(extents.astype(np.int64), 1)
 
 
 @lru_cache(maxsize=4096)

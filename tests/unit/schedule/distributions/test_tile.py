@@ -156,3 +156,13 @@ def test_rows_of_different_extents(seed: int) -> None:
     for rows in (dist.sample_rows(rng, sizes), dist.mutate_rows(rng, dist.sample_rows(rng, sizes), sizes)):
         for row, size in zip(rows, sizes, strict=True):
             assert tile(int(size), 3).contains(dist.decode(row))
+
+
+@pytest.mark.parametrize("perfect", [False, True])
+def test_a_loop_of_no_iterations_has_the_tiles_of_one(perfect: bool) -> None:
+    rng = np.random.default_rng(0)
+    dist = Tile(const(0), 3, perfect=perfect)
+    assert dist.sample_rows(rng, np.zeros(5, np.int64)).tolist() == [[1, 1]] * 5
+    assert dist.repair_rows(np.full((2, 2), 8), np.zeros(2, np.int64)).tolist() == [[1, 1]] * 2
+    assert dist.mutate_rows(rng, np.ones((4, 2), np.int64), np.zeros(4, np.int64)).tolist() == [[1, 1]] * 4
+    assert dist.contains((1, 1)) or dist.contains((HOLE, 1, 1))
