@@ -130,7 +130,7 @@ class Tile(Factors):
 
 
 def _of_one_at_least(extents: Rows) -> Rows:
-    """Extents, where a loop of no iterations (a part of one that is empty) has the tiles of one of a single iteration."""
+    """Extents, where an empty part of a loop counts as one iteration: its tiles are of one element."""
     return np.maximum(extents.astype(np.int64), 1)
 
 
