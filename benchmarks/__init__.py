@@ -30,6 +30,10 @@ Its files, in reading order:
   there is
 - `short_list`: How far from the best known what few or no measurements give is: the twelve operators at layers of real
   networks
+- `composition_plot`: The plot of the composition experiment: best time against trials, a panel for each element type,
+  as SVG
+- `composition`: What each module adds to the space: a dense layer of BERT-large, 1024 x 4096 x 1024, bias and GELU, in
+  three types
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
 - `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one

@@ -60,6 +60,7 @@ _ALL = (
     Benchmark(
         "short_list", "how far the guess, eight favourites, 16 trials and a search are from the best known there"
     ),
+    Benchmark("composition", "what each group of rules adds: a dense layer of BERT-large in f32, bf16 and u8 x s8"),
     Benchmark("tensor_cores", "tuned products of bf16 and of bytes, by AMX and VNNI, against f32 and PyTorch's bf16"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),

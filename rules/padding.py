@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from metasched.rules.facts import Vectorized
+
 import metasched as ms
 
 DECOMPOSED, COPIED = "decomposed", "copied"
@@ -19,6 +21,8 @@ def padding(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     info = sch.describe(block)
     if info.reduces or not info.conditional:
         return ms.skip("it is no padding")
+    if sch.facts(block, Vectorized) is not None:
+        return ms.skip("it is in vectors already")
     if not info.held or info.held[-1] > 1:
         return ms.skip("it has no loop of its own")
     reason = sch.refusal(partial(_decompose, block=block))

@@ -161,6 +161,13 @@ def test_a_target_that_lacks_it_and_permissions() -> None:
     assert forbidden == '`tile_bf16_amx` takes denormals for zero, and "flush_denormals" is not allowed'
 
 
+def test_operands_that_are_padded_for_an_instruction_are_no_choice_of_other_rules() -> None:
+    program = operator("matmul_nn", M=30, N=40, K=50, **BYTES)
+    explained = ms.space(program, rules="cpu", target=SAPPHIRE).explain()
+    assert 'choice "use_vnni(C)/intrinsic"' in explained
+    assert 'choice "padding' not in explained
+
+
 def test_the_preset_offers_each_where_the_target_has_it() -> None:
     program = operator("matmul_nn", M=64, N=64, K=64, **BRAIN)
     shown = [str(sketch) for sketch in ms.space(program, rules="cpu", target=SAPPHIRE)]
