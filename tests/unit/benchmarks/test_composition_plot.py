@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from benchmarks.composition_plot import plot
 
@@ -10,9 +10,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_a_line_for_each_list_in_a_panel_for_each_type() -> None:
-    root = ElementTree.fromstring(
-        plot({"f32": {"tiles": [2e-3, 1e-3], "lanes": [1e-3, 1e-3]}, "bf16": {"tiles": [1.0]}})
-    )
+    root = ET.fromstring(plot({"f32": {"tiles": [2e-3, 1e-3], "lanes": [1e-3, 1e-3]}, "bf16": {"tiles": [1.0]}}))
     lines = root.findall(f"{_SVG}polyline")
     assert len(lines) == 3
     first, last = (point.split(",") for point in lines[0].attrib["points"].split())
@@ -21,6 +19,6 @@ def test_a_line_for_each_list_in_a_panel_for_each_type() -> None:
 
 
 def test_failures_are_no_points() -> None:
-    root = ElementTree.fromstring(plot({"f32": {"tiles": [float("inf"), 1e-3]}, "u8": {"tiles": [float("inf")]}}))
+    root = ET.fromstring(plot({"f32": {"tiles": [float("inf"), 1e-3]}, "u8": {"tiles": [float("inf")]}}))
     (line,) = root.findall(f"{_SVG}polyline")
     assert len(line.attrib["points"].split()) == 1
