@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from metasched.rules.facts import Threaded, Vectorized
 
 import metasched as ms
 
-APART, COPIED = "apart", "copied"
+APART, COLUMNS, COPIED = "apart", "columns apart", "copied"
 
 
 @ms.rule
@@ -29,7 +29,8 @@ def borders(
     For reductions that read each padded element a few times, such as depthwise convolutions and pooling: the copy would
     take about as long. Elements are tiled in two levels, the inner tile and the terms are unrolled, and vectors run
     along the last dimension; the last two of the other dimensions are partitioned where a tile no longer meets a
-    border. A structural choice: borders apart, or whatever other rules make of the padded copy.
+    border, or only the last of them, so that threads share the borders of the other, under conditions. A structural
+    choice between these two and whatever other rules make of the padded copy.
 
     Args:
         reuse: how often a padded element may be read.
@@ -55,9 +56,11 @@ def borders(
     reason = trial.refusal(nest.make)
     if reason is not None:
         return ms.skip(reason)
-    if sch.choose("borders", [COPIED, APART]) == APART:
-        _inline(sch, padding)
-        nest.make(sch)
+    how = sch.choose("borders", [COPIED, APART, *([COLUMNS] if len(bordered) > 1 else [])])
+    if how == COPIED:
+        return None
+    _inline(sch, padding)
+    (nest if how == APART else replace(nest, bordered=nest.bordered[-1:])).make(sch)
     return None
 
 

@@ -19,10 +19,10 @@ SMALL = {
 }
 
 
-def drawn(program: ms.Program, count: int) -> list[ms.Schedule]:
+def drawn(program: ms.Program, count: int, how: str = "apart") -> list[ms.Schedule]:
     """Draws with borders apart."""
     rng = np.random.default_rng(0)
-    (sketch,) = (s for s in ms.space(program, rules=[rule("borders")]) if "apart" in s.structure.values())
+    (sketch,) = (s for s in ms.space(program, rules=[rule("borders")]) if how in s.structure.values())
     rows = sketch.repair(sketch.sample(rng, 4 * count))
     return [sketch.trace_of(row).apply_to(program) for row in rows[sketch.mask(rows)][:count]]
 
@@ -32,6 +32,13 @@ def test_borders_are_nests_of_their_own(operator: str) -> None:
     for sch in drawn(operators.load(operator, **SMALL[operator]), 3):
         assert "pad" not in sch.block_names()
         assert sum(name.endswith(("head", "tail", "_1")) for name in sch.block_names()) == 8
+        correct(sch)
+
+
+@pytest.mark.parametrize("operator", SMALL)
+def test_columns_apart(operator: str) -> None:
+    for sch in drawn(operators.load(operator, **SMALL[operator]), 2, "columns apart"):
+        assert sum(name.endswith(("head", "tail")) for name in sch.block_names()) == 2
         correct(sch)
 
 
@@ -46,7 +53,7 @@ def test_the_inside_has_no_conditions() -> None:
 
 def test_it_is_a_choice_of_the_preset() -> None:
     space = ms.space(operators.load("max_pool2d_nhwc", **SMALL["max_pool2d_nhwc"]))
-    assert {sketch.structure["borders(pool)/borders"] for sketch in space} == {"apart", "copied"}
+    assert {sketch.structure["borders(pool)/borders"] for sketch in space} == {"apart", "columns apart", "copied"}
 
 
 @pytest.mark.parametrize(
