@@ -167,7 +167,14 @@ OTHERWISE: Mapping[str, Way] = {
         {"borders(conv)/borders": "apart"}, reason="whole rows run in parallel, and in the space tiles of rows"
     ),
     "depthwise_conv2d_nhwc.columns": Way(
-        {"borders(conv)/borders": "apart"}, reason="columns alone are partitioned, and in the space rows as well"
+        {
+            "borders(conv)/borders": "columns apart",
+            "borders(conv)/h_conv": tile(4),
+            "borders(conv)/c_conv": tile(16),
+            "borders(conv)/lanes": 16,
+        },
+        {"H": 112, "W": 112},
+        reason="terms are added column by column, and in the space row by row",
     ),
     "depthwise_conv2d_nhwc.rows": Way({}, reason=BEGINS),
     "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
