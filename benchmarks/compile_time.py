@@ -27,9 +27,11 @@ def run(options: Options) -> Iterator[Result]:
     cpu_seconds: list[float] = []
     failures: dict[str, int] = {}
     while len(seconds) < count:
-        arm = int(rng.integers(len(space.arms)))
-        rows = space.arms[arm].repair(space.arms[arm].sample(rng, 1))
-        if not space.arms[arm].mask(rows)[0]:
+        arm = space.draw(rng)
+        if arm is None:
+            continue
+        rows = space[arm].repair(space[arm].sample(rng, 1))
+        if not space[arm].mask(rows)[0]:
             continue
         try:
             trace = ms.parse_trace(space.trace(Candidate(arm, tuple(int(v) for v in rows[0]))))

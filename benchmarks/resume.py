@@ -22,7 +22,7 @@ from metasched.search.arms import SpaceArms
 from metasched.search.earlier import Earlier
 from metasched.search.known import Known
 from metasched.search.phases import Phase, Phases
-from metasched.search.population import draw
+from metasched.search.population import draw, draw_arms
 from metasched.search.resume import resume
 from metasched.search.strategies.evolutionary import Evolution
 from metasched.search.task import Task
@@ -33,6 +33,8 @@ SIZES = (10_000, 100_000)
 # Proposals in a batch of a search that is so far, and records that are added at once.
 _BATCH = 32
 _CHUNK = 5000
+# Structures that they are of.
+_STRUCTURES = 24
 
 
 def run(options: Options) -> Iterator[Result]:
@@ -76,12 +78,13 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
 
 
 def made_up(task: Task, arms: SpaceArms, key: SearchKey, size: int) -> Iterator[list[Record]]:
-    """So many distinct candidates with times, over all arms alike."""
+    """So many distinct candidates with times, over some structures alike."""
     rng = np.random.default_rng(0)
-    text, share = str(task.program), -(-size // len(arms.arms))
+    numbers = draw_arms(rng, arms, _STRUCTURES)
+    text, share = str(task.program), -(-size // len(numbers))
     made: list[Record] = []
     number = 0
-    for arm in arms.arms:
+    for arm in (arms[n] for n in numbers):
         for row in draw(rng, arm, share):
             if number == size:
                 break

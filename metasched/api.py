@@ -156,7 +156,7 @@ def tune(
     where = _target(target)
     searched = _space_like(rules, space)
     goal = goal_of(trials if trials is not None or budget is not None else DEFAULT_TRIALS, budget)
-    task = Task(program, searched, where, allow=allow, knowledge=knowledge, inputs=inputs, seed=seed)
+    task = Task(program, searched, where, allow=allow, knowledge=knowledge, inputs=inputs)
     strategy, model = strategy_of(strategy), model_of(model)
     if searched is not None:
         # A mistake in what is searched shows whether or not anything is left to measure.

@@ -26,8 +26,8 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
 from metasched.operators.matching import fits
 from metasched.schedule.handlers import Policy
-from metasched.search.arms import MAX_ARMS, SpaceArms
-from metasched.search.population import distinct, draw, keys, legal
+from metasched.search.arms import SpaceArms
+from metasched.search.population import distinct, draw, draw_arms, keys, legal
 from metasched.search.space_protocol import Candidate
 
 CODES = 64
@@ -39,6 +39,8 @@ _BEST = 10
 _TRIALS = 64
 # Draws that are lowered to find so many distinct codes, as a multiple of it.
 _DRAWS = 2
+# Structures that are drawn.
+_STRUCTURES = 24
 _PLAN = TimingPlan(sample_s=1.5e-3, samples=3, budget_s=8e-3, visits=2).without_race()
 _NEAR_PLAN = TimingPlan(visits=2).without_race()
 _EXPERT = -1
@@ -58,10 +60,11 @@ class Collector:
     def random(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
         """Random draws of every arm in turns, and the expert traces that apply."""
         program = spec.program()
-        space = SpaceArms(ms.space(program, target=self._target, max_sketches=MAX_ARMS, seed=seed), self._target)
+        space = SpaceArms(ms.space(program, target=self._target), self._target)
         rng = np.random.default_rng(seed)
         count = MANY_CODES if spec.suite is not None and program.work.floats < SLOW_FLOPS else CODES
-        drawn = _in_turns([_drawn(space, n, draw(rng, arm, count)) for n, arm in enumerate(space.arms)])
+        numbers = draw_arms(rng, space, _STRUCTURES)
+        drawn = _in_turns([_drawn(space, n, draw(rng, space[n], count)) for n in numbers])
         return self._timed(spec, program, space, SPACE, drawn[: _DRAWS * count], count, _PLAN)
 
     def near_best(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
@@ -70,7 +73,7 @@ class Collector:
         The search and its model decide where the pool is, and no longer what is in it.
         """
         program = spec.program()
-        space = SpaceArms(ms.space(program, target=self._target, max_sketches=MAX_ARMS, seed=seed), self._target)
+        space = SpaceArms(ms.space(program, target=self._target), self._target)
         best = self._best_of_search(program, space, seed)
         rng = np.random.default_rng(seed)
         near = [_drawn(space, c.arm, _mutations(rng, space, c)) for c in best]
@@ -102,7 +105,7 @@ class Collector:
         written = [(_EXPERT - n, (), trace) for n, (_, trace) in enumerate(experts)]
         chosen = self._distinct(program, written, len(experts))
         chosen += self._distinct(program, drawn, count)
-        sketches = [str(arm.sketch.trace) for arm in space.arms]
+        sketches = [str(arm.sketch.trace) for arm in (space[n] for n in range(len(space)))]
         codes: list[TimedCode] = []
         known: dict[str, str] = {}
         for ((arm, row, trace), _), found in zip(chosen, self._measured(program, chosen, plan), strict=True):

@@ -16,7 +16,6 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.permissions import Allow
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
-from metasched.search.arms import MAX_ARMS
 from metasched.search.paired_tuning import tune_in_turns
 from metasched.search.progress import ProgressCallback
 from metasched.search.report import TuningReport
@@ -27,7 +26,7 @@ from metasched.space.rule import Rule
 from metasched.space.rule_files import rules_of_file
 from metasched.space.sketch import Sketch
 from metasched.space.source import FromRules
-from metasched.space.space import Space
+from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.target import Target
 
 FIRST, LAST = "first", "last"
@@ -163,7 +162,7 @@ def spaces(
     placement: Placement,
     target: Target,
     seed: int,
-    max_sketches: int = MAX_ARMS,
+    max_sketches: int = DEFAULT_MAX_SKETCHES,
     allow: Allow = None,
 ) -> Spaces:
     """The spaces as a search would see them."""

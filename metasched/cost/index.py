@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from metasched.dtypes import INDEX
 from metasched.ir.affine import ONE, ZERO, free_vars, terms_over
@@ -127,6 +127,7 @@ def _term(product: tuple[Expr, ...], coefficient: Expr, loop_of: Mapping[str, in
     return IndexTerm(table.slot(coefficient), _unknown(product, loop_of, table) if atom is None else atom)
 
 
+@lru_cache(maxsize=1 << 14)
 def _is_of_sizes(expr: Expr) -> bool:
     """Whether an expression without loops is a number that tile sizes make."""
     return not depends_on_data(expr) and all(type(node) in (Const, Var, Binary, Unary) for node in expr.walk())

@@ -337,7 +337,8 @@ def split_inner(p: Poly, names: frozenset[str]) -> tuple[Poly, dict[Monomial, Po
     return base, inner
 
 
-def terms_over(e: Expr, names: frozenset[str]) -> tuple[Expr, dict[Monomial, Expr]]:
+@lru_cache(maxsize=1 << 14)
+def terms_over(e: Expr, names: frozenset[str]) -> tuple[Expr, Mapping[Monomial, Expr]]:
     """`e` as a part free of `names`, and the coefficient of each product of atoms that touch them."""
     base, inner = split_inner(to_poly(e), names)
     return from_poly(base), {product: from_poly(p) for product, p in inner.items()}

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from metasched.ir import query
-from metasched.ir.nodes import Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
+from metasched.ir.nodes import Block, Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[i
         return ()
     scalars = {s.name for s in func.scalars}
     able = {b.name for b in func.temps if can_be_argument(b)}
-    candidates = [n for n, s in enumerate(stmts) if scalars.isdisjoint(_variables(s)) and _written(s) <= able]
+    candidates = [n for n, s in enumerate(stmts) if not (scalars and scalars & _variables(s)) and _written(s) <= able]
     while True:
         elsewhere = {name for n, s in enumerate(stmts) if n not in candidates for name in _written(s)}
         computed = {name for n in candidates for name in _written(stmts[n])} - elsewhere
@@ -107,7 +108,12 @@ def can_be_argument(buffer: Buffer) -> bool:
 
 def read_by(stmt: Stmt) -> set[str]:
     """The buffers that a statement reads."""
-    return {node.buffer for node in stmt.walk() if isinstance(node, Load)}
+    return {name for block in query.blocks_under(stmt) for name in _read_in(block)}
+
+
+@lru_cache(maxsize=1 << 12)
+def _read_in(block: Block) -> frozenset[str]:
+    return frozenset(node.buffer for node in block.walk() if isinstance(node, Load))
 
 
 def _written(stmt: Stmt) -> set[str]:

@@ -1,28 +1,30 @@
-"""A `Space` in the form that searches use: an arm for each variant of each sketch, and for what is known beforehand."""
+"""A `Space` in the form that searches use: its structures are arms, made on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.errors import ScheduleError
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.carried import Carried, carried_into
 from metasched.search.locator import Locator
 from metasched.search.sketch_arm import SketchArm
-from metasched.search.space_protocol import Candidate
+from metasched.search.space_protocol import Candidate, TextOf
+from metasched.space.sketch import Sketch
+from metasched.space.source_runs import SourceRun
 from metasched.space.space import Space
+from metasched.space.structures import Decisions, Structures
 from metasched.target import Target
-
-# The most arms in all, and the arms of each sketch, if it has so many variants. An arm takes about 0.1 s to make, so
-# only a sample of the sketches of a larger space is searched.
-MAX_ARMS = 24
-MAX_VARIANTS = 6
 
 
 class SpaceArms:
-    """The `SearchSpace` of a `Space`, which should have been made with `max_sketches=MAX_ARMS`.
+    """The `SearchSpace` of a `Space`, and its `Arms`.
 
     Features are those of the `target`, by the constants of its `core`.
     """
@@ -31,39 +33,75 @@ class SpaceArms:
         self, space: Space, target: Target, core: Core = DEFAULT_CORE, knowledge: Knowledge = NO_KNOWLEDGE
     ) -> None:
         self._space = space
+        self._structures = Structures(space)
         self._target = target
         self._core = core
         self._knowledge = knowledge
+        self._runs: list[SourceRun] = []
+        self._made: list[SketchArm] = []
+        self._numbers: dict[SourceRun, int] = {}
+        self._locator = Locator(self._at)
+        self.refused: Counter[str] = Counter()
 
     @cached_property
     def carried(self) -> Sequence[Carried]:
         """What is known of similar programs, carried over to this space, the most promising first."""
         return carried_into(self._space, self._knowledge, self._target, self._core)
 
-    @cached_property
-    def _arms(self) -> list[SketchArm]:
-        """Those of the sketches, and those of what is known of similar programs where the sketches are a sample."""
-        space = self._space
-        share = min(MAX_VARIANTS, max(1, MAX_ARMS // len(space)))
-        sketches = [sketch for n in range(len(space)) for sketch in space.variants(n, share)]
-        for found in self.carried:
-            if all(found.sketch.trace != sketch.trace for sketch in sketches):
-                sketches.append(found.sketch)
-        return [SketchArm(sketch, self._target, self._core) for sketch in sketches]
+    # --- structures
 
     @property
-    def arms(self) -> Sequence[SketchArm]:
-        return self._arms
+    def arms(self) -> SpaceArms:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, number: int) -> SketchArm:
+        return self._made[number]
+
+    def first(self) -> int | None:
+        """Raises ScheduleError where a rule takes a step that is not legal: that shows at once."""
+        return self._number(self._structures.first())
+
+    def draw(self, rng: np.random.Generator) -> int | None:
+        return self._attempt(lambda: self._structures.draw(rng))
+
+    def mutate(self, rng: np.random.Generator, arm: int) -> int | None:
+        return self._attempt(lambda: self._structures.mutate(rng, self._runs[arm]))
+
+    def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
+        return self._attempt(lambda: self._structures.cross(rng, self._runs[mother], self._runs[father]))
+
+    def _at(self, decisions: Decisions) -> tuple[int, Sketch] | None:
+        """The arm with these decisions, as far as they are possible."""
+        number = self._attempt(lambda: self._structures.of(decisions))
+        return None if number is None else (number, self._made[number].sketch)
+
+    def _attempt(self, make: Callable[[], SourceRun | None]) -> int | None:
+        """The number of what `make` returns; one that is not legal is counted by its reason."""
+        try:
+            return self._number(make())
+        except ScheduleError as error:
+            self.refused[error.reason] += 1
+            return None
+
+    def _number(self, run: SourceRun | None) -> int | None:
+        if run is None:
+            return None
+        if run not in self._numbers:
+            self._numbers[run] = len(self._made)
+            self._runs.append(run)
+            self._made.append(SketchArm(run.sketch, self._target, self._core))
+        return self._numbers[run]
+
+    # --- candidates
 
     def trace(self, candidate: Candidate) -> str:
-        return str(self._arms[candidate.arm].sketch.trace_of(candidate.row))
+        return str(self._made[candidate.arm].sketch.trace_of(candidate.row))
 
     def locate(self, trace: str) -> Candidate | None:
-        return self.locate_all([outline_of(trace)])[0]
+        return self.locate_all([outline_of(trace)], lambda _: trace)[0]
 
-    def locate_all(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
-        return self._locator.candidates(outlines)
-
-    @cached_property
-    def _locator(self) -> Locator:
-        return Locator([arm.sketch for arm in self._arms])
+    def locate_all(self, outlines: Sequence[Outline], text_of: TextOf) -> list[Candidate | None]:
+        return self._locator.candidates(outlines, text_of)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import nsmallest
 
 from metasched.database.base import Database
@@ -16,6 +17,7 @@ from metasched.database.record import DatabaseError, Duplicate, Record, SearchKe
 from metasched.database.summary import Summary
 from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
+from metasched.schedule.trace_outline import Outline
 from metasched.search.known import Entry, Known
 from metasched.search.other_names import own_trace
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
@@ -88,13 +90,21 @@ class Earlier:
             return None
 
     def _located(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:
-        candidates = self._space.locate_all([s.outline for s in summaries])
+        outlines = [s.outline for s in summaries]
+        text_of = partial(_text_at, self._known, outlines, summaries)
+        candidates = self._space.locate_all(outlines, text_of)
         return [(c, s) for c, s in zip(candidates, summaries, strict=True) if c is not None]
 
 
-def located(space: SearchSpace, entries: Sequence[Entry]) -> list[Observation | None]:
+def _text_at(known: Known, outlines: Sequence[Outline], summaries: Sequence[Summary], at: int) -> str | None:
+    return known.trace_of(outlines[at], summaries[at])
+
+
+def located(space: SearchSpace, known: Known, entries: Sequence[Entry]) -> list[Observation | None]:
     """The recorded proposals as observations; None for those of another space."""
-    candidates = space.locate_all([outline for _, outline, _ in entries])
+    outlines = [outline for _, outline, _ in entries]
+    text_of = partial(_text_at, known, outlines, [summary for _, _, summary in entries])
+    candidates = space.locate_all(outlines, text_of)
     return [
         None if candidate is None else observation(candidate, summary)
         for candidate, (_, _, summary) in zip(candidates, entries, strict=True)

@@ -10,7 +10,7 @@ from metasched.search.strategies.evolutionary import Evolution
 
 def favourite(space: SearchSpace, seed: int = 0) -> str | None:
     """The trace that the evolutionary search would measure first; None where the space has no legal candidate."""
-    if not space.arms:
+    if space.arms.first() is None:
         return None
     found = Evolution(space.arms, CostModel(seed, shipped()), seed).propose(1)
     return space.trace(found[0]) if found else None

@@ -31,12 +31,13 @@ from metasched.knowledge.library import Knowledge, KnowledgeLike
 from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
-from metasched.search.arms import MAX_ARMS, SpaceArms
+from metasched.search.arms import SpaceArms
 from metasched.search.carried import Carried
 from metasched.search.expert_guess import ExpertCandidate, ExpertChoice, best_expert, obstacle_to
 from metasched.search.favourite import favourite
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
+from metasched.space.space import DEFAULT_MAX_SKETCHES
 from metasched.target import Target
 
 # The model's choice is the best of ten thousand by an inexact estimate: if it is expected to be as fast as an expert's
@@ -263,7 +264,8 @@ _Favourite = tuple[Trace, Expectation]
 
 def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed, knowledge: KnowledgeLike) -> MakeArms:
     def made(rules: RuleSpec, seed: int) -> SpaceArms:
-        space = space_of(program, rules, target=target, allow=allowed, max_sketches=MAX_ARMS, seed=seed)
+        limit = DEFAULT_MAX_SKETCHES
+        space = space_of(program, rules, target=target, allow=allowed, max_sketches=limit, seed=seed)
         return SpaceArms(space, target, core, Knowledge.of(knowledge))
 
     return made

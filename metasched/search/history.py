@@ -9,7 +9,7 @@ import numpy as np
 
 from metasched.cost.features import NAMES, Features
 from metasched.cost.task_times import TaskTimes
-from metasched.search.space_protocol import Arm, Candidate, Observation, Rows
+from metasched.search.space_protocol import Arm, Arms, Candidate, Observation, Rows
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -62,8 +62,9 @@ class History:
     observations together, when they are read.
     """
 
-    def __init__(self, arms: Sequence[Arm]) -> None:
-        self._arms = [_ArmHistory(arm) for arm in arms]
+    def __init__(self, arms: Arms) -> None:
+        self._of = arms
+        self._arms: dict[int, _ArmHistory] = {}
         self._seen: set[Candidate] = set()
         self._seconds: list[float] = []
         self._is_bound: list[bool] = []
@@ -79,10 +80,20 @@ class History:
         """Failures count as infinitely slow."""
         for result in results:
             if result.candidate not in self._seen:
-                self._arms[result.candidate.arm].add(result.candidate.row, len(self._seen))
+                self._arm(result.candidate.arm).add(result.candidate.row, len(self._seen))
                 self._seen.add(result.candidate)
                 self._seconds.append(float("inf") if result.seconds is None else result.seconds)
                 self._is_bound.append(result.bound)
+
+    def _arm(self, number: int) -> _ArmHistory:
+        if number not in self._arms:
+            self._arms[number] = _ArmHistory(self._of[number])
+        return self._arms[number]
+
+    @property
+    def arms(self) -> list[int]:
+        """The arms that something was measured of, the fastest first, then in the order in which they were."""
+        return sorted(self._arms, key=lambda arm: -self.best(arm))
 
     @property
     def features(self) -> Features:
@@ -90,7 +101,7 @@ class History:
         known = len(self._features)
         if known < len(self._seen):
             new = np.empty((len(self._seen) - known, len(NAMES)), np.float32)
-            for arm in self._arms:
+            for arm in self._arms.values():
                 if len(arm) and arm.positions[-1] >= known:
                     positions, features = arm.features_from(known)
                     new[positions - known] = features
@@ -104,19 +115,21 @@ class History:
 
     def best(self, arm: int) -> float:
         """-log2 of the shortest time of an arm, as models score; -inf where there is none."""
+        if arm not in self._arms:
+            return -np.inf
         return -float(np.log2(min((self._seconds[n] for n in self._arms[arm].positions), default=np.inf)))
 
     def measured(self, arm: int) -> int:
         """How many candidates of an arm were measured."""
-        return len(self._arms[arm])
+        return len(self._arms[arm]) if arm in self._arms else 0
 
     def rows(self, arm: int) -> Rows:
         """The measured rows of an arm."""
-        return self._arms[arm].rows
+        return self._arm(arm).rows
 
     def elite(self, arm: int, count: int) -> Rows:
         """The `count` fastest rows of an arm, failures left out, those with a bound for a time last."""
-        found = self._arms[arm]
+        found = self._arm(arm)
         seconds = np.array([self._seconds[n] for n in found.positions])
         bounds = np.array([self._is_bound[n] for n in found.positions], dtype=bool)
         order = np.lexsort((seconds, bounds))

@@ -9,11 +9,12 @@ from typing import TypeVar
 
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, Noise, best_record, guess_of, noise_of
-from metasched.database.record import Duplicate, Record, Role, SearchKey
+from metasched.database.record import DatabaseError, Duplicate, Record, Role, SearchKey
 from metasched.database.summary import Summary, summary_of
+from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.schedule.trace_outline import Outline, outline_of
-from metasched.search.other_names import OwnNames
+from metasched.search.other_names import OwnNames, own_trace
 from metasched.support import collection
 
 K = TypeVar("K")
@@ -35,6 +36,7 @@ class Known:
     def __init__(self, database: Database, search: SearchKey, program: Program) -> None:
         self._database = database
         self._search = search
+        self._program = program
         self._names = OwnNames(database, search.task, program)
         self._last = 0  # the largest number that was read
         self._numbers: dict[object, int] = {}  # by the identity of a record that was loaded or added
@@ -236,6 +238,21 @@ class Known:
         return sorted(self._older.values())
 
     # --- whole records
+
+    def trace_of(self, outline: Outline, summary: Summary) -> str | None:
+        """The trace with an outline, in this program's names; None if it cannot be read, or no longer applies.
+
+        `summary` is what came of it: its record, or where it is a duplicate that of its code.
+        """
+        duplicate = self._duplicates.get(outline)
+        if duplicate is not None:
+            return duplicate.trace
+        for record in self.load([summary]):
+            try:
+                return str(own_trace(record, self._program))
+            except (ScheduleError, LanguageError, DatabaseError):
+                return None
+        return None
 
     def load(self, summaries: Iterable[Summary]) -> list[Record]:
         """The whole records of some summaries, in their order; in the names that they were made in."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.footprint import Array
-from metasched.search.space_protocol import Arm, Rows
+from metasched.search.space_protocol import Arm, Arms, Rows
 
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
 Positions = np.ndarray[Any, np.dtype[np.int64]]
@@ -75,3 +75,22 @@ def draw(rng: np.random.Generator, arm: Arm, count: int) -> Rows:
         if len(found) >= count // 2:
             break
     return found[:count]
+
+
+# How many draws of structures are made for each that is wanted, while most of them are known.
+STRUCTURE_DRAWS = 4
+
+
+def draw_arms(rng: np.random.Generator, arms: Arms, count: int) -> list[int]:
+    """The first structure and others from the prior: up to `count`, each once."""
+    found: dict[int, None] = {}
+    first = arms.first()
+    if first is not None:
+        found[first] = None
+    for _ in range(STRUCTURE_DRAWS * count):
+        if len(found) >= count:
+            break
+        drawn = arms.draw(rng)
+        if drawn is not None:
+            found[drawn] = None
+    return list(found)

@@ -33,7 +33,7 @@ def resume(known: Known, space: SearchSpace, strategy: Strategy, earlier: Earlie
     if shown:
         strategy.observe(shown)
     entries = known.in_order()
-    found = zip(entries, located(space, entries), strict=True)  # all at once: much faster than batch by batch
+    found = zip(entries, located(space, known, entries), strict=True)  # all at once: much faster than batch by batch
     batches = [list(batch) for _, batch in groupby(found, key=lambda pair: pair[0][0])]
     if not batches:
         return Resumed(0, 0, ())

@@ -16,15 +16,30 @@ SHORTLIST = 256
 
 
 class Pool:
-    """Scored rows by arm. `measured` are the keys of rows that were measured and must not be proposed."""
+    """Scored rows by arm, in the order in which the arms come.
 
-    def __init__(self, measured: Sequence[Keys]) -> None:
-        self._measured = measured
-        self._rows: list[list[Rows]] = [[] for _ in measured]
-        self._scores: list[list[Array]] = [[] for _ in measured]
-        self._keys: list[Keys] = [np.empty(0, np.uint64) for _ in measured]
+    `measured` gives the keys of the rows of an arm that were measured and must not be proposed.
+    """
+
+    def __init__(self, measured: Callable[[int], Keys]) -> None:
+        self._measured_of = measured
+        self._measured: dict[int, Keys] = {}
+        self._rows: dict[int, list[Rows]] = {}
+        self._scores: dict[int, list[Array]] = {}
+        self._keys: dict[int, Keys] = {}
+
+    @property
+    def arms(self) -> list[int]:
+        return list(self._rows)
+
+    def _open(self, arm: int) -> None:
+        if arm not in self._rows:
+            self._measured[arm] = self._measured_of(arm)
+            self._rows[arm], self._scores[arm] = [], []
+            self._keys[arm] = np.empty(0, np.uint64)
 
     def add(self, arm: int, rows: Rows, scores: Array) -> None:
+        self._open(arm)
         self._rows[arm].append(rows)
         self._scores[arm].append(scores)
         self._keys[arm] = np.concatenate([self._keys[arm], keys(rows)])
@@ -41,11 +56,11 @@ class Pool:
 
     def known(self, arm: int) -> Keys:
         """The keys of all rows of an arm in the pool."""
-        return self._keys[arm]
+        return self._keys.get(arm, np.empty(0, np.uint64))
 
     def filled(self, arm: int) -> bool:
         """Whether there are rows of an arm."""
-        return bool(self._rows[arm])
+        return bool(self._rows.get(arm))
 
     def highest(self, arm: int) -> float:
         """The best score of an arm, measured rows included."""
@@ -65,7 +80,7 @@ class Pool:
 
     def fresh(self, arm: int) -> Positions:
         """Positions of rows that were never measured."""
-        if not self._rows[arm]:
+        if not self._rows.get(arm):
             return np.empty(0, np.int64)
         if not len(self._measured[arm]):
             return np.arange(len(self.rows(arm)))
@@ -82,13 +97,14 @@ class Pool:
     def shortlist(self, size: int) -> tuple[list[Candidate], Array]:
         """The `size` best rows that were never measured, with their scores, best first."""
         entries: list[tuple[float, int, int]] = []
-        for arm in range(len(self._rows)):
+        arms = self.arms
+        for place, arm in enumerate(arms):
             positions = self.fresh(arm)
             scores = self.scores(arm)[positions] if len(positions) else np.empty(0)
             best = np.argsort(-scores, kind="stable")[:size]
-            entries += [(-float(scores[p]), arm, int(positions[p])) for p in best]
+            entries += [(-float(scores[p]), place, int(positions[p])) for p in best]
         entries.sort()
-        found = [_candidate(arm, self.rows(arm)[at]) for _, arm, at in entries[:size]]
+        found = [_candidate(arms[place], self.rows(arms[place])[at]) for _, place, at in entries[:size]]
         return found, np.array([-score for score, _, _ in entries[:size]])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from metasched.cost.core import Core
 from metasched.cost.features import FeatureProgram, Features
+from metasched.lang.decisions import decision_text
 from metasched.search.space_protocol import Mask, Rows
 from metasched.space.sketch import Sketch
 from metasched.target import Target
@@ -21,11 +22,16 @@ class SketchArm:
         self._target = target
         self._core = core
 
-    @property
+    @cached_property
+    def name(self) -> str:
+        taken = self.sketch.structure.items()
+        return ", ".join(f"{address} := {decision_text(decision)}" for address, decision in taken)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.sketch.columns
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         return self.sketch.groups
 
@@ -47,3 +53,7 @@ class SketchArm:
 
     def features(self, rows: Rows) -> Features:
         return self.feature_program(rows)
+
+    def adopt(self, rng: np.random.Generator, other: SketchArm, rows: Rows) -> Rows:
+        """Numbers are kept by address."""
+        return self.sketch.adopt(rng, other.sketch, rows)

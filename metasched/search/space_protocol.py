@@ -1,11 +1,12 @@
-"""What a search strategy sees of a space: a few parametric programs, each a set of integer rows.
+"""What a search strategy sees of a space: parametric programs, made on demand, each a set of integer rows.
 
-A strategy knows nothing of schedules. It draws, changes and scores rows, and names the ones to measure.
+A strategy knows nothing of schedules. It asks for arms, draws, changes and scores their rows, and names the ones to
+measure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ from metasched.cost.features import Features
 from metasched.schedule.trace_outline import Outline
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
+# The text of the trace that has the outline at a position; None where it is not to be had.
+TextOf = Callable[[int], str | None]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -22,8 +25,11 @@ class Arm(Protocol):
     """One structure of the program, with its numbers left free.
 
     A row is int64 of shape (len(columns),). `groups` are the columns of each random variable, by position, in the
-    order they are drawn: crossover keeps a group together.
+    order they are drawn: crossover keeps a group together. `name` is its structure, the same in every process.
     """
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -48,6 +54,43 @@ class Arm(Protocol):
         ...
 
     def features(self, rows: Rows) -> Features: ...
+
+    def adopt(self, rng: np.random.Generator, other: Any, rows: Rows) -> Rows:
+        """The rows of another arm of the same space, with what is common to both kept and the rest drawn; may leave the
+        support.
+        """
+        ...
+
+
+class Arms(Protocol):
+    """The structures of a space, each an arm that is made when it is first asked for.
+
+    An arm's number is its position among those made so far. It says nothing else, and in another process the same arm
+    has another: what a strategy proposes must not depend on it. What is made depends on `rng`, and on nothing made
+    before. Each returns None where no arm comes of it.
+    """
+
+    def __len__(self) -> int:
+        """How many were made so far."""
+        ...
+
+    def __getitem__(self, number: int) -> Arm: ...
+
+    def first(self) -> int | None:
+        """The first structure of the space; None if the space is empty."""
+        ...
+
+    def draw(self, rng: np.random.Generator) -> int | None:
+        """A structure from the prior."""
+        ...
+
+    def mutate(self, rng: np.random.Generator, arm: int) -> int | None:
+        """A structure with one decision changed; what that makes impossible is repaired."""
+        ...
+
+    def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
+        """A structure with decisions of two others."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +129,12 @@ class SearchSpace(Protocol):
     """A program's space, as the tuning loop sees it."""
 
     @property
-    def arms(self) -> Sequence[Arm]: ...
+    def arms(self) -> Arms: ...
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many structures could not be made for each reason."""
+        ...
 
     def trace(self, candidate: Candidate) -> str:
         """The candidate's trace as text. Raises `ScheduleError` when it is not legal after all."""
@@ -96,6 +144,9 @@ class SearchSpace(Protocol):
         """The candidate of which `trace` returns this text; None for a trace that is not of this space."""
         ...
 
-    def locate_all(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
-        """The candidates of which `trace` returns a text of these outlines; None for those of other spaces."""
+    def locate_all(self, outlines: Sequence[Outline], text_of: TextOf) -> list[Candidate | None]:
+        """The candidates of which `trace` returns a text of these outlines; None for those of other spaces.
+
+        `text_of` is asked for one trace of each structure that was not met before.
+        """
         ...

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from metasched.cost.model import Model
 from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
-from metasched.search.space_protocol import Arm, Strategy
+from metasched.search.space_protocol import Arms, Strategy
 from metasched.support.registry import Registry, UnfitError
 
 GROUP = "metasched.strategies"
@@ -23,13 +23,13 @@ class StrategyInputs:
     """What a strategy is made from.
 
     Attributes:
-        arms: what to search.
+        arms: what to search: structures, which are made when they are asked for.
         model: what scores rows, for this strategy alone; it is untrained, and the strategy trains it.
         seed: with the observations, decides every proposal.
         phases: where the strategy counts the time that training takes.
     """
 
-    arms: Sequence[Arm]
+    arms: Arms
     model: Model
     seed: int = 0
     phases: Phases = field(default_factory=Phases)

@@ -12,16 +12,16 @@ from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
 from metasched.measure.inputs import Inputs
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
-from metasched.search.arms import MAX_ARMS, SpaceArms
+from metasched.search.arms import SpaceArms
 from metasched.search.carried import Carried
 from metasched.search.proposal import Guesses
 from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.registry import RuleSpec
-from metasched.space.space import Space
+from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.support.fingerprint import fingerprint
 from metasched.target import Target
 
-_FORMAT = 1  # of the fingerprint
+_FORMAT = 2  # of the fingerprint
 # What is measured first besides the guess: neighbours', and in all with expert traces.
 MOST_NEIGHBOURS = 3
 MOST_KNOWN = 5
@@ -44,8 +44,6 @@ class Task:
         knowledge: what was found for other sizes: the path of a file, "none", or by default all that is installed.
         inputs: what data an argument takes, by name: an array, a range (low, high), or a function of
             (generator, shape, dtype); by default signed random numbers.
-        max_sketches: beyond so many, sketches are sampled.
-        seed: of that sample.
         core: what operations of one of the CPU's cores cost, for the estimates that a search begins with; by default
             what `metasched calibrate` has measured, or else the usual constants.
 
@@ -62,8 +60,6 @@ class Task:
         allow: Allow = None,
         knowledge: KnowledgeLike = None,
         inputs: Inputs | None = None,
-        max_sketches: int = MAX_ARMS,
-        seed: int = 0,
         core: Core | None = None,
     ) -> None:
         if not isinstance(program, Program):
@@ -71,8 +67,6 @@ class Task:
                 f"a task is about a Program, not a {type(program).__name__}\n"
                 "  hint: make one by parse_program(text) or load_program(path)"
             )
-        if max_sketches < 1:
-            raise MetaschedError(f"max_sketches is {max_sketches}; a space has at least one sketch")
         where = Target.detect() if target is None else target
         self.program = program
         self.target = where if threads is None else where.with_threads(threads)
@@ -80,10 +74,8 @@ class Task:
         self.knowledge = knowledge
         self.inputs = inputs
         self.described_by = space
-        self.seed = seed
         self.core = core_of(self.target) if core is None else core
         self.source = source_of(space)
-        self._max_sketches = min(max_sketches, space.max_sketches) if isinstance(space, Space) else max_sketches
 
     def __repr__(self) -> str:
         return f"<task of {self.program.key} for {self.target.name} with {self.target.threads} threads>"
@@ -91,14 +83,7 @@ class Task:
     @cached_property
     def space(self) -> Space:
         """The space, made now. Raises ScheduleError for a condition on a variable that no sketch has."""
-        return space_of(
-            self.program,
-            self.described_by,
-            target=self.target,
-            allow=self.allowed,
-            max_sketches=self._max_sketches,
-            seed=self.seed,
-        )
+        return self._space_of(self.described_by)
 
     @cached_property
     def arms(self) -> SpaceArms:
@@ -111,11 +96,10 @@ class Task:
 
         It is computed from the name, configuration, block patterns and source of each rule in order (for the source see
         `metasched.support.fingerprint`; for a rule in text, its canonical text with that of the modules it calls); the
-        same of a module; the text of a trace, up to the names of its handles; the given decisions, by address; the
-        limit on sketches; what is allowed; what is known beforehand, where it is not what is shipped; and the constants
+        same of a module; the text of a trace, up to the names of its handles; the given decisions, by address;
+        what is allowed; what is known beforehand, where it is not what is shipped; and the constants
         of the core, where they are not the usual ones: what a search proposes depends on them, so one that began with
-        others is another search. The program, the target, and the seed of the sample of sketches are not part of it:
-        records store them separately.
+        others is another search. The program and the target are not part of it: records store them separately.
         """
         calibrated = () if self.core == DEFAULT_CORE else (self.core,)
         names = frozenset(permission.value for permission in self.allowed.names)
@@ -123,7 +107,7 @@ class Task:
         if self.knowledge is not None or KNOWLEDGE.names():
             known = Knowledge.of(self.knowledge)
             said += () if known is shipped() else ("knowledge", known.digest)
-        return fingerprint((_FORMAT, self.source, self._max_sketches, names, *said, *calibrated))
+        return fingerprint((_FORMAT, self.source, names, *said, *calibrated))
 
     def check(self) -> None:
         """Make the first sketch, which shows mistakes in rules and modules. Raises whatever these raise."""
@@ -141,10 +125,8 @@ class Task:
             return Guesses(own, default, experts, neighbours)
         from metasched.search.guess import guess_in
 
-        # A guess does not depend on the seed of the search.
-        arms = self.arms if self.seed == 0 else self._arms_of(self.described_by, self._max_sketches, 0)
         try:
-            inside = guess_in(arms, self.program, self.target, self.core, 0, "the space was given")
+            inside = guess_in(self.arms, self.program, self.target, self.core, 0, "the space was given")
         except NoRecord:  # the space is empty
             return Guesses(None, default)
         return Guesses(str(inside.trace), default, (), _traces(inside.others))
@@ -171,15 +153,14 @@ class Task:
         neighbours = _traces(found.others)
         return str(found.trace), tuple(map(str, rivals))[: MOST_KNOWN - len(neighbours)], neighbours
 
-    def _default_arms(self, rules: RuleSpec, seed: int) -> SpaceArms:
-        same = self.source.by_default and (self._max_sketches, self.seed) == (MAX_ARMS, seed)
-        return self.arms if same else self._arms_of(rules, MAX_ARMS, seed)
+    def _default_arms(self, rules: RuleSpec, _: int) -> SpaceArms:
+        if self.source.by_default:
+            return self.arms
+        return SpaceArms(self._space_of(rules), self.target, self.core, Knowledge.of(self.knowledge))
 
-    def _arms_of(self, space: SpaceLike, max_sketches: int, seed: int) -> SpaceArms:
-        made = space_of(
-            self.program, space, target=self.target, allow=self.allowed, max_sketches=max_sketches, seed=seed
-        )
-        return SpaceArms(made, self.target, self.core, Knowledge.of(self.knowledge))
+    def _space_of(self, described: SpaceLike) -> Space:
+        limit = DEFAULT_MAX_SKETCHES
+        return space_of(self.program, described, target=self.target, allow=self.allowed, max_sketches=limit, seed=0)
 
 
 def _traces(carried: Sequence[Carried]) -> tuple[str, ...]:

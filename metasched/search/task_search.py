@@ -317,7 +317,7 @@ class TaskSearch:
         database = self._parts.database
         if not database.others(self.key, self._parts.claimant):
             return []
-        found = located(space, [(s.batch, s.outline, s) for s in self.known.pick_up()])
+        found = located(space, self.known, [(s.batch, s.outline, s) for s in self.known.pick_up()])
         return [observation for observation in found if observation is not None]
 
     def _wear_out(self, trials: int) -> None:
@@ -340,12 +340,13 @@ class TaskSearch:
     def report(self, interrupted: bool) -> TuningReport:
         """The report of the records so far."""
         best, guess = self.known.best(), self.known.guess()
+        refused = self._prepared.space.refused if self._prepared is not None else {}
         return TuningReport(
             best=best,
             records=self.known.made,
             measured=self._measuring.measured,
             failures=self.known.failures(),
-            rejected=dict(self.rejected.most_common()),
+            rejected=dict((self.rejected + Counter(refused)).most_common()),
             phases=self.phases.seconds(),
             elapsed_s=time.perf_counter() - self._started,
             exhausted=self.exhausted,

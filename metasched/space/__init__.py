@@ -16,6 +16,8 @@ Its files, in reading order:
 - `source_runs`: Runs of a space's source under different structural decisions, of which the steps that they share are
   made once
 - `space`: A program's search space: its sketches, made lazily
+- `structures`: Structures of a space, made on demand: drawn, mutated and crossed over by the addresses of their
+  decisions
 - `traced`: A trace with holes as a space: its decisions are fixed, and its holes are searched
 - `conditions`: What a caller may pass as a space, made into a source or a `Space`; and spaces with some decisions given
 """

@@ -136,6 +136,16 @@ class Sketch:
                 out[chosen] = part
         return out
 
+    def adopt(self, rng: np.random.Generator, other: Sketch, rows: Rows) -> Rows:
+        """Rows of another sketch carried over by address: what it has not is drawn; not repaired."""
+        out = self.sample(rng, len(rows))
+        theirs = {v.address: v for v in other.variables}
+        for v in self.variables:
+            found = theirs.get(v.address)
+            if found is not None and len(found.columns) == len(v.columns):
+                out[:, v.span] = rows[:, found.span]
+        return out
+
     def mask(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Whether each row meets every constraint."""
         out = np.ones(len(rows), dtype=np.bool_)

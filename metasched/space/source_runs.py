@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FREE, FixedDecisions, Free, Site
+from metasched.schedule.handlers import FREE, FixedDecisions, Free, Handler, Site
 from metasched.schedule.trace import Schedule
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
@@ -22,7 +23,18 @@ Pick = Callable[[Site], Decision]
 Met: TypeAlias = tuple[tuple[Site, Decision], ...]
 
 
-@dataclass(frozen=True)
+def picked_by(handler: Handler) -> Pick:
+    """What a handler decides, which never leaves structure open."""
+
+    def pick(site: Site) -> Decision:
+        decision = handler.decide(site)
+        assert not isinstance(decision, Free)
+        return decision
+
+    return pick
+
+
+@dataclass(frozen=True, eq=False)
 class SourceRun:
     """A sketch, the structural random variables met on the way to it, and what the rules did."""
 
@@ -31,6 +43,11 @@ class SourceRun:
     outcomes: tuple[Outcome, ...]
     instructions: tuple[Instruction, ...]
     addresses: frozenset[str]
+
+    @cached_property
+    def decisions(self) -> dict[str, Decision]:
+        """The structural decisions that are not given, by address."""
+        return {site.address: taken for site, taken in self.met}
 
 
 @dataclass

@@ -16,7 +16,7 @@ from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
 from metasched.permissions import Allow, Allowed
-from metasched.schedule.handlers import PURE_HINT, Forced, Free, Handler, Policy, Prior, Site
+from metasched.schedule.handlers import PURE_HINT, Forced, Policy, Prior, Site
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
@@ -24,7 +24,7 @@ from metasched.space.given import nearest_option
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import Conditioned, Given, SpaceSource
-from metasched.space.source_runs import Pick, SourceRun, SourceRuns
+from metasched.space.source_runs import Pick, SourceRun, SourceRuns, picked_by
 from metasched.target import Target
 
 Prefix = dict[str, Decision]
@@ -35,14 +35,13 @@ STRUCTURAL_SHARE = 0.1
 
 @dataclass
 class _Recorded:
-    """Decides as `handler`, which never leaves structure open; `met` has each random variable asked for, once."""
+    """Decides as `inner`; `met` has each random variable asked for, once."""
 
-    handler: Handler
+    inner: Pick
     met: dict[str, tuple[Site, Decision]] = field(default_factory=dict)
 
     def pick(self, site: Site) -> Decision:
-        decision = self.handler.decide(site)
-        assert not isinstance(decision, Free)
+        decision = self.inner(site)
         self.met.setdefault(site.address, (site, decision))
         return decision
 
@@ -222,7 +221,7 @@ class Space:
 
     def _take(self, branch: _Branch) -> bool:
         """Run the module under a branch's choices; returns whether that gave a sketch."""
-        asked = _Recorded(Forced(branch.prefix, Prior(self.seed)))
+        asked = _Recorded(picked_by(Forced(branch.prefix, Prior(self.seed))))
         run = self._legal(asked)
         if run is not None:
             self._require_same(branch, run)
@@ -265,7 +264,7 @@ class Space:
         """Draw one more sketch from the prior; False after many draws of known ones."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
-            run = self._legal(_Recorded(Prior(self.seed + 1 + len(self._found) * 16 + attempt)))
+            run = self._legal(_Recorded(picked_by(Prior(self.seed + 1 + len(self._found) * 16 + attempt))))
             if run is not None and run.sketch.trace not in known:
                 self._found.append(run)
                 return True
@@ -275,6 +274,19 @@ class Space:
         run = self._runs.run(pick)
         self._addresses |= run.addresses
         return run
+
+    # --- structures
+
+    def first_run(self) -> SourceRun | None:
+        """The run that made the first sketch; None for an empty space."""
+        return self._found[0] if next(iter(self), None) is not None else None
+
+    def run_with(self, pick: Pick) -> SourceRun | None:
+        """The run under some structural decisions; None if a step of a trace is not legal with them.
+
+        What earlier runs have in common with it is not run again. Raises ScheduleError for an illegal step of a rule.
+        """
+        return self._legal(_Recorded(pick))
 
     # --- variants
 

@@ -21,11 +21,11 @@ from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
-from metasched.search.space_protocol import Candidate, Strategy
+from metasched.search.space_protocol import Candidate, Strategy, TextOf
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy import MakeStrategy, StrategyInputs
 from metasched.target import Target
-from tests.support.toys import Toy
+from tests.support.toys import Toy, Toys
 
 TEXT = "program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n"
 TARGET = Target("generic", frozenset({"avx2", "fma"}), 2, 32768, 1 << 20, 1 << 25, 64)
@@ -33,7 +33,8 @@ TARGET = Target("generic", frozenset({"avx2", "fma"}), 2, 32768, 1 << 20, 1 << 2
 
 class ToySpace:
     def __init__(self) -> None:
-        self.arms = [Toy(), Toy(flavour=1)]
+        self.arms = Toys([Toy(), Toy(flavour=1)])
+        self.refused: dict[str, int] = {}
         self.illegal: set[int] = set()
 
     def trace(self, candidate: Candidate) -> str:
@@ -45,7 +46,7 @@ class ToySpace:
         arm, *row = json.loads(trace)
         return Candidate(arm, tuple(row)) if arm < len(self.arms) else None
 
-    def locate_all(self, outlines: Sequence[Outline]) -> list[Candidate | None]:
+    def locate_all(self, outlines: Sequence[Outline], text_of: TextOf) -> list[Candidate | None]:
         return [self.locate(outline.decisions) for outline in outlines]  # the texts, as they are no traces
 
 

@@ -21,6 +21,10 @@ class Toy:
     flavour: int = 0
 
     @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({self.width}, {self.most}, {self.flavour})"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(f"t{n}" for n in range(self.width))
 
@@ -50,11 +54,33 @@ class Toy:
         out[:, EFFICIENCY] = 0.1
         return out
 
+    def adopt(self, rng: np.random.Generator, other: Toy, rows: np.ndarray) -> np.ndarray:
+        out = self.sample(rng, len(rows))
+        common = min(self.width, other.width)
+        out[:, :common] = rows[:, :common]
+        return out
+
     def seconds(self, row: tuple[int, ...]) -> float:
         """Best at 12 everywhere, with the first two columns wanting to be alike."""
         logs = np.log2(np.array(row))
         away = ((logs - np.log2(12)) ** 2).sum() + 2 * abs(logs[0] - logs[1])
         return float(1e-3 * (1 + away) * (1 + self.flavour))
+
+
+class Toys(list[Toy]):
+    """The structures of a space, all of which are there from the beginning."""
+
+    def first(self) -> int | None:
+        return 0 if self else None
+
+    def draw(self, rng: np.random.Generator) -> int | None:
+        return int(rng.integers(len(self)))
+
+    def mutate(self, rng: np.random.Generator, arm: int) -> int | None:
+        return None if len(self) == 1 else (arm + 1 + int(rng.integers(len(self) - 1))) % len(self)
+
+    def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
+        return mother if rng.random() < 0.5 else father
 
 
 class Bench:

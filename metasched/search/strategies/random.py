@@ -8,15 +8,15 @@ import numpy as np
 
 from metasched.search.history import History
 from metasched.search.population import draw
-from metasched.search.space_protocol import Arm, Candidate, Observation, Strategy
+from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
 from metasched.search.strategy import StrategyInputs
 
 
 class RandomSearch:
-    """The strategy `random`: draws from the prior, each once."""
+    """The strategy `random`: structures from the prior, and a row of each from its own."""
 
-    def __init__(self, arms: Sequence[Arm], seed: int) -> None:
-        if not arms:
+    def __init__(self, arms: Arms, seed: int) -> None:
+        if arms.first() is None:
             raise ValueError("nothing to search: the space has no sketch")
         self.arms = arms
         self.seed = seed
@@ -31,7 +31,9 @@ class RandomSearch:
         for _ in range(20 * count):
             if len(chosen) == count:
                 break
-            n = int(rng.integers(len(self.arms)))
+            n = self.arms.draw(rng)
+            if n is None:
+                continue
             for row in draw(rng, self.arms[n], 1):
                 candidate = Candidate(n, tuple(int(v) for v in row))
                 if candidate not in self.history:

@@ -46,6 +46,7 @@ def test_estimates_are_by_the_core_that_is_given(func: Func) -> None:
 def test_a_task_searches_by_its_core() -> None:
     program = operators.load("matmul_nn", M=64, N=64, K=64)
     arms, slow = Task(program, target=SERVER).arms.arms, Task(program, target=SERVER, core=SLOW).arms.arms
+    assert arms.first() == slow.first() == 0
     rows = arms[0].sample(np.random.default_rng(0), 4)
     cycles = NAMES.index("s0.operation_cycles")
     assert np.all(slow[0].features(rows)[:, cycles] > arms[0].features(rows)[:, cycles] + 2.9)

@@ -12,7 +12,10 @@ import pytest
 import metasched as ms
 from metasched.cost.features import NAMES
 from metasched.cost.model import CostModel
+from metasched.schedule.trace_outline import outline_of
 from metasched.search.arms import SpaceArms
+from metasched.search.population import draw_arms, legal
+from metasched.search.space_protocol import Candidate
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 
 TEXT = """
@@ -29,7 +32,7 @@ def arms() -> SpaceArms:
 
 def test_what_is_proposed_can_be_replayed_and_found_again(arms: SpaceArms) -> None:
     found = Evolution(arms.arms, CostModel(), 0, EvolutionConfig(population=64, generations=1)).propose(8)
-    assert len({candidate.arm for candidate in found}) >= min(4, len(arms.arms))
+    assert len({candidate.arm for candidate in found}) >= 4
     for candidate in found:
         text = arms.trace(candidate)
         assert arms.locate(text) == candidate
@@ -43,8 +46,47 @@ def test_a_trace_of_another_space_is_not_found(arms: SpaceArms) -> None:
     assert arms.locate(str(schedule.trace)) is None
 
 
+def test_a_trace_of_a_structure_that_was_not_met_is_found(arms: SpaceArms) -> None:
+    """Records of any structure teach, so it is made from the decisions of the trace."""
+    other = SpaceArms(ms.space(ms.parse_program(TEXT)), ms.Target.detect(threads=2))
+    rng = np.random.default_rng(5)
+    texts = []
+    for number in draw_arms(rng, other, 12):
+        arm = other[number]
+        (row, *_) = legal(arm, arm.sample(rng, 32)).tolist()
+        texts.append(other.trace(Candidate(number, tuple(row))))
+    before = len(fresh := SpaceArms(ms.space(ms.parse_program(TEXT)), ms.Target.detect(threads=2)))
+    found = fresh.locate_all([outline_of(text) for text in texts], lambda n: texts[n])
+    assert before == 0
+    assert len(fresh) == len(texts)
+    assert [fresh.trace(c) for c in found if c is not None] == texts
+
+
+def test_numbers_are_carried_over_by_address(arms: SpaceArms) -> None:
+    rng = np.random.default_rng(0)
+    one, *others = draw_arms(rng, arms, 8)
+    rows = legal(arms[one], arms[one].sample(rng, 8))
+    for other in others:
+        adopted = arms[other].adopt(rng, arms[one], rows)
+        theirs = {v.address: rows[:, v.span] for v in arms[one].sketch.variables}
+        for v in arms[other].sketch.variables:
+            if v.address in theirs:
+                assert np.array_equal(adopted[:, v.span], theirs[v.address])
+
+
+def test_structures_with_an_illegal_step_are_counted() -> None:
+    def module(sch: ms.Schedule) -> None:
+        if sch.choose("how", ["right", "wrong"]) == "wrong":
+            sch.split(sch.get_loops(sch.get_block("dense"))[0], [2, 2])
+
+    made = SpaceArms(ms.space(ms.parse_program(TEXT), module=module), ms.Target.detect(threads=2))
+    assert draw_arms(np.random.default_rng(0), made, 4) == [0]
+    assert sum(made.refused.values()) > 0
+    assert all("the factors cover less" in reason for reason in made.refused)
+
+
 def test_every_arm_has_the_same_features(arms: SpaceArms) -> None:
-    for arm in arms.arms:
+    for arm in (arms[n] for n in draw_arms(np.random.default_rng(0), arms, 8)):
         rows = arm.sample(np.random.default_rng(0), 20)
         features = arm.features(rows[arm.mask(rows)])
         assert features.shape[1] == len(NAMES)
@@ -58,6 +100,9 @@ import numpy as np, sys
 import metasched as ms
 from metasched.cost.model import CostModel
 from metasched.search.arms import SpaceArms
+from metasched.schedule.trace_outline import outline_of
+from metasched.search.population import draw_arms, legal
+from metasched.search.space_protocol import Candidate
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.space_protocol import Observation
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from metasched.search.history import History
 from metasched.search.space_protocol import Candidate, Observation
-from tests.support.toys import Toy
+from tests.support.toys import Toy, Toys
 
-ARMS = (Toy(width=2), Toy(width=3, flavour=1))
+ARMS = Toys([Toy(width=2), Toy(width=3, flavour=1)])
 
 
 def seen(count: int) -> list[Observation]:

@@ -45,7 +45,7 @@ def test_better_parents_are_drawn_more_often() -> None:
 
 
 def test_a_batch_is_spread_out() -> None:
-    pool = Pool([NOTHING])
+    pool = Pool([NOTHING].__getitem__)
     twins = np.array([[8, 8, 8, n] for n in range(1, 9)])
     other = np.array([[4, 4, 4, 4], [1, 2, 3, 4]])
     pool.add(0, np.concatenate([twins, other]), np.array([1.0, 0.99, 0.98, 0.97, 0.96, 0.95, 0.94, 0.93, 0.98, 0.1]))
@@ -57,7 +57,7 @@ def test_a_batch_is_spread_out() -> None:
 
 def test_what_was_measured_or_taken_is_not_chosen() -> None:
     rows = np.array([[1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]])
-    pool = Pool([keys(rows[:1])])
+    pool = Pool([keys(rows[:1])].__getitem__)
     pool.add(0, rows, np.array([3.0, 2.0, 1.0]))
     assert spread(pool, 5, [Candidate(0, (2, 2, 2, 2))]) == [Candidate(0, (3, 3, 3, 3))]
     best = pool.best(0)

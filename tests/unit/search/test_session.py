@@ -30,7 +30,7 @@ from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy import StrategyInputs
 from tests.support.toy_search import ToyRunner, ToySpace, ToyTask, key, strategy, toy_session, tuned
-from tests.support.toys import Toy
+from tests.support.toys import Toy, Toys
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_candidates_that_are_illegal_after_all_are_counted_and_skipped(database:
 
 def test_a_space_that_is_used_up_ends_the_run(database: Database) -> None:
     space = ToySpace()
-    space.arms = [Toy(width=2, most=3)]
+    space.arms = Toys([Toy(width=2, most=3)])
     report = tuned(database, 40, ToyRunner(space))
     assert report.exhausted
     assert 0 < report.records <= 5
@@ -133,7 +133,7 @@ def test_a_space_that_is_used_up_ends_the_run(database: Database) -> None:
 def test_records_that_the_space_no_longer_holds_count_and_compete_but_teach_nothing(database: Database) -> None:
     space = ToySpace()
     tuned(database, 8, ToyRunner(space))
-    space.arms = space.arms[:1]
+    space.arms = Toys(space.arms[:1])
     report = tuned(database, 32, ToyRunner(space))
     assert report.records == 32
 
@@ -512,8 +512,8 @@ def test_the_best_of_another_space_wins_where_this_one_holds_it_also_when_it_is_
 def test_a_space_that_does_not_hold_it_returns_its_own(database: Database) -> None:
     tuned(database, 3, ToyRunner(ToySpace()), guesses=Guesses(FAST, FAST), fingerprint="another")
     space = ToySpace()
-    space.arms = [Toy(flavour=2)]
-    space.locate_all = lambda outlines: [None] * len(outlines)  # type: ignore[method-assign]
+    space.arms = Toys([Toy(flavour=2)])
+    space.locate_all = lambda outlines, text_of: [None] * len(outlines)  # type: ignore[method-assign]
     report = tuned(database, 6, ToyRunner(space), guesses=Guesses(SLOW, SLOW))
     assert report.best is not None
     assert report.best.trace != FAST

@@ -70,7 +70,6 @@ def test_each_ingredient_of_a_space_changes_its_fingerprint() -> None:
         "a trace with a hole": fingerprint(trace(None)),
         "a condition": fingerprint(ms.condition("cpu", {ADDRESS: [None, 2, 1, 2]})),
         "another condition": fingerprint(ms.condition("cpu", {ADDRESS: [None, 2, 1, 4]})),
-        "fewer sketches": fingerprint("cpu", max_sketches=3),
         "text": fingerprint([ms.parse_module(TEXT)]),
         "text, configured": fingerprint([ms.parse_module(TEXT)(limit=5)]),
         "text with another helper": fingerprint([ms.parse_module(TEXT.replace("unroll(i)", "parallel(i)"))]),
@@ -93,7 +92,6 @@ def test_it_says_the_same_of_a_space_that_is_made() -> None:
     assert fingerprint(ms.space(PROGRAM, "cpu")) == fingerprint("cpu")
     conditioned = ms.condition(ms.space(PROGRAM, "cpu"), {ADDRESS: [None, 2, 1, 2]})
     assert fingerprint(conditioned) == fingerprint(ms.condition("cpu", {ADDRESS: (None, 2, 1, 2)}))
-    assert fingerprint(ms.space(PROGRAM, "cpu", max_sketches=2)) == fingerprint("cpu", max_sketches=2)
 
 
 def test_names_of_handles_comments_and_layout_are_no_part_of_it() -> None:
@@ -103,9 +101,9 @@ def test_names_of_handles_comments_and_layout_are_no_part_of_it() -> None:
     assert fingerprint([ms.parse_module(text)]) == fingerprint([ms.parse_module(TEXT)])
 
 
-def test_program_target_and_seed_are_no_part_of_it() -> None:
+def test_program_and_target_are_no_part_of_it() -> None:
     small = ms.operator("matmul_nn", M=8, N=8, K=8)
-    assert Task(small, "cpu", TARGET, seed=3).fingerprint == fingerprint("cpu")
+    assert Task(small, "cpu", TARGET).fingerprint == fingerprint("cpu")
     assert Task(PROGRAM, "cpu", TARGET, threads=7).fingerprint == fingerprint("cpu")
 
 
@@ -172,7 +170,6 @@ def test_a_task_has_the_threads_that_are_given() -> None:
         ({"program": "x"}, "a task is about a Program, not a str"),
         ({"space": "no_such_rule"}, "no_such_rule"),
         ({"space": 3}, "3 describes no space"),
-        ({"max_sketches": 0}, "max_sketches is 0"),
         ({"allow": "fastmath"}, '`allow` is a set of names, such as {"fastmath"}'),
         ({"allow": {"luck"}}, "nothing of the name 'luck' can be allowed"),
     ],

@@ -13,9 +13,9 @@ from metasched.cost.model import CostModel
 from metasched.errors import MetaschedError
 from metasched.search.space_protocol import Observation, Strategy
 from metasched.search.strategy import GROUP, STRATEGIES, StrategyInputs, strategy_of
-from tests.support.toys import Bench, Toy
+from tests.support.toys import Bench, Toy, Toys
 
-ARMS = (Toy(most=4000), Toy(width=3, flavour=1))
+ARMS = Toys([Toy(most=4000), Toy(width=3, flavour=1)])
 
 
 def made(name: str, seed: int = 0) -> Strategy:
@@ -60,7 +60,7 @@ def test_failures_and_bounds_are_observed(name: str) -> None:
 @pytest.mark.parametrize("name", STRATEGIES.names())
 def test_a_space_without_an_arm_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no sketch"):
-        STRATEGIES.get(name)(StrategyInputs((), CostModel()))
+        STRATEGIES.get(name)(StrategyInputs(Toys(), CostModel()))
 
 
 def test_a_name_that_is_not_there() -> None:

@@ -10,13 +10,13 @@ from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
 from metasched.search.strategy import SHORT_LIST
-from tests.support.toys import Bench, Toy
+from tests.support.toys import Bench, Toy, Toys
 
 SMALL = EvolutionConfig(population=128, generations=2)
 
 
 def evolution(arms: list[Toy], seed: int = 0, config: EvolutionConfig = SMALL) -> Evolution:
-    return Evolution(arms, CostModel(seed), seed, config)
+    return Evolution(Toys(arms), CostModel(seed), seed, config)
 
 
 def run(strategy: Evolution | RandomSearch, bench: Bench, rounds: int, batch: int = 8) -> None:
@@ -28,7 +28,7 @@ def run(strategy: Evolution | RandomSearch, bench: Bench, rounds: int, batch: in
 def test_proposals_are_legal_new_and_as_many_as_asked_for(kind: str) -> None:
     arms = [Toy(most=4000), Toy(width=3, flavour=1)]
     bench = Bench(arms)
-    strategy = evolution(arms) if kind == "evolutionary" else RandomSearch(arms, 0)
+    strategy = evolution(arms) if kind == "evolutionary" else RandomSearch(Toys(arms), 0)
     run(strategy, bench, 5)
     assert len(bench.seen) == 40
     assert len(set(bench.seen)) == 40
@@ -44,7 +44,7 @@ def test_seed_and_times_decide_everything(kind: str) -> None:
     for seed in (3, 3, 4):
         arms = [Toy(), Toy(flavour=1)]
         bench = Bench(arms)
-        run(evolution(arms, seed) if kind == "evolutionary" else RandomSearch(arms, seed), bench, 3)
+        run(evolution(arms, seed) if kind == "evolutionary" else RandomSearch(Toys(arms), seed), bench, 3)
         seen.append(bench.seen)
     assert seen[0] == seen[1]
     assert seen[0] != seen[2]
@@ -91,6 +91,26 @@ def test_a_good_arm_gets_most_of_the_budget() -> None:
     assert late.count(1) > len(late) / 2
 
 
+def test_structures_are_found_that_were_not_there_at_first() -> None:
+    """Of a thousand structures it looks at a few, and comes to good ones by breeding them."""
+    arms = [Toy(flavour=abs(n - 700) // 8) for n in range(1000)]
+    bench = Bench(arms)
+    strategy = Evolution(_Line(arms), CostModel(0), 0, SMALL)
+    run(strategy, bench, 24)
+    assert min(arms[c.arm].flavour for c in bench.seen) <= 2
+    assert len({c.arm for c in bench.seen}) < 120
+
+
+class _Line(Toys):
+    """Structures in a row: a mutation is a step."""
+
+    def mutate(self, rng: np.random.Generator, arm: int) -> int | None:
+        return int(np.clip(arm + rng.integers(-40, 41), 0, len(self) - 1))
+
+    def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
+        return (mother + father) // 2
+
+
 def test_an_arm_without_a_legal_row_is_left_alone() -> None:
     arms = [Toy(most=0), Toy()]
     bench = Bench(arms)
@@ -100,7 +120,7 @@ def test_an_arm_without_a_legal_row_is_left_alone() -> None:
 
 def test_a_space_without_a_legal_row_proposes_nothing() -> None:
     assert evolution([Toy(most=0)]).propose(8) == []
-    assert RandomSearch([Toy(most=0)], 0).propose(8) == []
+    assert RandomSearch(Toys([Toy(most=0)]), 0).propose(8) == []
 
 
 def test_a_space_without_free_numbers_proposes_its_one_candidate() -> None:
@@ -167,7 +187,7 @@ def test_no_arm_is_an_error() -> None:
     with pytest.raises(ValueError, match="no sketch"):
         evolution([])
     with pytest.raises(ValueError, match="no sketch"):
-        RandomSearch([], 0)
+        RandomSearch(Toys(), 0)
 
 
 @pytest.mark.parametrize("wrong", [{"population": 0}, {"mutate": 1.5}, {"explore": -0.1}, {"generations": -1}])

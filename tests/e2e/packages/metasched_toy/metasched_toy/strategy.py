@@ -1,4 +1,4 @@
-"""A strategy: the rows of the first structures, as they are drawn."""
+"""A strategy: rows of structures, as they are drawn."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.search.space_protocol import Arm, Candidate, Observation, Strategy
+from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
 from metasched.search.strategy import StrategyInputs
 
 
 class First:
-    """Draws from each structure in turn, and never learns."""
+    """Draws structures and rows of each, and never learns."""
 
-    def __init__(self, arms: Sequence[Arm], seed: int) -> None:
+    def __init__(self, arms: Arms, seed: int) -> None:
         self._arms = arms
         self._seed = seed
         self._seen: set[Candidate] = set()
@@ -24,7 +24,11 @@ class First:
     def propose(self, count: int) -> list[Candidate]:
         rng = np.random.default_rng([self._seed, len(self._seen)])
         found: dict[Candidate, None] = {}
-        for number, arm in enumerate(self._arms):
+        for _ in range(4 * count):
+            number = self._arms.draw(rng)
+            if number is None:
+                continue
+            arm = self._arms[number]
             rows = arm.repair(arm.sample(rng, 16))
             for row in rows[arm.mask(rows)]:
                 candidate = Candidate(number, tuple(int(x) for x in row))
