@@ -64,6 +64,11 @@ class SpaceArms:
         """Raises ScheduleError where a rule takes a step that is not legal: that shows at once."""
         return self._number(self._structures.first())
 
+    def known(self) -> list[int]:
+        """Those of what is carried over from similar programs."""
+        found = (self._at(one.sketch.structure) for one in self.carried)
+        return list(dict.fromkeys(at[0] for at in found if at is not None))
+
     def draw(self, rng: np.random.Generator) -> int | None:
         return self._attempt(lambda: self._structures.draw(rng))
 

@@ -82,11 +82,9 @@ STRUCTURE_DRAWS = 4
 
 
 def draw_arms(rng: np.random.Generator, arms: Arms, count: int) -> list[int]:
-    """The first structure and others from the prior: up to `count`, each once."""
-    found: dict[int, None] = {}
+    """What is known beforehand, the first structure, and others from the prior: up to `count`, each once."""
     first = arms.first()
-    if first is not None:
-        found[first] = None
+    found = dict.fromkeys([*arms.known()[: count - 1], *([] if first is None else [first])])
     for _ in range(STRUCTURE_DRAWS * count):
         if len(found) >= count:
             break

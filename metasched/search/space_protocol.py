@@ -80,6 +80,10 @@ class Arms(Protocol):
         """The first structure of the space; None if the space is empty."""
         ...
 
+    def known(self) -> Sequence[int]:
+        """Structures of which something good is known beforehand, the most promising first."""
+        ...
+
     def draw(self, rng: np.random.Generator) -> int | None:
         """A structure from the prior."""
         ...

@@ -73,6 +73,9 @@ class Toys(list[Toy]):
     def first(self) -> int | None:
         return 0 if self else None
 
+    def known(self) -> list[int]:
+        return []
+
     def draw(self, rng: np.random.Generator) -> int | None:
         return int(rng.integers(len(self)))
 
