@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from metasched.rules.tensor_packing import pack
+from metasched.rules.tensor_packing import copy_rows, pack
 
 import metasched as ms
 
@@ -103,13 +103,22 @@ class _Preparation:
                 self._add(copied(self._block, operand.buffer))
             packed = self.now.operands[number]
             if packed.buffer in self._copies:
-                pack(self._sch, self._copies[packed.buffer], packed)
+                self._pack(number, self._copies[packed.buffer])
         result = self.now.operands[0]
         if result.ready:
             return
         if self._sch.describe(self._block).output or not result.digits:
             self._out.append(self._sch.reindex(self._block, result.buffer))
         self._sch.transform_layout(self._block, self.now.operands[0].layout)
+
+    def _pack(self, number: int, copy: ms.BlockRV) -> None:
+        """Pack a copy; one that pads is made row by row, and packed by another: under conditions, vectors are gathered
+        element by element."""
+        operand = self.now.operands[number]
+        if self._sch.describe(copy).conditional and not operand.ready and operand.digits:
+            copy_rows(self._sch, copy)
+            copy = self._sch.cache_read(self._block, operand.buffer)
+        pack(self._sch, copy, self.now.operands[number])
 
     def inline_copies_out(self) -> None:
         """Let what reads the result read it where the block writes it, so that at most one copy is left."""

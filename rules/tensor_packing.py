@@ -24,19 +24,28 @@ class _Loops:
 
 def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand) -> None:
     """Lay a copy out as an intrinsic takes it, unless it does already, and schedule its nest. Raises ScheduleError."""
-    info = sch.describe(copy)
-    lanes = sch.target.lanes(info.dtype)
-    extents = [it.extent or 1 for it in info.iters]
     if operand.ready or not operand.digits:
-        nest = _Loops(list(sch.get_loops(copy)), extents)
-    else:
-        sch.transform_layout(copy, operand.layout)
-        nest = _in_vectors(sch, _in_order(sch, copy, operand, extents), lanes)
+        copy_rows(sch, copy)
+        return
+    info = sch.describe(copy)
+    sch.transform_layout(copy, operand.layout)
+    nest = _in_order(sch, copy, operand, [it.extent or 1 for it in info.iters])
+    _run(sch, copy, _in_vectors(sch, nest, sch.target.lanes(info.dtype)))
+
+
+def copy_rows(sch: ms.Schedule, copy: ms.BlockRV) -> None:
+    """Schedule the nest of a copy that lies as it is indexed. Raises ScheduleError."""
+    info = sch.describe(copy)
+    _run(sch, copy, _Loops(list(sch.get_loops(copy)), [it.extent or 1 for it in info.iters]))
+
+
+def _run(sch: ms.Schedule, copy: ms.BlockRV, nest: _Loops) -> None:
+    """Vectors along the innermost loop, and threads over the outermost ones."""
     *outer, inner = nest.loops
-    sch.vectorize(inner, lanes=lanes)
+    sch.vectorize(inner, lanes=sch.target.lanes(sch.describe(copy).dtype))
     sch.add_fact(copy, Vectorized())
     shared = _shared(nest.extents[: len(outer)], sch.target.threads)
-    if shared and prod(extents) >= _SMALL:
+    if shared and prod(nest.extents) >= _SMALL:
         sch.parallel(sch.fuse(*outer[:shared]) if shared > 1 else outer[0])
 
 
