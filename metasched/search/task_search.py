@@ -283,7 +283,8 @@ class TaskSearch:
         return self.left(goal) > len(trials) and not goal.is_over
 
     def _propose(self, at: _Open) -> list[Proposal]:
-        with self.phases.timed(Phase.SCORING):
+        # New structures are very many objects, which live as long as the search.
+        with self.phases.timed(Phase.SCORING), collection.put_off():
             proposed = at.strategy.propose(batch_size(at.before, len(self.prepare().guesses.traces)))
         places = enumerate(proposed, start=1 + len(at.seeds))
         return [*at.seeds, *(Proposal(place, c, self._trace(at.space, c)) for place, c in places)]
