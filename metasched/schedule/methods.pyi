@@ -412,16 +412,25 @@ class PrimitiveMethods:
             values: distinct integers.
             probabilities: one for each, adding up to 1; uniform when left out.
         """
-    def sample_compute_location(self, block: BlockRV, *, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> LocationRV:
-        """Sample a location for compute_at: a loop around the block's readers, `root` (unchanged), or `inline`.
+    def sample_compute_location(self, block: BlockRV, *around: BlockRV, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> LocationRV:
+        """Sample a location for compute_at or reverse_compute_at: a loop around the block's readers or around what it
+        reads, `root` (unchanged), or `inline`.
 
-        A structural variable. Its options are `root`; `inline` where compute_inline is legal; and, outermost first, the
-        loops of the first reader under which compute_at is legal, down to the innermost tile: spatial loops inside a
-        reduction loop are excluded, since the block would be recomputed for each row of the tile there (as in
-        MetaSchedule's `sample_compute_location`, Shao et al. 2022).
+        The location is for compute_at where the blocks `around` read the block's result, and for reverse_compute_at where
+        the block reads theirs. It may be used for further blocks, so that a chain of them moves together.
+
+        A structural variable. Its options are `root`; `inline` where the primitive that it is for is legal with it; and,
+        outermost first, the loops under which that primitive is legal, down to the innermost tile: spatial loops inside a
+        reduction loop are excluded, since a producer would be recomputed for each row of the tile there (as in
+        MetaSchedule's `sample_compute_location`, Shao et al. 2022, which takes producers only).
 
         Args:
-            block: the producer.
+            block: the producer or consumer to be moved.
+            around: blocks that the loop is around. By default it is the first block that reads the result, and for an
+                output the last that computes what the block reads.
+
+        Requires:
+            All blocks `around` read the block's result, or it reads all of theirs.
         """
     def sample_partitioned_tile(self, loop: LoopRV, parts: int, partition: int, innerpart_factor: int, *, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> list[Int]:
         """Sample tile sizes in two partitions, the product of the inner one a multiple of a number.

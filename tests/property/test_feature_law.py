@@ -13,6 +13,7 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import For
 from metasched.ir.program import Program
 from metasched.ir.validate import validate
+from metasched.lang.instructions import Ref
 from metasched.space.sketch import Sketch
 from tests.support.agreement import check_kernel
 from tests.support.targets import AVX512
@@ -153,3 +154,32 @@ def test_parts_that_may_be_empty(rule: ms.Rule, extent: int) -> None:
             validate(sch.func)
             check_kernel(ms.compile(prog, trace=sch.trace), prog)
     assert empty or rule is not bordered
+
+
+@ms.rule
+def consumer_in_tile(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """A matmul in tiles of any size, and what follows at a sampled place of the tile."""
+    if not sch.describe(block).reduces:
+        return ms.skip("it follows")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, sch.sample_tile(i))
+    j0, j1 = sch.split(j, sch.sample_tile(j))
+    sch.reorder(i0, j0, k, i1, j1)
+    relu = sch.get_block("relu")
+    sch.reverse_compute_at(relu, sch.sample_compute_location(relu))
+    return None
+
+
+def test_consumers_at_sampled_places() -> None:
+    prog = program("dense of primes")
+    rng = np.random.default_rng(0)
+    variants = ms.space(prog, rules=[consumer_in_tile]).variants(0, 9)
+    places = [Ref("root"), Ref("i_0"), Ref("j_0")]
+    assert [v.structure["consumer_in_tile(dense)/relu"] for v in variants] == places
+    for sketch in variants:
+        rows = sketch.repair(sketch.sample(rng, 12))
+        rows = rows[sketch.mask(rows)]
+        for row, features in zip(rows, FeatureProgram(sketch.func, sketch.columns, AVX512)(rows), strict=True):
+            sch = sketch.trace_of(row).apply_to(prog)
+            assert np.allclose(features, features_of(sch.func, AVX512), rtol=1e-4, atol=1e-4), str(sch)
+        check_kernel(ms.compile(prog, trace=sketch.trace_of(rows[0])), prog)

@@ -168,6 +168,17 @@ def _cache_at(s: Spot, cached: BlockRV, loop: LoopRV) -> None:
         s.sch.compute_at(cached, loop)
 
 
+def _located(s: Spot) -> None:
+    move = s.sch.reverse_compute_at if s.info.output else s.sch.compute_at
+    move(s.block, s.sch.sample_compute_location(s.block))
+
+
+def _located_at_source(s: Spot) -> None:
+    s = s.on(lambda info: bool(info.sources))
+    source = s.sch.get_block(s.pick([*(s.info.sources or s.sch.block_names())]))
+    s.sch.reverse_compute_at(s.block, s.sch.sample_compute_location(s.block, source))
+
+
 def _padding(s: Spot) -> None:
     s = s.on(lambda info: info.reduces and info.trivial)
     s.sch.pad_einsum(s.block, [s.pick([1, 2, 4, 5]) for _ in s.info.iters])
@@ -316,7 +327,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "fuse_reduction_epilogue": (_epilogue,),
     "sample_partitioned_tile": (_partitioned,),
     "tensorize": (_tensorize,),
-    "sample_compute_location": (lambda s: s.sch.compute_at(s.block, s.sch.sample_compute_location(s.block)),),
+    "sample_compute_location": (_located, _located_at_source),
 }
 # Queries that every attempt begins with, and what has a method of its own.
 LOOKING: Mapping[str, Action] = {

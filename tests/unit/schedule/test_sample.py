@@ -6,9 +6,9 @@ import pytest
 
 from metasched.lang.instructions import HOLE, Ref
 from metasched.schedule.handlers import Policy, Prior, Replay, Symbolic
-from metasched.schedule.trace import Trace
+from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import Int
-from tests.support.programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
 from tests.support.schedules import checked, fails, lines, loops_of, schedule, vars_of
 
 # --- sample_tile
@@ -125,10 +125,27 @@ def test_the_type_of_a_choice_counts() -> None:
 
 # --- sample_compute_location
 
+MIDDLE = """
+program middle[N=11, M=9, K=7](A: f32[N, K], B: f32[K, M], c: f32[M]) -> D: f32[N, M]:
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    bias:  S[i, j] = C[i, j] + c[j]
+    relu:  D[i, j] = max(S[i, j], 0)
+"""
+ADD_RELU = """
+program add_relu[N=6, M=5](A: f32[N, M], B: f32[N, M]) -> D: f32[N, M]:
+    add:  C[i, j] = A[i, j] + B[i, j]
+    relu: D[i, j] = max(C[i, j], 0)
+"""
+ALONE = """
+program alone[N=6](A: f32[N]) -> (X: f32[N], Y: f32[N]):
+    x: X[i] = A[i] + 1
+    y: Y[i] = A[i] * 2
+"""
 
-def options(text: str, block: str) -> list[object]:
+
+def options(text: str, block: str, *around: str) -> list[object]:
     sch = schedule(text)
-    sch.sample_compute_location(sch.get_block(block))
+    sch.sample_compute_location(sch.get_block(block), *map(sch.get_block, around))
     return list(sch.sites[-1].site.dist.options())
 
 
@@ -141,15 +158,110 @@ def test_places_are_root_inline_and_legal_loops() -> None:
     assert options(CONV, "conv") == [Ref("root")]
 
 
-@pytest.mark.parametrize("text", [RELU_PAD_MATMUL, STENCIL, ROWS, CONV])
+def test_places_of_an_output_are_around_what_it_reads() -> None:
+    assert options(DENSE_RELU, "relu") == [Ref("root"), Ref("i"), Ref("j")]
+    assert options(ADD_RELU, "relu") == [Ref("root"), Ref("inline"), Ref("i"), Ref("j")]
+    assert options(STENCIL, "sum3") == [Ref("root")], "neighbouring iterations complete what it reads"
+
+
+def test_places_of_an_output_that_is_read_are_around_what_it_reads() -> None:
+    """It stays an output, so its readers cannot have it to themselves."""
+    both = DENSE_RELU.replace("-> D: f32[N, M]:", "-> (D: f32[N, M], E: f32[N, M]):")
+    assert options(f"{both}    half: E[i, j] = D[i, j] / 2\n", "relu") == [Ref("root"), Ref("i"), Ref("j")]
+
+
+def test_places_of_a_block_in_the_middle() -> None:
+    """Around its readers, unless the blocks around which it is to be say otherwise."""
+    assert options(ROWS, "apart") == [Ref("root"), Ref("inline")]
+    assert options(ROWS, "apart", "most") == [Ref("root"), Ref("i")]
+    assert options(MIDDLE, "bias") == [Ref("root"), Ref("inline"), Ref("i_relu"), Ref("j_relu")]
+    assert options(MIDDLE, "bias", "relu") == options(MIDDLE, "bias")
+    assert options(MIDDLE, "bias", "dense") == [Ref("root"), Ref("i"), Ref("j")]
+
+
+def test_places_around_several_blocks() -> None:
+    sch = schedule(ROWS)
+    apart, total, out = map(sch.get_block, ("apart", "total", "out"))
+    sch.reverse_compute_at(out, sch.get_loops(total)[0])
+    sch.sample_compute_location(apart, out, total)
+    assert [o.name for o in sch.sites[-1].site.dist.options()] == ["root", "inline", "i_total"]  # type: ignore[union-attr]
+
+
+def test_blocks_that_no_location_is_around() -> None:
+    sch = schedule(ROWS)
+    most, apart, total, out = map(sch.get_block, ("most", "apart", "total", "out"))
+    with fails(
+        "sample_compute_location: `out` neither reads what `most` computes nor computes what it reads",
+        "`most` can be computed in a loop around `apart`",
+    ):
+        sch.sample_compute_location(most, out)
+    with fails(
+        "sample_compute_location: of `most` and `total`, some read what `apart` computes and others compute what it "
+        "reads",
+        "name its readers only, to move it to them, or only what it reads, to move it there",
+    ):
+        sch.sample_compute_location(apart, most, total)
+    alone = schedule(ALONE)
+    message = "sample_compute_location: `y` neither reads what `x` computes nor computes what it reads"
+    with fails(message, "leave `x` where it is"):
+        alone.sample_compute_location(alone.get_block("x"), alone.get_block("y"))
+
+
+@pytest.mark.parametrize("text", [RELU_PAD_MATMUL, STENCIL, ROWS, CONV, DENSE_RELU, ADD_RELU, MIDDLE])
 def test_every_place_is_legal(text: str) -> None:
-    """Whatever is drawn, compute_at takes it, and the result stays."""
+    """Whatever is drawn, the primitive that it is for takes it, and the result stays."""
     for block in schedule(text).block_names():
         for place in options(text, block):
             sch = schedule(text, handler=Replay({block: place}, Policy.STRICT, Prior(0)))
             handle = sch.get_block(block)
-            sch.compute_at(handle, sch.sample_compute_location(handle))
+            move = sch.reverse_compute_at if sch.describe(handle).output else sch.compute_at
+            move(handle, sch.sample_compute_location(handle))
             checked(sch)
+
+
+@pytest.mark.parametrize("place", ["root", "i", "j"])
+def test_a_chain_of_consumers_moves_together(place: str) -> None:
+    sch = schedule(MIDDLE, handler=Replay({"bias": Ref(place)}, Policy.STRICT, Prior(0)))
+    dense, bias, relu = map(sch.get_block, ("dense", "bias", "relu"))
+    where = sch.sample_compute_location(bias, dense)
+    for block in (bias, relu):
+        sch.reverse_compute_at(block, where)
+    assert {"i", "j"} & {*vars_of(sch, "relu")} == {"root": set(), "i": {"i"}, "j": {"i", "j"}}[place]
+    assert 'bias_1 ~ sample_compute_location(bias, dense) @ "bias" := ' + place in lines(sch.trace)
+    checked(sch)
+
+
+def tiled(sch: Schedule) -> None:
+    """A matmul in tiles, and the ReLU at a sampled place of the tile."""
+    dense, relu = sch.get_block("dense"), sch.get_block("relu")
+    i, j, k = sch.get_loops(dense)
+    i0, i1 = sch.split(i, sch.sample_tile(i, name="i"))
+    j0, j1 = sch.split(j, sch.sample_tile(j, name="j"))
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.reverse_compute_at(relu, sch.sample_compute_location(relu))
+
+
+def test_a_consumer_is_at_a_sampled_place_of_the_tile() -> None:
+    sch = schedule(handler=Symbolic(Prior(0)))
+    tiled(sch)
+    assert sch.sites[-1].site.dist.options() == (Ref("root"), Ref("i_0"), Ref("j_0"))  # not where sums are incomplete
+    for place in ("root", "i_0", "j_0"):
+        for sizes in ((2, 3), (4, 9), (11, 1)):
+            decided = {"i": (HOLE, sizes[0]), "j": (HOLE, sizes[1]), "relu": Ref(place)}
+            sch = schedule(handler=Replay(decided, Policy.STRICT, Prior(0)))
+            tiled(sch)
+            assert (place in vars_of(sch, "relu")) == (place != "root")
+            checked(sch)
+
+
+def test_a_place_that_is_none_is_repaired() -> None:
+    decided = {"i": (HOLE, 2), "j": (HOLE, 3), "relu": Ref("k")}
+    with fails('sample_compute_location: the decision k at "relu" is not in the support (one of root, i_0, j_0)'):
+        tiled(schedule(handler=Replay(decided, Policy.STRICT, Prior(0))))
+    sch = schedule(handler=Replay(decided, Policy.REPAIR, Prior(0)))
+    tiled(sch)
+    assert sch.sites[-1].decision in sch.sites[-1].site.dist.options()
+    checked(sch)
 
 
 def test_staying_where_it_is_changes_nothing() -> None:
