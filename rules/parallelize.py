@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 
 from metasched.rules.facts import SmallNests, Threaded, Tiled
 
@@ -12,17 +13,23 @@ PARALLEL, SERIAL = "parallel", "serial"
 
 
 @ms.rule
-def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, tiny: int = 1 << 16) -> ms.Skip | None:
+def parallelize(
+    sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, tiny: int = 1 << 16, elements: int = 16
+) -> ms.Skip | None:
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
     For a tiled block, the loops of the outermost level are fused; for any other, all but the innermost, as far as they
-    are directly nested. In a nest of several blocks the tiled one determines the loops, else the last, which the others
-    are computed for. Nests of fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are
-    of fewer than `small`, whether they stay serial is a structural choice, one for the whole program.
+    are directly nested. In a nest of several blocks the tiled one determines the loops, else the last, which the
+    others are computed for. How many loops are fused in a nest of tiles is a structural choice: all, so that threads
+    have equal shares, or the fewest that go over enough elements for threads to share, so that a thread goes through
+    whole rows of tiles. In other nests an iteration is an element, and shares are cut finely enough with all. Nests of
+    fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are of fewer than `small`,
+    whether they stay serial is a structural choice, one for the whole program.
 
     Args:
         small: instances from which a nest is always run on all threads.
         tiny: instances below which a nest always stays serial.
+        elements: elements of the result along the loops that are fused, for each thread, from which these are enough.
     """
     info = sch.describe(block)
     if not info.loops:
@@ -45,7 +52,8 @@ def parallelize(sch: ms.Schedule, block: ms.BlockRV, *, small: int = 1 << 18, ti
     if reason is not None:
         return ms.skip(reason)
     if _threads(sch, block, small):
-        _share(sch, block, depth)
+        depths = [depth] if tiled is None else _depths(info, depth, elements * sch.target.threads)
+        _share(sch, block, sch.choose("depth", depths) if len(depths) > 1 else depth)
     return None
 
 
@@ -72,6 +80,15 @@ def _threads(sch: ms.Schedule, block: ms.BlockRV, small: int) -> bool:
         sch.add_fact(block, known)
     threads: bool = known.threads
     return threads
+
+
+def _depths(info: ms.BlockInfo, most: int, enough: int) -> list[int]:
+    """How many loops of tiles to fuse: all, or the fewest that go over enough elements."""
+    for depth in range(1, most):
+        over = {it.name: it.extent for loop in info.loops[:depth] for it in info.iter_of(loop)}
+        if prod(extent or 1 for extent in over.values()) >= enough:
+            return [most, depth]
+    return [most]
 
 
 def _depth(info: ms.BlockInfo) -> int:

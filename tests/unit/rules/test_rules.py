@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -268,6 +269,38 @@ def test_tiles_of_the_outermost_level_are_shared() -> None:
     sch, _ = apply(DENSE_RELU, "multi_level_tiling", rule("parallelize")(small=0, tiny=0))
     assert kinds(sch, "dense")[0] is LoopKind.PARALLEL
     correct(sch)
+
+
+def depths(params: dict[str, int], threads: int, *rules: object) -> list[object]:
+    """The depths that the tiled nest of a dense layer with these sizes is offered."""
+    target = replace(AVX512, threads=threads)
+    space = ms.space(ms.parse_program(DENSE_RELU, **params), rules=[*rules], target=target)
+    found = {sketch.structure.get("parallelize(dense)/depth") for sketch in space}
+    return sorted(found, key=str)
+
+
+def test_how_many_loops_of_tiles_threads_share_is_a_choice() -> None:
+    parallel = rule("parallelize")(small=0, tiny=0)
+    tiled = ("multi_level_tiling", parallel)
+    assert depths({"N": 64, "M": 64}, 2, *tiled) == [1, 2]
+    assert depths({"N": 32, "M": 64}, 2, *tiled) == [1, 2]
+    assert depths({"N": 31, "M": 64}, 2, *tiled) == [None], "rows alone are not enough for two threads"
+    assert depths({"N": 64, "M": 64}, 8, *tiled) == [None], "nor are more rows for more threads"
+    assert depths({"N": 64, "M": 64}, 2, parallel) == [None], "without tiles an iteration is an element"
+
+
+def test_each_depth_is_the_loops_that_threads_share() -> None:
+    prog = ms.parse_program(DENSE_RELU, N=48, M=40)
+    rules = ["multi_level_tiling", rule("parallelize")(small=0, tiny=0)]
+    for sketch in ms.space(prog, rules=rules, target=AVX512):
+        depth = sketch.structure["parallelize(dense)/depth"]
+        rows = sketch.repair(sketch.sample(np.random.default_rng(0), 8))
+        sch = sketch.trace_of(rows[sketch.mask(rows)][0]).apply_to(prog)
+        outermost, *inner = query.loops_above(sch.func, "dense")
+        assert outermost.kind is LoopKind.PARALLEL
+        assert (outermost.var, inner[0].var) == {1: ("i_0", "j_0"), 2: ("i_0_j_0", "i_1")}[depth]
+        assert f'"parallelize(dense)/depth" := {depth}' in str(sch.trace)
+        correct(sch)
 
 
 def test_threads_say_why_not() -> None:
