@@ -20,7 +20,7 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     A structural choice between `none`; `X in tiles`, where what a tile reads of the operand along which vectors run is
     copied under the outermost reduction level; and `X in panels`, where the whole operand is copied ahead, a panel as
     wide as the innermost tile after another, so that a tile reads one run of memory (Goto and van de Geijn 2008,
-    section 4). `all in panels` does so for every operand that has such tiles, and `X in panels by tile` for what the
+    section 4). `panels of all` does so for every operand that has such tiles, and `X in panels by tile` for what the
     tile of a thread reads, where that is large. Constant operands are copied ahead only:
     that is done once, whatever the number of calls. Others are where the copy can pay: vectors would gather it, or the
     second cache does not hold much more than it; and one that vectors do not run along, where it is far larger.
@@ -123,7 +123,7 @@ def _options(operands: list[_Operand], reuse: int, cache: int) -> dict[str, _Ste
             out[f"{operand.buffer} in {BY_TILE}"] = ((BY_TILE, operand),)
     every = [x for x in tall if x in ahead or x.bytes > 4 * cache]
     if len(every) > 1:
-        out[f"all in {PANELS}"] = tuple((PANELS, operand) for operand in every)
+        out[f"{PANELS} of all"] = tuple((PANELS, operand) for operand in every)
     return out
 
 

@@ -19,6 +19,9 @@ from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace, with_labels
 
+# What follows a name in an option of a choice, such as "B in tiles".
+_WITHIN = " in "
+
 
 def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
     """Translate a trace to another program that differs only in names.
@@ -64,8 +67,9 @@ class _Names:
         return "/".join([*map(self._scope, scopes), name + number + count])
 
     def option(self, written: str) -> str:
-        """Translate an option of a choice: rules name some after a buffer or a block."""
-        return self.buffers.get(written) or self.blocks.get(written) or written
+        """Translate an option of a choice: rules name some `NAME`, or `NAME in ...`, after a buffer or a block."""
+        name, within, rest = written.partition(_WITHIN)
+        return (self.buffers.get(name) or self.blocks.get(name) or name) + within + rest
 
     def decision(self, made: Instruction) -> Decision | None:
         """Translate an instruction's decision: a location is the name of a loop."""

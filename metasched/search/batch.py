@@ -17,6 +17,7 @@ from metasched.measure.timing import TimingPlan
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.known import Known
 from metasched.search.phases import Phase, Phases
+from metasched.search.other_names import program_of
 from metasched.search.proposal import Proposal
 
 # How long to wait for a measurement that another process has begun, before looking again.
@@ -127,6 +128,7 @@ class BatchMeasuring:
             else:
                 break
         self._measure_claimed(runner, waiting, beside, batch, wanted)
+        same += [(proposal, code) for code, (proposal, _) in waiting.items()]
         shared = [(p, code) for p, code in same if self._known.of_code(code) is not None]
         duplicates = [Duplicate(str(p.trace), code, batch, p.place) for p, code in shared]
         if duplicates:
@@ -143,6 +145,7 @@ class BatchMeasuring:
         """Measure what no other process is measuring, and wait for the rest, until every result is known.
 
         What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
+        What stays `waiting` has a record of its code in this search: a guess may be another trace of the same code.
         """
         repeats = due_repeat(self._known, min(wanted, _LONG_RUN), self._seed)
         while waiting or beside:
@@ -159,7 +162,7 @@ class BatchMeasuring:
             self._database.release(self._key, self._claimant)
             if mine or beside:
                 repeats, beside = [], []
-            elif limit <= 0 and not under_way:
+            elif not under_way and (limit <= 0 or not others):
                 return
             else:
                 time.sleep(_POLL_S)
@@ -225,7 +228,11 @@ class BatchMeasuring:
     # --- measuring again
 
     def _ask_again(self, runner: Runner, again: Sequence[Again]) -> list[Asked]:
-        return [(one, runner.submit(self._program, one.record.trace, self._target, plan=one.plan)) for one in again]
+        """Measure records again, each in the names that it was made in."""
+        return [
+            (one, runner.submit(program_of(one.record, self._program), one.record.trace, self._target, plan=one.plan))
+            for one in again
+        ]
 
     def _record_again(self, asked: Sequence[Asked]) -> None:
         """Add the results of a repetition to the records, all at once: half of a comparison is of no use."""

@@ -57,7 +57,7 @@ class OwnNames:
         """The program that a record was made of; None for this one."""
         if summary.written not in self._written:
             record = self._record(summary)
-            same = record is None or (record.program, record.params) == (str(self._program), self._program.params)
+            same = record is None or _is_of(record, self._program)
             self._written[summary.written] = None if same or record is None else _parsed(record)
         return self._written[summary.written]
 
@@ -104,6 +104,15 @@ def _parsed(record: Record) -> Program:
     return parse_program(record.program, **dict(record.params))
 
 
+def program_of(record: Record, program: Program) -> Program:
+    """The program that a record of a task was made of: `program`, which is one of this task, or the same by other names."""
+    return program if _is_of(record, program) else _parsed(record)
+
+
+def _is_of(record: Record, program: Program) -> bool:
+    return (record.program, record.params) == (str(program), program.params)
+
+
 def own_trace(record: Record, program: Program) -> Trace:
     """The trace of a record in the names of a program that is the same up to names.
 
@@ -116,6 +125,6 @@ def own_trace(record: Record, program: Program) -> Trace:
             f"the trace of a record does not parse: {str(error).splitlines()[0]}\n"
             "  hint: `metasched db prune --damaged` removes such records"
         ) from error
-    if (record.program, record.params) == (str(program), program.params):
+    if _is_of(record, program):
         return trace
     return in_names_of(trace, _parsed(record), program)

@@ -66,7 +66,9 @@ class Proposal:
         if not self.role.is_guess:
             return known.of(self.trace) is not None
         # A guess is measured anew in each space: it is the baseline there.
-        return known.has_default if self.place == NO_TRIAL else known.has_trial(self.trace)
+        if self.place == NO_TRIAL:
+            return known.has_default
+        return known.has_trial(self.trace) or known.is_duplicate(self.trace)
 
 
 def unmeasured(guesses: Guesses, known: Known, space: SearchSpace) -> list[Proposal]:

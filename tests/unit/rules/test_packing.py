@@ -37,7 +37,7 @@ def test_what_is_offered() -> None:
     assert options(DENSE_RELU, N=8, M=8, K=4) == ["B in tiles", "none"]  # small: the second cache holds it with ease
     assert options(DENSE_RELU, N=8, M=32, K=8) == ["B in tiles", "B in panels", "none"]
     by_tile = "B in panels by tile"
-    assert options(DENSE_RELU, N=64, M=32, K=64) == ["B in tiles", "B in panels", by_tile, "all in panels", "none"]
+    assert options(DENSE_RELU, N=64, M=32, K=64) == ["B in tiles", "B in panels", by_tile, "panels of all", "none"]
     assert options(DENSE_RELU, N=2, M=32, K=16) == ["B in tiles", "none"]  # hardly reused
     assert options(CONV) == ["K in tiles", "none"]
 
