@@ -16,8 +16,8 @@ from metasched.measure.runner import Runner
 from metasched.measure.timing import TimingPlan
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.known import Known
-from metasched.search.phases import Phase, Phases
 from metasched.search.other_names import program_of
+from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
 
 # How long to wait for a measurement that another process has begun, before looking again.

@@ -105,7 +105,7 @@ def _parsed(record: Record) -> Program:
 
 
 def program_of(record: Record, program: Program) -> Program:
-    """The program that a record of a task was made of: `program`, which is one of this task, or the same by other names."""
+    """The program that a record of a task was made of: `program`, or one that differs from it in names."""
     return program if _is_of(record, program) else _parsed(record)
 
 
