@@ -58,6 +58,7 @@ def test_names_in_texts_addresses_options_and_places_are_the_others() -> None:
     conv = get_block("conv")
     what ~ choose("Ap", "none") @ "cache(conv, pad)/what" := "Ap"
     conv_Ap_read = cache_read(conv, "Ap", scope="local")
+    how ~ choose("Ap in tiles", "none") @ "pack(conv)/how" := "Ap in tiles"
     copy = get_block("conv.Ap.read")
     pad = get_block("pad")
     place ~ sample_compute_location(pad) @ "locate(pad)#2/pad" := root
@@ -71,6 +72,7 @@ def test_names_in_texts_addresses_options_and_places_are_the_others() -> None:
         "trace 1 of b[M=14, Q=1]:",
         'c = get_block("c")',
         'what ~ choose("Y", "none") @ "cache(c, a)/what" := "Y"',
+        'how ~ choose("Y in tiles", "none") @ "pack(c)/how" := "Y in tiles"',
         'cache_read(c, "Y", scope="local")',
         'get_block("c.Y.read")',
         '@ "locate(a)#2/a" := root',

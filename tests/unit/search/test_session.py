@@ -235,6 +235,15 @@ def test_an_expert_trace_of_known_code_is_no_trial(database: Database) -> None:
     assert RIVAL not in runner.traces
 
 
+def test_another_guess_of_the_same_code_is_not_waited_for(database: Database) -> None:
+    runner = ToyRunner(ToySpace())
+    runner.codes = lambda text: SLOW if text == RIVAL else text
+    tuned(database, 8, runner, guesses=Guesses(SLOW, SLOW))
+    report = tuned(database, 12, runner, guesses=Guesses(RIVAL, RIVAL))
+    assert (report.records, report.measured) == (12, 4)
+    assert RIVAL not in runner.traces
+
+
 @pytest.mark.parametrize(("experts", "asked"), [(2, 8), (5, 10), (10, 5), (14, 4)])
 def test_the_strategy_is_asked_for_some_however_many_experts_there_are(
     database: Database, experts: int, asked: int
