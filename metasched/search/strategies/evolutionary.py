@@ -63,8 +63,8 @@ class EvolutionConfig:
 
     population: int = 3072
     generations: int = 4
-    structures: int = 16
-    bred: int = 12
+    structures: int = 12
+    bred: int = 6
     steps: int = 2
     cross_arms: float = 0.3
     probe: int = 64
