@@ -206,8 +206,7 @@ class Known:
 
     def has_trial(self, trace: str) -> bool:
         """Whether the trace, or what is the same, is a trial of this very search."""
-        self._tell_foreign()
-        found = self._by_outline.get(outline_of(trace))
+        found = self.of(trace)
         return found is not None and found.number in self._trials
 
     @property

@@ -68,7 +68,7 @@ class Proposal:
         # A guess is measured anew in each space: it is the baseline there.
         if self.place == NO_TRIAL:
             return known.has_default
-        return known.has_trial(self.trace) or known.is_duplicate(self.trace)
+        return known.has_trial(self.trace)
 
 
 def unmeasured(guesses: Guesses, known: Known, space: SearchSpace) -> list[Proposal]:

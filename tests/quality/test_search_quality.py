@@ -9,6 +9,7 @@ from metasched.cost.model import CostModel
 from metasched.search.space_protocol import Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
+from tests.support.toys import Toys
 
 SEEDS = range(12)
 TRIALS, BATCH = 64, 8
@@ -18,6 +19,7 @@ EFFICIENCY = NAMES.index("all.efficiency")
 class Valley:
     """Six tile sizes whose logarithms have to meet a target together; a fifth of the rows are illegal."""
 
+    name = "valley"
     columns = tuple("abcdef")
     groups = ((0, 1), (2, 3), (4,), (5,))
 
@@ -65,7 +67,8 @@ def best_after(strategy: Strategy, arm: Valley) -> float:
 def test_evolution_with_a_model_beats_random_search_at_equal_trials() -> None:
     arm = Valley()
     config = EvolutionConfig(population=256, generations=4)
-    evolved = [best_after(Evolution([arm], CostModel(seed), seed, config), arm) for seed in SEEDS]
-    random = [best_after(RandomSearch([arm], seed), arm) for seed in SEEDS]
+    arms = Toys([arm])
+    evolved = [best_after(Evolution(arms, CostModel(seed), seed, config), arm) for seed in SEEDS]
+    random = [best_after(RandomSearch(arms, seed), arm) for seed in SEEDS]
     assert np.median(evolved) < 0.8 * np.median(random)
     assert sum(e < r for e, r in zip(evolved, random, strict=True)) >= 10

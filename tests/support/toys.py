@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class Toy:
         return float(1e-3 * (1 + away) * (1 + self.flavour))
 
 
-class Toys(list[Toy]):
+class Toys(list[Any]):
     """The structures of a space, all of which are there from the beginning."""
 
     def first(self) -> int | None:

@@ -123,7 +123,7 @@ def test_defaults_are_of_their_kind(declaration: Declaration) -> None:
 def test_signatures() -> None:
     assert registry()["split"].signature == "split(loop, factors)"
     assert registry()["fuse"].signature == "fuse(*loops)"
-    assert registry()["sample_tile"].signature == "sample_tile(loop, parts=2, innermost=64, perfect=False)"
+    assert registry()["sample_tile"].signature == "sample_tile(loop, parts=2, innermost=64, perfect=False, step=0)"
 
 
 def test_a_declaration_is_read_off_the_signature() -> None:

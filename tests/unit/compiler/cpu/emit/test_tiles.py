@@ -261,7 +261,7 @@ def test_what_runs_before_a_parallel_loop_is_configured_again_after_it() -> None
 
 
 def test_one_instruction_a_use_of_pairs() -> None:
-    asm = for_sapphire_rapids(dotted().func)
+    asm = for_sapphire_rapids(dotted(DOT.replace("M=5", "M=6")).func)
     assert asm.count("vdpbf16ps") == 2
     assert "vpinsr" not in asm
 
