@@ -47,9 +47,13 @@ def layer(**params: object) -> Program:
     return ms.parse_program(LAYER, **{"R" if name == "ACC" else name: value for name, value in params.items()})
 
 
+# Threads share all loops of the outermost tiles: how many of them is no choice.
+WHOLE_DEPTH = parallelize(elements=1 << 40)
+
+
 def sketches(program: Program, rule: Rule) -> list[Sketch]:
     """The sketches that use an intrinsic."""
-    space = ms.space(program, rules=[inline, rule, compute_location, parallelize, vectorize, unroll], target=SAPPHIRE)
+    space = ms.space(program, rules=[inline, rule, compute_location, WHOLE_DEPTH, vectorize, unroll], target=SAPPHIRE)
     found = [space[n] for n in range(len(space))]
     return [sketch for sketch in found if "@tensorize" in str(sketch)]
 
