@@ -181,3 +181,10 @@ def test_a_reference_that_is_wrong_is_seen() -> None:
     assert oracle.wrong_meaning() is None
     oracle.cases.integers.expected[0][2] += 1
     assert "by its text" in str(oracle.wrong_meaning())
+
+
+@pytest.mark.parametrize("reducer", ["sum", "max", "min"])
+@pytest.mark.parametrize("present", [2, 9])
+def test_the_text_says_which_terms_are_there(reducer: str, present: int) -> None:
+    stage = f"Y[i < 2] = {reducer}[r < 4 if r == {present}](X[i, r])"
+    assert Oracle(Source(f"program p(X: i64[2, 4]) -> Y: i64[2]:\n    {stage}\n")).wrong_meaning() is None

@@ -30,6 +30,8 @@ from metasched.ir.source import (
 
 _TAKEN = (IntLit, BoolLit, Name, Operation, Prefix, Apply, IfElse, Read, Reduce, Axis)
 _REDUCERS = {Reducer.SUM: lambda a, b: a + b, Reducer.MAX: max, Reducer.MIN: min}
+# What a reduction is where none of its terms is there.
+_OF_NOTHING = {Reducer.SUM: 0, Reducer.MAX: -(1 << 63), Reducer.MIN: (1 << 63) - 1}
 _INTEGERS = (DType.I64, DType.I32)
 
 
@@ -150,12 +152,13 @@ class _Run:
         return found if op.is_comparison else wrapped(found)
 
     def _reduced(self, e: Reduce, env: Mapping[str, int]) -> int:
-        terms = self._terms(e, env)
-        total = next(terms)
-        for term in terms:
+        total = _OF_NOTHING[e.reducer]
+        for term in self._terms(e, env):
             total = wrapped(_REDUCERS[e.reducer](total, term))
         return total
 
     def _terms(self, e: Reduce, env: Mapping[str, int]) -> Iterator[int]:
         for at in product(*(range(self._extent(axis)) for axis in e.axes)):
-            yield self.value(e.operand, {**env, **{axis.name: n for axis, n in zip(e.axes, at, strict=True)}})
+            there = {**env, **{axis.name: n for axis, n in zip(e.axes, at, strict=True)}}
+            if e.cond is None or self.value(e.cond, there):
+                yield self.value(e.operand, there)
