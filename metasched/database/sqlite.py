@@ -41,6 +41,7 @@ from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
 from metasched.permissions import EVERYTHING, Permission
 from metasched.schedule.trace_outline import outline_of
+from metasched.support import interrupts
 
 _PREFIX = "sqlite:///"
 _MEMORY = ":memory:"
@@ -238,7 +239,8 @@ class SQLiteDatabase(BaseDatabase):
 
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, explained(self._url, _BUSY_SECONDS):
+        # An interrupt between two statements of Python would leave a transaction open, or the lock taken.
+        with interrupts.put_off(), self._lock, explained(self._url, _BUSY_SECONDS):
             yield self._connection
 
 

@@ -19,6 +19,7 @@ from metasched.search.known import Known
 from metasched.search.other_names import program_of
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
+from metasched.support import interrupts
 
 # How long to wait for a measurement that another process has begun, before looking again.
 _POLL_S = 0.1
@@ -215,7 +216,8 @@ class BatchMeasuring:
             code_version=self._key.code_version,
             prologue_seconds=measurement.prologue_seconds,
         )
-        self._known.add(record, self._database.add(record))
+        with interrupts.put_off():  # what is recorded is known, or it would be recorded twice
+            self._known.add(record, self._database.add(record))
         self._count(measurement)
         if record.trial != NO_TRIAL:
             self.measured += 1
@@ -244,5 +246,6 @@ class BatchMeasuring:
             identity = again.record.identity
             new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
         if new:
-            self._database.update(list(new.values()))
-            self._known.replace(new.values())
+            with interrupts.put_off():
+                self._database.update(list(new.values()))
+                self._known.replace(new.values())

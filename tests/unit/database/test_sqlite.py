@@ -3,14 +3,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import sqlite3
 import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -534,3 +537,30 @@ def _open_memory(url: str, access: Access) -> backend.SQLiteDatabase:
 
 def test_the_code_version_names_all_three() -> None:
     assert [word for word in code_version().split() if word.isalpha()] == ["metasched", "numba", "llvmlite"]
+
+
+class PressedAfter(sqlite3.Connection):
+    """A connection during whose transactions Ctrl-C is pressed, once a statement that begins so has been executed."""
+
+    statement = ""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        cursor = super().execute(sql, parameters)
+        if self.statement and sql.startswith(self.statement):
+            signal.raise_signal(signal.SIGINT)
+        return cursor
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "INSERT INTO records", "COMMIT"])
+def test_an_interrupt_waits_for_the_end_of_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(backend.sqlite3, "connect", partial(sqlite3.connect, factory=PressedAfter))
+    with open_database(url_of(tmp_path / "r.db")) as db:
+        monkeypatch.setattr(PressedAfter, "statement", statement)
+        with pytest.raises(KeyboardInterrupt):
+            db.add(RECORD)
+        monkeypatch.setattr(PressedAfter, "statement", "")
+        assert db.count(TASK) == 1
+        db.add(RECORD)
+        assert db.count(TASK) == 2
