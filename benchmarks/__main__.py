@@ -30,13 +30,14 @@ def main() -> int:
         parser.add_argument(
             f"--{option}", default=os.environ.get(name) or None, metavar=metavar, help=f"{what} (or {name})"
         )
-    sweep = parser.add_argument_group("of the sweeps `guess` and `short_list`")
+    sweep = parser.add_argument_group("of the sweeps `guess` and `short_list`, and of `wrong_constants`")
     sweep.add_argument("--only", type=_operators, default=(), metavar="C2D,...", help=f"of {', '.join(TWELVE)}")
     sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator, at most N (default: all)")
     sweep.add_argument("--skip", type=_positive, default=0, metavar="N", help="of each operator, the first N")
     sweep.add_argument(
         "--trials", type=_positive, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
+    sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of `wrong_constants` (default: five)")
     judging = parser.add_argument_group("of the yardstick `model_quality`")
     judging.add_argument("--data", type=Path, metavar="FILE", help="measurements (default: those of the repository)")
     judging.add_argument("--models", type=_names, default=(), metavar="trees,...", help="who is judged (default: all)")
@@ -62,6 +63,7 @@ def main() -> int:
         shapes=args.shapes,
         skip=args.skip,
         trials=args.trials,
+        seeds=args.seeds,
         data=args.data,
         models=args.models,
         kept=args.kept,
@@ -85,6 +87,15 @@ def _operators(text: str) -> tuple[str, ...]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    """Numbers between commas. Raises ArgumentTypeError for what is no natural number."""
+    seeds = text.split(",")
+    wrong = [seed for seed in seeds if not seed.isdecimal()]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is no seed, which are 0, 1, 2, ...")
+    return tuple(map(int, seeds))
 
 
 def _positive(text: str) -> int:

@@ -5,13 +5,19 @@ twelve operators 200 more near the best known, each timed without racing at two 
 sources at hand; models are trained from nothing. A line for each model, protocol and pool; the last line is a table.
 
 `--models roofline,trees` judges some, `--data FILE` by other measurements (`python -m benchmarks.yardstick.collect`
-makes them), `--kept DIR` keeps features for the next run, and `--quick` takes every sixth task and one seed.
+makes them), `--kept DIR` keeps features for the next run, and `--quick` takes every sixth task and one seed. The table
+of several runs' lines, as `--json` prints them, is
+
+    python -m benchmarks.model_quality FILE ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
 from benchmarks.registry import OptionError, Options, Result
 from benchmarks.yardstick.alternatives import alternatives
@@ -21,6 +27,7 @@ from benchmarks.yardstick.evaluation import agreement, verdicts
 from benchmarks.yardstick.samples import samples
 from benchmarks.yardstick.summary import summary
 from benchmarks.yardstick.table import table
+from metasched.errors import MetaschedError
 
 _SEEDS = 5
 _QUICK_EVERY = 6
@@ -56,3 +63,16 @@ def chosen_contestants(names: Sequence[str]) -> list[Contestant]:
     if unknown:
         raise OptionError(f"no model `{unknown[0]}`: there are {', '.join(one.name for one in everyone)}")
     return [one for one in everyone if not names or one.name in names]
+
+
+def table_of_files(paths: Iterable[Path]) -> str:
+    """The table over the lines of verdicts in some files; of a case that is there twice, the last line counts."""
+    lines = [json.loads(text) for path in paths for text in path.read_text(encoding="utf-8").splitlines()]
+    cases = {line["case"]: line for line in lines if "protocol" in line}
+    if not cases:
+        raise MetaschedError("these files have no line of a model, as `benchmarks model_quality --json` prints them")
+    return table(list(cases.values()))
+
+
+if __name__ == "__main__":
+    print(table_of_files(map(Path, sys.argv[1:])))

@@ -13,8 +13,9 @@ class Options:
     """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
     compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither). What a
     sweep over shapes takes: operators (all, where none is named), how many shapes of each after how many that are
-    skipped, and trials of a search. What the yardstick of cost models takes: a file of measurements, the models to
-    judge (all, where none is named), and a folder in which features are kept for the next time."""
+    skipped, trials of a search, and seeds (the benchmark's own, where none is named). What the yardstick of cost models
+    takes: a file of measurements, the models to judge (all, where none is named), and a folder in which features are
+    kept for the next time."""
 
     threads: int = 2
     quick: bool = False
@@ -25,6 +26,7 @@ class Options:
     shapes: int | None = None
     skip: int = 0
     trials: int = 64
+    seeds: tuple[int, ...] = ()
     data: Path | None = None
     models: tuple[str, ...] = ()
     kept: Path | None = None

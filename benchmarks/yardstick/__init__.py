@@ -8,12 +8,18 @@ Its files, in reading order:
 - `data`: The file of measurements: a line of JSON a task
 - `collect`: Measuring: random candidates of each task, and those near the best known ones of the twelve operators
 - `metrics`: How well scores rank the candidates of one task, whose times are known
+- `details`: Features that only models under comparison read: those of every statement, and relation curves of accesses
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
 - `train`: Training the model that is installed with the package, on all of the yardstick's measurements
 - `lowered`: What features of lowered code add to those of the parametric program, on families of operators never seen
 - `repeat`: Timing again what was disturbed: candidates that took much longer at one moment than at the other
 - `folds`: Which candidates a model learns from, and on which it is judged then
 - `contestants`: What is judged: scores without learning, and the model of the package
+- `learning`: What models that are weighed against the package's have in common: the candidates that they learn from,
+  and how trees are grown
+- `statement_sums`: Models whose prediction is a sum over all statements of a program, that were weighed against the
+  package's
+- `network`: A small network that was weighed against the package's model
 - `alternatives`: Models that were weighed against the package's: they learn from the same times in other ways
 - `evaluation`: Judging contestants: on families of operators never seen, and with some records of the task itself
 - `summary`: What verdicts say as figures: means over tasks, with bootstrap intervals

@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
-from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import TrainedModel
@@ -34,7 +33,7 @@ class Prediction:
     seconds: Array | None = None
 
 
-Predict = Callable[[Features], Prediction]
+Predict = Callable[[Samples], Prediction]
 
 
 class Contestant(Protocol):
@@ -61,7 +60,7 @@ class Random:
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
         del others, own
         rng = np.random.default_rng(seed)
-        return lambda features: Prediction(rng.random(len(features)))
+        return lambda judged: Prediction(rng.random(len(judged)))
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,8 @@ class Roofline:
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
         del others, own, seed
 
-        def predict(features: Features) -> Prediction:
-            score = analytic_score(features)
+        def predict(judged: Samples) -> Prediction:
+            score = analytic_score(judged.features)
             return Prediction(score, (np.exp2(-score) - 1.0) / CLOCK_HZ)
 
         return predict
@@ -108,8 +107,8 @@ def _predict(model: CostModel, own: Samples | None) -> Predict:
     if own is not None:
         model.fit(times_of(own))
 
-    def predict(features: Features) -> Prediction:
-        score = model.predict(features)
+    def predict(judged: Samples) -> Prediction:
+        score = model.predict(judged.features)
         return Prediction(score, np.exp2(-score))
 
     return predict

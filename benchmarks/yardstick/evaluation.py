@@ -99,6 +99,6 @@ _RUNS: dict[Protocol, Callable[[Sequence[Samples], Contestant, int], _Run]] = {
 
 def judged(samples: Samples, predict: Predict, seed: int) -> Judgement:
     """A prediction for some candidates, judged by their times."""
-    prediction = predict(samples.features)
+    prediction = predict(samples)
     score, expected = prediction.score, prediction.seconds
     return judge(samples.task, score, expected, samples.seconds, samples.known, seed, samples.suite)

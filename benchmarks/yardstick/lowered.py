@@ -81,7 +81,7 @@ def lowered_task(task: TimedTask, folder: Path | None) -> LoweredTask:
     if path is not None and path.exists():
         features: Features = np.load(path)
     else:
-        features = joined(features_of(task), code_features_of(task))
+        features = joined(features_of(task)[0], code_features_of(task))
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, features)

@@ -20,6 +20,7 @@ import numpy as np
 
 import metasched as ms
 from benchmarks.yardstick.data import TimedTask
+from benchmarks.yardstick.details import Details, details_of, joined_details
 from benchmarks.yardstick.metrics import Array
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.features import NAMES, FeatureProgram, Features, Rows
@@ -31,13 +32,17 @@ from metasched.target import Target
 _ABOVE = ("measure", "database", "search", "cli")
 _ROOT = Path(__file__).parents[2]
 
+# Features of a task's candidates, float32 of shape (n, F), and what only models under comparison read.
+Described = tuple[Features, Details]
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """Candidates of a task. Only the same object is equal to it.
 
-    `features` is float32 of shape (n, F); `first` and `second` are seconds at two moments, shape (n,). `known` is the
-    least time known of the task, in seconds, whatever pool it is of.
+    `features` is float32 of shape (n, F), and `details` has what only models under comparison read; `first` and
+    `second` are seconds at two moments, shape (n,). `known` is the least time known of the task, in seconds, whatever
+    pool it is of.
     """
 
     task: str
@@ -45,6 +50,7 @@ class Samples:
     suite: str | None
     pool: str
     features: Features
+    details: Details
     first: Array
     second: Array
     known: float
@@ -60,7 +66,11 @@ class Samples:
     def at(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Samples:
         """Some of the candidates."""
         return replace(
-            self, features=self.features[positions], first=self.first[positions], second=self.second[positions]
+            self,
+            features=self.features[positions],
+            details=self.details.at(positions),
+            first=self.first[positions],
+            second=self.second[positions],
         )
 
 
@@ -70,6 +80,7 @@ def joined(parts: Sequence[Samples]) -> Samples:
         parts[0],
         pool="+".join(part.pool for part in parts),
         features=np.concatenate([part.features for part in parts]),
+        details=joined_details([part.details for part in parts]),
         first=np.concatenate([part.first for part in parts]),
         second=np.concatenate([part.second for part in parts]),
     )
@@ -84,18 +95,21 @@ def sketch_of(task: TimedTask, number: int, program: ms.Program | None = None) -
     return ms.space(program or task.program(), rules=trace, target=target)[0]
 
 
-def features_of(task: TimedTask, core: Core = DEFAULT_CORE) -> Features:
-    """The features of a task's candidates, in their order, float32 of shape (n, F)."""
+def features_of(task: TimedTask, core: Core = DEFAULT_CORE) -> Described:
+    """The features and details of a task's candidates, in their order."""
     target, program = Target.parse(task.target), task.program()
-    out = np.empty((len(task.codes), len(NAMES)), np.float32)
     positions: dict[int, list[int]] = defaultdict(list)
     for n, code in enumerate(task.codes):
         positions[code.sketch].append(n)
+    features, details = np.empty((len(task.codes), len(NAMES)), np.float32), []
     for number, of_sketch in positions.items():
         sketch = sketch_of(task, number, program)
         rows: Rows = np.array([task.codes[n].row for n in of_sketch], np.int64).reshape(len(of_sketch), -1)
-        out[of_sketch] = FeatureProgram(sketch.func, sketch.columns, target, core)(rows)
-    return out
+        features[of_sketch] = FeatureProgram(sketch.func, sketch.columns, target, core)(rows)
+        details.append(details_of(sketch.func, sketch.columns, rows, target, core))
+    # Back from the order of sketches.
+    order = np.argsort([n for of_sketch in positions.values() for n in of_sketch]).astype(np.int64)
+    return features, joined_details(details).at(order)
 
 
 def samples(
@@ -114,17 +128,18 @@ def samples(
         best = min((min(code.first_s, code.second_s) for code in task.codes), default=float("inf"))
         known[task.spec.name] = min(known.get(task.spec.name, best), best)
     found = []
-    for task, features in zip(tasks, all_features(tasks, core, processes, folder), strict=True):
+    for task, (features, details) in zip(tasks, all_features(tasks, core, processes, folder), strict=True):
         pool = np.array([n for n in range(len(task.codes)) if str(n) not in task.known], np.int64)
         first = np.array([code.first_s for code in task.codes])
         second = np.array([code.second_s for code in task.codes])
         name = task.spec.name
-        whole = Samples(name, task.family, task.suite, task.pool, features, first, second, known[name])
+        whole = Samples(name, task.family, task.suite, task.pool, features, details, first, second, known[name])
         found.append(whole.at(pool))
     return found
 
 
-def all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder: Path | None) -> Iterator[Features]:
+def all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder: Path | None) -> Iterator[Described]:
+    """`features_of` each task, in their order."""
     compute = partial(kept_features, core=core, folder=folder)
     if processes == 1:
         yield from map(compute, tasks)
@@ -133,20 +148,20 @@ def all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder:
         yield from pool.map(compute, tasks)
 
 
-def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Features:
-    """Features from the folder, or computed and put there."""
+def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Described:
+    """`features_of` the task from the folder, or computed and put there."""
     if folder is None:
         return features_of(task, core)
-    path = folder / f"{task_key(task, core)}.npy"
+    path = folder / f"{task_key(task, core)}.npz"
     if path.exists():
-        features: Features = np.load(path)
-        return features
-    features = features_of(task, core)
+        with np.load(path) as arrays:
+            return arrays["features"], Details(arrays["statements"], arrays["curves"])
+    features, details = features_of(task, core)
     folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{multiprocessing.current_process().pid}.npy")
-    np.save(part, features)
+    part = path.with_suffix(f".{multiprocessing.current_process().pid}.npz")
+    np.savez_compressed(part, features=features, statements=details.statements, curves=details.curves)
     part.replace(path)
-    return features
+    return features, details
 
 
 def task_key(task: TimedTask, core: Core) -> str:
@@ -159,7 +174,7 @@ def task_key(task: TimedTask, core: Core) -> str:
 @cache
 def sources_hash() -> str:
     """A hash of every source that features are made from, and of more."""
-    found = hashlib.sha256()
+    found = hashlib.sha256((Path(__file__).parent / "details.py").read_bytes())
     for folder in ("metasched", "rules", "grammar"):
         for path in sorted((_ROOT / folder).rglob("*")):
             name = path.relative_to(_ROOT)

@@ -23,7 +23,7 @@ from metasched.cost.training import train
 
 def task_times(tasks: Sequence[TimedTask], processes: int, folder: Path | None) -> Iterator[TaskTimes]:
     """What is measured of each task, what experts wrote included; of two times the lesser."""
-    for task, features in zip(tasks, all_features(tasks, DEFAULT_CORE, processes, folder), strict=True):
+    for task, (features, _) in zip(tasks, all_features(tasks, DEFAULT_CORE, processes, folder), strict=True):
         yield TaskTimes(features, np.array([min(code.first_s, code.second_s) for code in task.codes]))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.model_quality import chosen_contestants, run
+import metasched as ms
+from benchmarks.model_quality import chosen_contestants, run, table_of_files
 from benchmarks.registry import Options
 
 
@@ -26,6 +28,11 @@ def test_a_line_for_each_verdict_and_a_table(data: Path, tmp_path: Path) -> None
     assert last["case"] == "table"
     assert str(last["table"]).count("| roofline |") == 2
     assert [*run(options)] == [*lines, last], "equal features, seeds and times give equal figures"
+    for n, part in enumerate((lines[:3], [*lines[3:], last])):
+        (tmp_path / f"{n}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in part))
+    assert table_of_files([tmp_path / "0.jsonl", tmp_path / "1.jsonl"]) == last["table"]
+    with pytest.raises(ms.MetaschedError, match="no line of a model"):
+        table_of_files([])
 
 
 def test_who_is_unknown_is_named() -> None:

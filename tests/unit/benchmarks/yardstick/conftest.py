@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.yardstick.data import SPACE
+from benchmarks.yardstick.details import CURVES, DETAILED, Details
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES
 
@@ -26,6 +27,7 @@ def made_up() -> MakeSamples:
         features[:, NAMES.index("all.total_cycles")] = np.log2(expected * 3e9)
         features[:, NAMES.index("all.efficiency")] = 1e-5 / expected
         best = float(seconds.min()) if known is None else known
-        return Samples(task, family, None, pool, features, seconds, seconds * 1.01, best)
+        details = Details(np.zeros((count, 1, len(DETAILED)), np.float32), np.zeros((count, CURVES), np.float32))
+        return Samples(task, family, None, pool, features, details, seconds, seconds * 1.01, best)
 
     return make

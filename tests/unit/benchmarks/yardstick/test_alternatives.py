@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.yardstick.alternatives import Network, alternatives
+from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, Trees, times_of
 from benchmarks.yardstick.data import SPACE
+from benchmarks.yardstick.details import details_of
 from benchmarks.yardstick.metrics import judge
+from benchmarks.yardstick.network import Network
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
@@ -20,17 +22,18 @@ EVERYONE = [Trees(), *(one for one in alternatives() if not isinstance(one, Netw
 
 def task(shape: tuple[int, int, int], seed: int, twist: float = 0.0) -> Samples:
     """Candidates of a product on a machine on which accumulators are dear, and on which the task has a `twist`."""
-    features = FeatureProgram(dense_relu(*shape), COLUMNS, AVX512)(draw_rows(200, seed))
+    func, rows = dense_relu(*shape), draw_rows(200, seed)
+    features, details = FeatureProgram(func, COLUMNS, AVX512)(rows), details_of(func, COLUMNS, rows, AVX512)
     extra = 0.4 * features[:, NAMES.index("s0.accumulators")] + twist * features[:, NAMES.index("s0.vector_extent")]
     seconds = 1e-9 * np.exp2(-analytic_score(features) + extra)
-    return Samples(str(shape), "product", None, SPACE, features, seconds, seconds, float(seconds.min()))
+    return Samples(str(shape), "product", None, SPACE, features, details, seconds, seconds, float(seconds.min()))
 
 
 OTHERS = [task((64, 128, 256), 1), task((200, 300, 100), 2), task((512, 512, 64), 3), task((96, 700, 64), 4)]
 
 
 def pairs(contestant: Contestant, own: Samples | None, judged: Samples) -> float:
-    prediction = contestant.train(OTHERS, own, 0)(judged.features)
+    prediction = contestant.train(OTHERS, own, 0)(judged)
     return judge("task", prediction.score, None, judged.seconds).pairs
 
 

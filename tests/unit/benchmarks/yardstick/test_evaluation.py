@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ class Spy:
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
         self.trained.append(({one.family for one in others}, set() if own is None else set(own.first), seed))
-        return lambda features: Prediction(features.sum(axis=1).astype(np.float64))
+        return lambda judged: Prediction(judged.features.sum(axis=1).astype(np.float64))
 
 
 @pytest.fixture
@@ -104,12 +104,12 @@ def test_the_ceiling_is_the_other_measurement(some: list[Samples]) -> None:
 
 
 def test_what_learns_from_its_own_records_ignores_the_others(some: list[Samples], made_up: MakeSamples) -> None:
-    features = made_up("c", "c").features
+    judged = made_up("c", "c")
     learned = next(one for one in contestants() if isinstance(one, OwnOnly))
     own = some[0]
 
     def score(others: Sequence[Samples], own: Samples | None) -> np.ndarray:
-        return learned.train(others, own, 0)(features).score
+        return learned.train(others, own, 0)(judged).score
 
     assert np.array_equal(score(some[3:], own), score([], own))
     assert np.array_equal(score(some[3:], None), score([], None))
@@ -121,13 +121,13 @@ def test_what_learns_from_its_own_records_ignores_the_others(some: list[Samples]
 )
 def test_nobody_knows_more_than_the_roofline_before_training(contestant: Contestant, made_up: MakeSamples) -> None:
     """What was trained on measurements, and is shipped, must have no part in what is judged on the same ones."""
-    features = made_up("d", "d").features
-    others = features.copy()
-    others[:, :20] = np.random.default_rng(0).random((len(features), 20)).astype(np.float32)
+    judged = made_up("d", "d")
+    features = judged.features.copy()
+    features[:, :20] = np.random.default_rng(0).random((len(features), 20)).astype(np.float32)
     predict = contestant.train([], None, 0)
-    assert np.array_equal(predict(others).score, predict(features).score)
+    assert np.array_equal(predict(replace(judged, features=features)).score, predict(judged).score)
     slowest_first = np.argsort(-features[:, NAMES.index("all.total_cycles")])
-    assert np.argsort(predict(features).score, kind="stable").tolist() == slowest_first.tolist()
+    assert np.argsort(predict(judged).score, kind="stable").tolist() == slowest_first.tolist()
 
 
 def test_every_model_of_the_registry_is_judged() -> None:

@@ -65,6 +65,7 @@ def test_features_stay_with_their_times(made_up: MakeSamples) -> None:
     of = {float(t): row for pool in pools for t, row in zip(pool.first, pool.features, strict=True)}
     for one in (parts[0], *parts[1]):
         assert all(np.array_equal(of[float(t)], row) for t, row in zip(one.first, one.features, strict=True))
+        assert len(one.details.statements) == len(one.details.curves) == len(one)
 
 
 def test_a_task_of_few_candidates_has_no_rest(made_up: MakeSamples) -> None:

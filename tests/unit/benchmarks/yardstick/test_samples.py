@@ -10,10 +10,11 @@ import pytest
 import metasched as ms
 from benchmarks.yardstick import samples as module
 from benchmarks.yardstick.data import NEAR_BEST, SPACE, TimedCode, TimedTask, append, read
+from benchmarks.yardstick.details import CYCLES
 from benchmarks.yardstick.replay import broken
 from benchmarks.yardstick.samples import features_of, kept_features, samples, sketch_of
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.features import FeatureProgram
+from metasched.cost.features import NAMES, FeatureProgram
 from metasched.errors import ScheduleError
 from tests.support.targets import AVX512
 
@@ -56,11 +57,13 @@ def task() -> TimedTask:
 
 
 def test_the_features_of_a_candidate_are_those_of_its_program(task: TimedTask) -> None:
-    features = features_of(task)
+    features, details = features_of(task)
     program = task.program()
     for number, code in enumerate(task.codes):
         func = sketch_of(task, code.sketch).trace_of(code.row).apply_to(program).func
         assert np.array_equal(features[number], FeatureProgram(func, (), AVX512)(np.empty((1, 0), np.int64))[0])
+        cycles = np.exp2(details.statements[number, :, CYCLES]).sum() - 1.0
+        assert np.log2(cycles + 1.0) == pytest.approx(features[number, NAMES.index("all.cycles")], rel=1e-5)
     assert len(np.unique(features, axis=0)) == 3
 
 
@@ -71,7 +74,7 @@ def test_what_is_only_known_is_left_out_and_is_the_best_known(task: TimedTask) -
     assert found.second.tolist() == [3e-6, 2.5e-6]
     assert found.seconds.tolist() == [3e-6, 2e-6]
     assert found.known == 1e-6
-    assert np.array_equal(found.features, features_of(task)[1:])
+    assert np.array_equal(found.features, features_of(task)[0][1:])
 
 
 def test_the_best_known_is_that_of_every_pool(task: TimedTask) -> None:
@@ -82,15 +85,18 @@ def test_the_best_known_is_that_of_every_pool(task: TimedTask) -> None:
 
 
 def test_other_constants_of_a_core_give_other_features(task: TimedTask) -> None:
-    assert not np.array_equal(features_of(task, Core(parallel_launch=1e6)), features_of(task))
+    assert not np.array_equal(features_of(task, Core(parallel_launch=1e6))[0], features_of(task)[0])
 
 
 def test_features_are_kept_and_read_again(task: TimedTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = kept_features(task, DEFAULT_CORE, tmp_path)
+    features, details = kept_features(task, DEFAULT_CORE, tmp_path)
     slower = timed(SPACE, *(TimedCode(c.sketch, c.row, 1.0, 1.0) for c in task.codes))
     monkeypatch.setattr(module, "features_of", None)
-    assert np.array_equal(kept_features(task, DEFAULT_CORE, tmp_path), first)
-    assert np.array_equal(kept_features(slower, DEFAULT_CORE, tmp_path), first)
+    for again in (task, slower):
+        found, of_statements = kept_features(again, DEFAULT_CORE, tmp_path)
+        assert np.array_equal(found, features)
+        assert np.array_equal(of_statements.statements, details.statements)
+        assert np.array_equal(of_statements.curves, details.curves)
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -145,4 +151,4 @@ def test_a_program_that_is_refused_is_named(task: TimedTask) -> None:
 def test_only_sketches_that_have_candidates_replay(task: TimedTask) -> None:
     unused = TimedTask(**{**vars(task), "sketches": (SKETCH, EXPERT, "no trace")})
     assert list(broken(unused)) == []
-    assert len(features_of(unused)) == 3
+    assert len(features_of(unused)[0]) == 3
