@@ -45,6 +45,11 @@ class Neighbour:
     entry: Entry
     distance: float
 
+    @property
+    def name(self) -> str:
+        """The size that it was found for, and the CPU."""
+        return f"{self.entry.size} ({self.entry.cpu})"
+
 
 @dataclass(frozen=True)
 class Knowledge:

@@ -12,7 +12,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import ScheduleError
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.schedule.trace_outline import Outline, outline_of
-from metasched.search.carried import Carried, carried_into
+from metasched.search.carried import CarriedOver, carried_into
 from metasched.search.locator import Locator
 from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Candidate, TextOf
@@ -44,9 +44,14 @@ class SpaceArms:
         self.refused: Counter[str] = Counter()
 
     @cached_property
-    def carried(self) -> Sequence[Carried]:
-        """What is known of similar programs, carried over to this space, the most promising first."""
-        return carried_into(self._space, self._knowledge, self._target, self._core)
+    def carried(self) -> CarriedOver:
+        """What is known of similar programs, carried over to this space, the most promising first.
+
+        What is left out is counted by its reason, as are structures that are not legal.
+        """
+        found = carried_into(self._space, self._knowledge, self._target, self._core)
+        self.refused.update(found.reasons)
+        return found
 
     # --- structures
 

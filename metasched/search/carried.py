@@ -8,10 +8,12 @@ is varied a little. What came of each neighbour is ranked by the cost model.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
+from typing import overload
 
 import numpy as np
 
@@ -42,6 +44,10 @@ _VARIED = 96
 # one was measured somewhere.
 _GAIN = 1.05
 
+# Why a neighbour is left out, where no step of it is illegal.
+_ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
+_NO_NUMBERS = "no numbers near its own are legal"
+
 
 @dataclass(frozen=True)
 class Carried:
@@ -67,8 +73,7 @@ class Carried:
     @property
     def name(self) -> str:
         """The size that it was found for."""
-        entry = self.neighbour.entry
-        return f"{entry.size} ({entry.cpu})"
+        return self.neighbour.name
 
     @cached_property
     def trace(self) -> Trace:
@@ -79,16 +84,40 @@ class Carried:
         return "\n".join([*lines, *(f"dropped {address}: {reason}" for address, reason in self.dropped)])
 
 
-def carried_into(space: Space, knowledge: Knowledge, target: Target, core: Core) -> list[Carried]:
-    """What the nearest neighbours' decisions become in a space, each candidate once, the most promising first."""
+@dataclass(frozen=True)
+class CarriedOver(Sequence[Carried]):
+    """What was carried over, the most promising first, and the neighbours left out, each with the reason."""
+
+    found: tuple[Carried, ...] = ()
+    left_out: tuple[tuple[Neighbour, str], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @overload
+    def __getitem__(self, place: int) -> Carried: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Carried, ...]: ...
+    def __getitem__(self, place: int | slice) -> Carried | tuple[Carried, ...]:
+        return self.found[place]
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """How many neighbours were left out for each reason."""
+        return Counter(reason for _, reason in self.left_out)
+
+
+def carried_into(space: Space, knowledge: Knowledge, target: Target, core: Core) -> CarriedOver:
+    """What the nearest neighbours' decisions become in a space, each candidate once."""
     if not knowledge.entries:
-        return []
-    func = space.program.func
-    anchor = anchor_of(func)
+        return CarriedOver()
+    anchor = anchor_of(space.program.func)
     made = _Carrying(space, anchor, target, core)
-    found = (made.carried(neighbour) for neighbour in knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
-    ranked = sorted((one for one in found if one is not None), key=lambda one: (-one.score, one.neighbour.distance))
-    return list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
+    tried = [(near, made.carried(near)) for near in knowledge.nearest(anchor, target, MOST_NEIGHBOURS)]
+    found = [one for _, one in tried if isinstance(one, Carried)]
+    ranked = sorted(found, key=lambda one: (-one.score, one.neighbour.distance))
+    once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
+    return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
 
 
 class _Carrying:
@@ -100,22 +129,22 @@ class _Carrying:
         self._target = target
         self._core = core
         self._model = CostModel(0, shipped())
-        self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | None] = {}
+        self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
         self._arms: dict[Trace, SketchArm] = {}
 
-    def carried(self, neighbour: Neighbour) -> Carried | None:
-        """The candidate; None where the structure is not legal here, or there are more of them already."""
+    def carried(self, neighbour: Neighbour) -> Carried | str:
+        """The candidate; the reason where there is none: what of it is not legal, or that there are enough others."""
         structure, elsewhere = self._own(neighbour.entry.structure)
         numbers, without = self._own(neighbour.entry.numbers)
         sketch = self._sketch(structure)
-        if sketch is None:
-            return None
+        if isinstance(sketch, str):
+            return sketch
         arm = self._arm(sketch)
         if arm is None:
-            return None
+            return _ENOUGH
         found = self._best_row(arm, numbers)
         if found is None:
-            return None
+            return _NO_NUMBERS
         row, score = found
         dropped = [*elsewhere, *without, *self._unmet(neighbour, sketch, structure | numbers)]
         decided = structure.keys() | self._space.given.keys()
@@ -134,13 +163,14 @@ class _Carrying:
                 dropped.append((address, "the program has nothing in this place"))
         return own, dropped
 
-    def _sketch(self, structure: Mapping[str, Decision]) -> Sketch | None:
+    def _sketch(self, structure: Mapping[str, Decision]) -> Sketch | str:
+        """The sketch nearest to a structure, or the reason why a step of it is not legal."""
         key = frozenset(structure.items())
         if key not in self._sketches:
             try:
                 self._sketches[key] = self._space.sketch_near(structure)
-            except ScheduleError:  # a place that is not legal with these others; the neighbour is left out
-                self._sketches[key] = None
+            except ScheduleError as error:  # a place that is not legal with these others
+                self._sketches[key] = error.reason
         return self._sketches[key]
 
     def _arm(self, sketch: Sketch) -> SketchArm | None:

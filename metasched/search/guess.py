@@ -59,8 +59,9 @@ class Guess(TextReport):
     another size and carried over; without either, the cost model chose in the space of the rules. `carried_over` says
     to what an expert's trace was carried over, if it was: to each element of a batch, to transposed operands. `why` is
     the reason for the choice, `expected` the roofline's estimate. `repairs` is what the replay changed. `passed_over`
-    are the other expert traces for what the program computes, each with the reason why it was not taken; `rivals` those
-    of them that can be replayed, and `others` what else was carried over, the most promising first.
+    are the other expert traces for what the program computes and the neighbours that could not be carried over, each
+    with the reason; `rivals` those traces that can be replayed, and `others` what else was carried over, the most
+    promising first.
     """
 
     trace: Trace
@@ -75,7 +76,7 @@ class Guess(TextReport):
     others: tuple[Carried, ...] = field(default=(), compare=False)
 
     def counts(self) -> dict[str, int]:
-        """How many expert traces were passed over for each reason."""
+        """How many expert traces and neighbours were passed over for each reason."""
         return dict(Counter(reason for _, reason in self.passed_over))
 
     @property
@@ -232,12 +233,13 @@ class _Guessing:
     def _by_start(self, start: _Start, why: str) -> Guess:
         choice, taken = self.choice, start.expert
         others = tuple(one for one in self.arms.carried if one is not start.neighbour)
+        passed_over = self._passed_over(choice.passed_over)
         if taken is None:
             rivals = choice.others if choice.taken is None else (choice.taken, *choice.others)
-            known = _sorted(choice.passed_over), rivals, others
+            known = passed_over, rivals, others
             return Guess(start.trace, None, start.neighbour, "", why, start.expected, Repairs(), *known)
         repairs = Repairs(taken.schedule.repairs)
-        known = _sorted(choice.passed_over), choice.others, others
+        known = passed_over, choice.others, others
         return Guess(start.trace, taken.name, None, taken.carried_over, why, start.expected, repairs, *known)
 
     def _by_model(self, found: _Favourite | None, why: str, start: _Start | None = None, ratio: float = 1.0) -> Guess:
@@ -250,12 +252,12 @@ class _Guessing:
             rivals = (choice.taken, *rivals)
         if start is not None and start.expert is not None:
             passed_over[start.expert.name] = f"the estimate is {1 / ratio:.1f} times as long"
-        known = _sorted(passed_over), rivals, tuple(self.arms.carried)
+        known = self._passed_over(passed_over), rivals, tuple(self.arms.carried)
         return Guess(found[0], None, None, "", why, found[1], Repairs(), *known)
 
-
-def _sorted(reasons: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(reasons.items()))
+    def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Expert traces and neighbours that were not taken, each with the reason."""
+        return *sorted(experts.items()), *((near.name, reason) for near, reason in self.arms.carried.left_out)
 
 
 # A trace of the space, and its estimate.

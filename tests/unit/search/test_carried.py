@@ -16,7 +16,7 @@ from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import HOLE, Decision
 from metasched.search.arms import SpaceArms
-from metasched.search.carried import Carried, carried_into
+from metasched.search.carried import Carried, CarriedOver, carried_into
 from metasched.search.guess import guess
 from metasched.search.task import Task
 from tests.support.targets import AVX512
@@ -158,8 +158,8 @@ def test_given_decisions_stay_given() -> None:
 
 def test_other_kinds_know_nothing() -> None:
     for program in (ms.operator("softmax", M=8, N=8), ms.operator("matmul_nn", M=8, N=8, K=8, T="f64", ACC="f64")):
-        assert carried_into(space_of(program), KNOWN, AVX512, DEFAULT_CORE) == []
-    assert carried_into(space_of(PRODUCT), NO_KNOWLEDGE, AVX512, DEFAULT_CORE) == []
+        assert carried_into(space_of(program), KNOWN, AVX512, DEFAULT_CORE) == CarriedOver()
+    assert carried_into(space_of(PRODUCT), NO_KNOWLEDGE, AVX512, DEFAULT_CORE) == CarriedOver()
 
 
 def test_the_nearest_are_ranked_by_what_is_expected_of_them_here() -> None:
@@ -173,6 +173,42 @@ def test_the_nearest_are_ranked_by_what_is_expected_of_them_here() -> None:
 def _with(size: int) -> tuple[tuple[str, Decision], ...]:
     """Numbers of the entry, with tiles of one size."""
     return tuple((a, (HOLE, size) if isinstance(v, tuple) else v) for a, v in ENTRY.numbers)
+
+
+@ms.rule
+def moved(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Move a reduction to an option that is not always legal."""
+    if not sch.describe(block).reduces:
+        return ms.skip("it is no reduction")
+    if sch.choose("place", ["here", "nowhere"]) == "nowhere":
+        sch.compute_inline(block)
+    return None
+
+
+def test_a_neighbour_that_is_not_legal_here_is_left_out_and_counted_by_the_reason() -> None:
+    space = ms.space(PRODUCT, [moved], target=AVX512)
+    illegal = replace(ENTRY, structure=(("moved({anchor})/place", "nowhere"),), numbers=())
+    arms = SpaceArms(space, AVX512, DEFAULT_CORE, Knowledge((illegal, replace(illegal, extents=(48, 64, 60)))))
+    assert len(arms.carried) == 0
+    (reason,) = arms.carried.reasons
+    assert reason.startswith("compute_inline: ")
+    assert arms.refused[reason] == 2
+    found = guess(PRODUCT, AVX512, [moved], knowledge=Knowledge((illegal,)))
+    assert found.counts() == {reason: 1}
+    assert f"not 48x64x64 (16 lanes, 2 threads): {reason}" in str(found)
+
+
+def test_neighbours_beyond_the_structures_that_are_looked_at_are_counted() -> None:
+    ways = [("none", "none"), ("none", "A"), ("none", "B"), ("cache at level 1", "none")]
+    said = [{"tiles({anchor})/fusion": fusion, "tiles({anchor})/copy": copy} for fusion, copy in ways]
+    roles = {"A": "{anchor#0}", "B": "{anchor#1}"}
+    entries = [
+        replace(ENTRY, structure=tuple((a, roles.get(d, d)) for a, d in each.items()), extents=(48, 64, 64 + n))
+        for n, each in enumerate(said)
+    ]
+    found = carried_into(space_of(PRODUCT), Knowledge(tuple(entries)), AVX512, DEFAULT_CORE)
+    assert [near.name for near, _ in found.left_out] == ["48x64x67 (16 lanes, 2 threads)"]
+    assert found.reasons == {"nearer ones had 3 other structures": 1}
 
 
 def test_what_is_carried_over_is_an_arm_to_search_from() -> None:
