@@ -52,6 +52,8 @@ Its files, in reading order:
 - `resume`: How long a search takes to resume from many records: from opening the database to its next proposals
 - `session_start`: How long a task of a session takes from its first step to its first measurement: the first task, and
   further ones
+- `first_compile`: How long the first kernel of a process takes: `ms.compile` of programs that nobody tuned, each in a
+  fresh process
 - `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went
 - `tiles`: How right the hand-made estimate is about register tiles: cycles of small nests, on one core, beside what it
   says

@@ -66,6 +66,7 @@ _ALL = (
     Benchmark("tensor_cores", "tuned products of bf16 and of bytes, by AMX and VNNI, against f32 and PyTorch's bf16"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
+    Benchmark("first_compile", "seconds of `ms.compile` in a fresh process, of programs that nobody tuned"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),
     Benchmark("resume", "seconds to the next proposals of a search that has 10,000 or 100,000 records"),
     Benchmark("session_start", "seconds to the first measurement of a session's first task, and of those after it"),
