@@ -136,6 +136,8 @@ class _Carrying:
         """The candidate; the reason where there is none: what of it is not legal, or that there are enough others."""
         structure, elsewhere = self._own(neighbour.entry.structure)
         numbers, without = self._own(neighbour.entry.numbers)
+        if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
+            return _ENOUGH
         sketch = self._sketch(structure)
         if isinstance(sketch, str):
             return sketch
