@@ -30,14 +30,14 @@ def main() -> int:
         parser.add_argument(
             f"--{option}", default=os.environ.get(name) or None, metavar=metavar, help=f"{what} (or {name})"
         )
-    sweep = parser.add_argument_group("of the sweeps `guess` and `short_list`, and of `wrong_constants`")
+    sweep = parser.add_argument_group("of the sweeps `guess` and `short_list`, of `wrong_constants`, `model_quality`")
     sweep.add_argument("--only", type=_operators, default=(), metavar="C2D,...", help=f"of {', '.join(TWELVE)}")
     sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator, at most N (default: all)")
     sweep.add_argument("--skip", type=_positive, default=0, metavar="N", help="of each operator, the first N")
     sweep.add_argument(
         "--trials", type=_positive, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
-    sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of `wrong_constants` (default: five)")
+    sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of what has chance (default: 0 to 4)")
     judging = parser.add_argument_group("of the yardstick `model_quality`")
     judging.add_argument("--data", type=Path, metavar="FILE", help="measurements (default: those of the repository)")
     judging.add_argument("--models", type=_names, default=(), metavar="trees,...", help="who is judged (default: all)")

@@ -4,9 +4,9 @@ The candidates are those of the yardstick, a file of text: about 150 tasks with 
 twelve operators 200 more near the best known, each timed without racing at two moments. Features are computed from the
 sources at hand; models are trained from nothing. A line for each model, protocol and pool; the last line is a table.
 
-`--models roofline,trees` judges some, `--data FILE` by other measurements (`python -m benchmarks.yardstick.collect`
-makes them), `--kept DIR` keeps features for the next run, and `--quick` takes every sixth task and one seed. The table
-of several runs' lines, as `--json` prints them, is
+`--models roofline,trees` judges some, `--seeds 0,1` by other seeds than 0 to 4, `--data FILE` by other measurements
+(`python -m benchmarks.yardstick.collect` makes them), `--kept DIR` keeps features for the next run, and `--quick` takes
+every sixth task and one seed. The table of several runs' lines, as `--json` prints them, is
 
     python -m benchmarks.model_quality FILE ...
 """
@@ -39,7 +39,7 @@ def run(options: Options) -> Iterator[Result]:
     chosen = chosen_contestants(options.models)
     tasks = measured_tasks(options)
     found = samples(tasks, processes=options.threads, folder=options.kept)
-    seeds = 1 if options.quick else _SEEDS
+    seeds = options.seeds or tuple(range(1 if options.quick else _SEEDS))
     lines = []
     for verdict in chain(agreement(found), *(verdicts(found, contestant, seeds) for contestant in chosen)):
         lines.append(summary(verdict))

@@ -41,18 +41,18 @@ class Verdict:
         return [mean_judgement(of_task) for of_task in zip(*self.runs, strict=True)]
 
 
-def verdicts(samples: Sequence[Samples], contestant: Contestant, seeds: int) -> Iterator[Verdict]:
+def verdicts(samples: Sequence[Samples], contestant: Contestant, seeds: Sequence[int]) -> Iterator[Verdict]:
     """A verdict for each protocol and pool in which there are tasks.
 
     Args:
         samples: candidates of all tasks, those of one family to be left out in turns.
         contestant: who is judged.
-        seeds: how often, where there is chance.
+        seeds: one or more, of which the first is enough where there is no chance.
     """
-    numbers = range(seeds if contestant.chance else 1)
+    numbers = seeds if contestant.chance else seeds[:1]
     for protocol, run in _RUNS.items():
         # Which records are its own is chance for everyone.
-        runs = [run(samples, contestant, seed) for seed in (range(seeds) if protocol is Protocol.OWN else numbers)]
+        runs = [run(samples, contestant, seed) for seed in (seeds if protocol is Protocol.OWN else numbers)]
         for pool in POOLS:
             of_pool = [tuple(judged for place, judged in one if place == pool) for one in runs]
             if of_pool[0]:

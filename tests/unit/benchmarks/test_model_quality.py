@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def test_a_line_for_each_verdict_and_a_table(data: Path, tmp_path: Path) -> None
     assert lines[0]["pair_accuracy"] == 1.0
     assert last["case"] == "table"
     assert str(last["table"]).count("| roofline |") == 2
+    assert [line.get("seeds") for line in run(replace(options, seeds=(3, 1)))] == [1, 2, 2, 1, 2, None]
     assert [*run(options)] == [*lines, last], "equal features, seeds and times give equal figures"
     for n, part in enumerate((lines[:3], [*lines[3:], last])):
         (tmp_path / f"{n}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in part))

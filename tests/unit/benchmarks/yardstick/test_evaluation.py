@@ -45,7 +45,7 @@ def some(made_up: MakeSamples) -> list[Samples]:
 
 def test_a_contestant_never_sees_the_family_that_it_is_judged_on(some: list[Samples]) -> None:
     spy = Spy()
-    found = list(verdicts(some, spy, seeds=2))
+    found = list(verdicts(some, spy, seeds=range(2)))
     assert [(one.protocol, one.pool, one.seeds) for one in found] == [
         (Protocol.UNSEEN, SPACE, 1),
         (Protocol.UNSEEN, NEAR_BEST, 1),
@@ -70,7 +70,7 @@ def test_a_contestant_never_sees_the_family_that_it_is_judged_on(some: list[Samp
 def test_a_task_of_few_candidates_teaches_and_is_not_judged(some: list[Samples], made_up: MakeSamples) -> None:
     spy = Spy()
     few = [*some, made_up("c 1", "c", count=15)]
-    judged = next(verdicts(few, spy, seeds=1))
+    judged = next(verdicts(few, spy, seeds=range(1)))
     assert [one.task for one in judged.tasks] == ["a 1", "a 2", "b 1", "b 2"]
     assert spy.trained[0][0] == {"b", "c"}
     assert [one.task for one in next(agreement(few)).tasks] == ["a 1", "a 2", "b 1", "b 2"]
@@ -78,19 +78,19 @@ def test_a_task_of_few_candidates_teaches_and_is_not_judged(some: list[Samples],
 
 def test_chance_is_tried_with_every_seed(some: list[Samples]) -> None:
     spy = Spy(chance=True)
-    first = next(verdicts(some, spy, seeds=3))
+    first = next(verdicts(some, spy, seeds=range(3)))
     assert first.seeds == 3
     assert [seed for _, _, seed in spy.trained] == [0, 0, 1, 1, 2, 2]
 
 
 def test_of_random_scores_half_the_pairs_are_right(some: list[Samples]) -> None:
-    first = next(verdicts(some, Random(), seeds=5))
+    first = next(verdicts(some, Random(), seeds=range(5)))
     assert np.mean([one.pairs for one in first.tasks]) == pytest.approx(0.5, abs=0.03)
     assert len({run[0].pairs for run in first.runs}) == 5
 
 
 def test_the_roofline_is_judged_by_its_cycles_as_times(some: list[Samples]) -> None:
-    first = next(verdicts(some, Roofline(), seeds=5))
+    first = next(verdicts(some, Roofline(), seeds=range(5)))
     assert first.seeds == 1
     assert all(one.pairs > 0.85 for one in first.tasks)
     assert all(abs(one.bias) < 0.2 and 0.1 < one.spread < 0.5 for one in first.tasks)
