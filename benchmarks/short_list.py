@@ -32,6 +32,8 @@ from metasched.errors import MetaschedError
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import median_of
+from metasched.permissions import BY_DEFAULT
+from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.search.favourite import favourite
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, SHORT_LIST, StrategyInputs, strategy_of
@@ -93,7 +95,7 @@ class _Shape:
             TOP: _favourites(task),
             SHORT: _trace_of(short.best),
             SEARCH: _trace_of(long.best),
-            YARDSTICK: [] if self.measured is None else _fastest(self.measured, program),
+            YARDSTICK: [] if self.measured is None else fastest_unasked(self.measured, program),
         }
         seconds = self._seconds(task, contenders)
         known = min(seconds.values())
@@ -147,9 +149,13 @@ def _favourites(task: ms.Task) -> list[str]:
     return [space.trace(candidate) for candidate in strategy_of(DEFAULT_STRATEGY)(given).propose(_FAVOURITES)]
 
 
-def _fastest(measured: TimedTask, program: ms.Program) -> list[str]:
-    """The traces of the yardstick's fastest codes."""
-    codes = sorted(measured.codes, key=lambda code: min(code.first_s, code.second_s))[:_FROM_YARDSTICK]
+def fastest_unasked(measured: TimedTask, program: ms.Program) -> list[str]:
+    """The traces of the yardstick's fastest codes, of those that need no permission: searches here have none."""
+    granted = BY_DEFAULT.in_program(program.func)
+    free = [permissions_of_text(sketch) <= granted for sketch in measured.sketches]
+    codes = sorted(
+        (code for code in measured.codes if free[code.sketch]), key=lambda code: min(code.first_s, code.second_s)
+    )[:_FROM_YARDSTICK]
     sketches = (ms.space(program, rules=ms.parse_trace(measured.sketches[code.sketch]))[0] for code in codes)
     return [str(sketch.trace_of(code.row)) for sketch, code in zip(sketches, codes, strict=True)]
 
