@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -34,7 +35,7 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import median_of
 from metasched.permissions import BY_DEFAULT
 from metasched.schedule.trace_permissions import permissions_of_text
-from metasched.search.favourite import favourite
+from metasched.search.favourite import favourites
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, SHORT_LIST, StrategyInputs, strategy_of
 
@@ -91,7 +92,7 @@ class _Shape:
         short, long, short_s = self._searched(task)
         contenders = {
             GUESS: _trace_of(short.guess),
-            UNAIDED: [trace for trace in [favourite(task.arms)] if trace is not None],
+            UNAIDED: list(islice(favourites(task.arms), 1)),
             TOP: _favourites(task),
             SHORT: _trace_of(short.best),
             SEARCH: _trace_of(long.best),

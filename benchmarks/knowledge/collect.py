@@ -1,8 +1,9 @@
 """Tuning the sizes that knowledge is found for: `python -m benchmarks.knowledge.collect --db URL [--trials N]`.
 
 It prints a line of JSON for each size, and may be stopped at any time: the same command goes on where it was, as what
-was measured is in the database. `metasched db distill --db URL --out metasched/knowledge/cpu.knowledge` makes knowledge
-of it. Nothing else should run on the machine.
+was measured is in the database, and sizes with so many records are passed over.
+`metasched db distill --db URL --out metasched/knowledge/cpu.knowledge` makes knowledge of it. Nothing else should run
+on the machine.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from collections.abc import Iterator, Sequence
 
 import metasched as ms
 from benchmarks.knowledge.sizes import Sized, sizes
+from metasched.database import TaskKey, open_database
 
 _DATABASE = "sqlite:///knowledge.db"
 
 
 def collected(chosen: Sequence[Sized], db: str, trials: int, until: float) -> Iterator[dict[str, object]]:
-    """Tune each size until a time of `time.monotonic`; yields what came of it."""
+    """Tune each size that has fewer records until a time of `time.monotonic`; yields what came of it."""
+    target = ms.Target.detect()
     for size in chosen:
         if time.monotonic() >= until:
             return
+        if _records_of(size.program(), target, db) >= trials:
+            continue
         started = time.monotonic()
         try:
             report = ms.tune(size.program(), trials, db=db, progress=False).report
@@ -36,6 +41,11 @@ def collected(chosen: Sequence[Sized], db: str, trials: int, until: float) -> It
             "measured": report.measured,
             "took_s": round(time.monotonic() - started, 1),
         }
+
+
+def _records_of(program: ms.Program, target: ms.Target, db: str) -> int:
+    with open_database(db) as database:
+        return database.count(TaskKey.of(program, target))
 
 
 def main() -> int:

@@ -70,21 +70,22 @@ _GROUPED = (
 _DILATED = (
     (65, 256, 256, 2), (65, 512, 512, 4), (33, 2048, 256, 6), (33, 512, 512, 2), (33, 256, 256, 12),
     (28, 512, 512, 2), (28, 512, 256, 2), (64, 21, 21, 4), (64, 32, 32, 2), (64, 32, 32, 8), (128, 16, 16, 2),
-    (14, 512, 512, 2), (40, 128, 128, 3),
+    (14, 512, 512, 2), (40, 128, 128, 3), (33, 256, 256, 6), (28, 128, 128, 2),
 )  # fmt: skip
 # (height, channels in, out, taps, stride, padding)
 _UP = (
     (4, 512, 256, 4, 2, 1), (4, 1024, 512, 4, 2, 1), (8, 512, 256, 4, 2, 1), (16, 256, 128, 4, 2, 1),
     (32, 128, 64, 4, 2, 1), (64, 64, 3, 4, 2, 1), (14, 1024, 512, 2, 2, 0), (56, 256, 128, 2, 2, 0),
     (112, 128, 64, 2, 2, 0), (8, 512, 512, 3, 2, 0), (32, 512, 256, 3, 2, 0), (8, 2048, 256, 4, 2, 1),
-    (32, 256, 256, 4, 2, 1), (32, 256, 128, 3, 2, 1), (16, 21, 21, 4, 2, 0),
+    (32, 256, 256, 4, 2, 1), (32, 256, 128, 3, 2, 1), (16, 21, 21, 4, 2, 0), (1, 100, 1024, 4, 1, 0),
+    (1, 128, 256, 4, 1, 0),
 )  # fmt: skip
 # (frames, size, channels in, out, taps, stride, padding)
 _VOLUMES = (
     (16, 56, 64, 128, 3, 1, 1), (8, 28, 128, 256, 3, 1, 1), (4, 14, 256, 512, 3, 1, 1), (4, 14, 512, 512, 3, 1, 1),
     (8, 56, 64, 64, 3, 1, 1), (8, 28, 128, 128, 3, 1, 1), (2, 7, 512, 512, 3, 1, 1), (4, 14, 480, 192, 1, 1, 0),
     (4, 14, 16, 48, 3, 1, 1), (8, 28, 16, 32, 3, 1, 1), (2, 7, 832, 384, 1, 1, 0), (16, 16, 64, 128, 3, 1, 1),
-    (32, 32, 16, 32, 3, 1, 1), (8, 8, 128, 256, 3, 1, 1),
+    (32, 32, 16, 32, 3, 1, 1), (8, 8, 128, 256, 3, 1, 1), (8, 56, 3, 64, 3, 1, 1), (4, 14, 64, 128, 3, 1, 1),
 )  # fmt: skip
 # (length, channels in, out, taps, stride, padding, dilation)
 _LINES = (
@@ -115,7 +116,7 @@ _HEADS = (
 _MATRICES = (
     (64, 64), (128, 128), (1536, 128), (3072, 256), (12288, 197), (4608, 384), (6144, 512), (8192, 1024),
     (9408, 49), (1, 32000), (16, 1000), (256, 1000), (128, 50257), (10, 150), (100, 200), (512, 30522), (2048, 64),
-    (4096, 768),
+    (4096, 768), (768, 128), (1024, 1024),
 )  # fmt: skip
 _NORMS = (
     (128, 768), (512, 768), (197, 768), (1024, 1024), (384, 1024), (3136, 96), (784, 192), (49, 768), (1, 4096),
@@ -193,11 +194,18 @@ def _listed() -> list[list[Sized]]:
 
 
 def sizes() -> tuple[Sized, ...]:
-    """All sizes, the operators in turn: whoever stops early has some of each."""
+    """All sizes, the operators in turn and each list spread out: whoever stops early has some of each."""
     judged = judged_programs()
-    turns = chain.from_iterable(zip_longest(*_listed()))
+    turns = chain.from_iterable(zip_longest(*(map(listed.__getitem__, _spread(len(listed))) for listed in _listed())))
     found = {size.case: size for size in turns if size is not None}
     return tuple(size for size in found.values() if _is_of_use(size.program(), judged))
+
+
+def _spread(count: int) -> list[int]:
+    """The numbers below `count`, in an order whose beginnings are spread over all of them (van der Corput's)."""
+    bits = max(count - 1, 0).bit_length()
+    turned = (int(f"{n:0{bits}b}"[::-1], 2) if bits else n for n in range(1 << bits))
+    return [n for n in turned if n < count]
 
 
 def judged_programs() -> frozenset[str]:

@@ -14,7 +14,7 @@ to take less than 0.7 of the time. That costs another 0.2 to 3 s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,7 +34,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.arms import SpaceArms
 from metasched.search.carried import Carried
 from metasched.search.expert_guess import ExpertCandidate, ExpertChoice, best_expert, obstacle_to
-from metasched.search.favourite import favourite
+from metasched.search.favourite import favourites
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES
@@ -49,6 +49,7 @@ _BETTER = 0.7
 _ROOM = 1 / 3
 # The estimated cycles of a call from which on the model chooses as well: that takes as long as 10,000 such calls.
 _WORTH_LOOKING = 1e5
+_LIKED = "what the model likes best"
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,6 +160,7 @@ class _Guessing:
     seed: int
     arms: SpaceArms
     choice: ExpertChoice
+    refused: list[tuple[str, str]] = field(default_factory=list)  # of what the model likes best
 
     def guess(self, why: str) -> Guess:
         """The best that is known beforehand, unless the model clearly prefers something else in the space.
@@ -175,7 +177,7 @@ class _Guessing:
             if found is not None:
                 func = found[0].apply_to(self.program).func
                 ratio = self._ratio(func, start.func)
-                if ratio < _BETTER and obstacle_to(func, self.target) is None:
+                if ratio < _BETTER:
                     faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
                     return self._by_model(found, faster, start, ratio)
                 why += "; the best of the rules' space by the estimate, "
@@ -223,12 +225,15 @@ class _Guessing:
         return float(np.exp2(logs[0] - logs[1]))
 
     def _favourite(self) -> _Favourite | None:
-        """The trace of the space that the installed cost model scores highest; None if the space is empty."""
-        found = favourite(self.arms, self.seed)
-        if found is None:
-            return None
-        trace = Trace.parse(found)
-        return trace, expected(trace.apply_to(self.program).func, self.target, self.core)
+        """The trace that the installed cost model scores highest of those that the machine can run, if there is one."""
+        for found in favourites(self.arms, self.seed):
+            trace = Trace.parse(found)
+            func = trace.apply_to(self.program).func
+            obstacle = obstacle_to(func, self.target)
+            if obstacle is None:
+                return trace, expected(func, self.target, self.core)
+            self.refused.append((_LIKED, obstacle))
+        return None
 
     def _by_start(self, start: _Start, why: str) -> Guess:
         choice, taken = self.choice, start.expert
@@ -245,7 +250,7 @@ class _Guessing:
     def _by_model(self, found: _Favourite | None, why: str, start: _Start | None = None, ratio: float = 1.0) -> Guess:
         """The guess that takes the model's choice, instead of what was known. Raises NoRecord where there is none."""
         if found is None:
-            raise NoRecord(f"the space of {self.program.key} is empty")
+            raise NoRecord(_none_of(self.program, self.refused))
         choice, passed_over = self.choice, dict(self.choice.passed_over)
         rivals = choice.others
         if choice.taken is not None:
@@ -257,7 +262,17 @@ class _Guessing:
 
     def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Expert traces and neighbours that were not taken, each with the reason."""
-        return *sorted(experts.items()), *((near.name, reason) for near, reason in self.arms.carried.left_out)
+        neighbours = ((near.name, reason) for near, reason in self.arms.carried.left_out)
+        return *sorted(experts.items()), *neighbours, *self.refused
+
+
+def _none_of(program: Program, refused: Sequence[tuple[str, str]]) -> str:
+    """Why there is no guess in a space."""
+    if not refused:
+        return f"the space of {program.key} is empty"
+    (reason, times), *_ = Counter(reason for _, reason in refused).most_common(1)
+    none = f"of {len(refused)} schedules of {program.key} that the model likes best, none can be run"
+    return f"{none}: {times} times {reason}"
 
 
 # A trace of the space, and its estimate.

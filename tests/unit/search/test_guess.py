@@ -174,6 +174,7 @@ def test_instructions_that_do_most_come_first(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_the_machine_or_the_system_lacks_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     program = operators.load("matmul_nn", M=256, N=256, K=256, **BYTES)
+    monkeypatch.setattr(f"{GUESSING}._leaves_room", lambda *_: False)
     monkeypatch.setattr(expert_guess, "tiles_are_given", lambda: False)
     found = guess(program, SERVER)
     assert found.expert is not None
@@ -205,6 +206,20 @@ def test_what_nobody_asked_for_is_left_out() -> None:
     small, large = (guess(operators.load("scale_shift_add_relu", M=m, N=4096), SERVER) for m in (64, 4096))
     assert "non_temporal" not in str(small.trace)
     assert ("non_temporal" in str(large.trace)) == (large.expert == "scale_shift_add_relu.streamed")
+
+
+def test_a_favourite_that_cannot_be_built_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ms.parse_program("program f[N=16](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[j, i] * A[i, j]\n")
+    usual = guess(program, SERVER)
+    obstacles = iter(["unroll too large"])
+    monkeypatch.setattr("metasched.search.guess.obstacle_to", lambda *_: next(obstacles, None))
+    other = guess(program, SERVER)
+    assert other.trace != usual.trace
+    assert other.counts() == {"unroll too large": 1}
+    assert "not what the model likes best: unroll too large" in str(other)
+    monkeypatch.setattr("metasched.search.guess.obstacle_to", lambda *_: "unroll too large")
+    with pytest.raises(ms.NoRecord, match=r"that the model likes best, none can be run: \d+ times unroll too large"):
+        guess(program, SERVER)
 
 
 def test_three_channels_are_one_vector() -> None:
