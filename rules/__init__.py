@@ -18,6 +18,7 @@ Its files, in reading order:
 - `padding`: Padding as zeros everywhere, and the interior copied over them
 - `parallelize`: Threads over the outermost loops
 - `parities`: Loops split by the divisor of a condition
+- `prefetch`: Lines asked for before they are read
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
 - `rolling`: Rows that neighbouring rows of a stencil share, kept in a sliding window

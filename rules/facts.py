@@ -56,6 +56,11 @@ class SmallNests:
 
 
 @dataclass(frozen=True)
+class InRuns:
+    """The block's innermost loop goes over a run of several vectors."""
+
+
+@dataclass(frozen=True)
 class Vectorized:
     """The block has a vector loop."""
 

@@ -11,6 +11,7 @@ from metasched.rules.facts import Tiled, Vectorized
 import metasched as ms
 
 NONE, TILES, PANELS, BY_TILE = "none", "tiles", "panels", "panels by tile"
+UNROLLED = 4  # Vectors of a row of a panel.
 
 
 @ms.rule
@@ -139,15 +140,17 @@ def _pack(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> N
             continue
         if how == BY_TILE:
             sch.compute_at(copy, tiled.outer[-1])
-        _write_panels(sch, copy, operand, tiled.inner[operand.along])
+        _write_panels(sch, copy, operand, tiled.inner[operand.along], how == BY_TILE)
 
 
-def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int) -> None:
-    """Write panels one after another, in vectors."""
+def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int, by_rows: bool) -> None:
+    """Write panels in vectors: one after another, or those of a tile, which are few, a row after another, as they are
+    read."""
     sch.transform_layout(copy, operand.panels(), width)
     assert operand.axis is not None
     loops = sch.get_loops(copy)[-operand.rank :]
     panel, inside = sch.split(loops.pop(operand.axis), [None, width])
-    sch.reorder(panel, *loops, inside)
+    sch.reorder(*((*loops, panel) if by_rows else (panel, *loops)), inside)
     sch.vectorize(inside, lanes=operand.lanes)
+    sch.annotate(copy, "unroll_limit", UNROLLED)
     sch.add_fact(copy, Vectorized())

@@ -15,6 +15,7 @@ from metasched.rules.packing import packing
 from metasched.rules.padding import padding
 from metasched.rules.parallelize import parallelize
 from metasched.rules.parities import parities
+from metasched.rules.prefetch import prefetch
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.rolling import rolling
@@ -54,6 +55,7 @@ cpu = (
     long_rows,
     columns,
     parallelize,
+    prefetch,
     vectorize,
     reduction_lanes,
     stream,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from metasched.rules.facts import Factored, Vectorized
+from metasched.rules.facts import Factored, InRuns, Vectorized
 
 import metasched as ms
 
@@ -17,13 +17,13 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
     For contiguous partial results, the loop over them is first moved innermost. The width is a random variable.
 
     A block that divides or calls a math function may also take twice the widest: that is a chain of dependent
-    instructions, and interleaving several vectors hides their latency.
+    instructions, and interleaving several vectors hides their latency. So may one whose rows are cut into runs.
 
     Args:
         lanes: what the width may be.
     """
     info = sch.describe(block)
-    if info.expensive or info.costly:
+    if info.expensive or info.costly or sch.facts(block, InRuns) is not None:
         lanes = (*lanes, 2 * max(lanes))
     if sch.facts(block, Vectorized) is not None:
         return ms.skip("it has a vector loop")

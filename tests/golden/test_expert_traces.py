@@ -62,6 +62,16 @@ PRODUCT: dict[str, Decision] = {
     f"{TILED}(C)/k": tile(2),
     "unroll(C)/limit": 256,
 }
+GOTO: dict[str, Decision] = {
+    "multi_level_tiling(C)/fusion": "none",
+    "packing(C)/packed": "B in panels by tile",
+    **lanes("vectorize", 16, "C"),
+    f"{TILED}(C)/i": tile(342, 1, 6),
+    f"{TILED}(C)/j": tile(2, 1, 64),
+    f"{TILED}(C)/k": tile(2),
+    "prefetch(C.B.read)/ahead": 8,
+    "unroll(C)/limit": 256,
+}
 CONV: dict[str, Decision] = {
     f"{TILED}(conv)/fusion": "none",
     f"{TILED}(conv)/w_conv": tile(2, 1, 7),
@@ -72,14 +82,16 @@ CONV: dict[str, Decision] = {
     "unroll(conv)/limit": 64,
     **lanes("vectorize", 16, "conv", "pad"),
 }
+FILLED = {**CONV, **lanes("vectorize", 16, "pad.fill")}
 CHANNELS: dict[str, Decision] = {
-    **CONV,
+    **FILLED,
     "packing(conv)/packed": "K in panels",
     f"{TILED}(conv)/w_conv": tile(2, 1, 6),
     f"{TILED}(conv)/o": tile(1, 1, 64),
     f"{TILED}(conv)/r": tile(7),
     f"{TILED}(conv)/s": tile(7),
     f"{TILED}(conv)/c_conv": tile(3),
+    "unroll(conv)/limit": 256,
 }
 
 FOUND: Mapping[str, Way] = {
@@ -105,6 +117,111 @@ FOUND: Mapping[str, Way] = {
             **lanes("vectorize", 16, "conv"),
         }
     ),
+    "conv2d_bn_relu_nhwc.few_channels": Way(
+        {
+            **CHANNELS,
+            f"{TILED}(conv)/fusion": "consumer at level 2",
+            f"{TILED}(conv)/h_conv": tile(8, 1, 1),
+            f"{TILED}(conv)/w_conv": tile(6, 1, 6),
+            **lanes("vectorize", 16, "relu"),
+        },
+        {"H": 63, "W": 69},
+    ),
+    "conv2d_nhwc.few_channels": Way(
+        {**CHANNELS, f"{TILED}(conv)/h_conv": tile(14, 1, 1), f"{TILED}(conv)/w_conv": tile(6, 1, 6)},
+        {"H": 56, "W": 69},
+    ),
+    "conv2d_nhwc.groups": Way(
+        {
+            **FILLED,
+            "compute_location(pad)/pad": Ref("w_conv_0"),
+            "packing(conv)/packed": "none",
+            f"{TILED}(conv)/h_conv": tile(2, 1, 1),
+            f"{TILED}(conv)/w_conv": tile(1, 1, 14),
+            f"{TILED}(conv)/o": tile(1, 1, 32),
+        },
+        {"S": 1},
+    ),
+    "conv2d_nhwc.padded": Way(
+        {
+            **FILLED,
+            f"{TILED}(conv)/o": tile(1, 1, 32),
+            f"{TILED}(conv)/c_conv": tile(64),
+            "packing(conv)/packed": "none",
+            "unroll(conv)/limit": 16,
+        },
+        {"CI": 64},
+    ),
+    "conv3d_ndhwc.few_channels": Way(
+        {
+            **CHANNELS,
+            f"{TILED}(conv)/z_conv": tile(2, 1, 1),
+            f"{TILED}(conv)/h_conv": tile(8, 1, 1),
+            f"{TILED}(conv)/w_conv": tile(3, 1, 6),
+            f"{TILED}(conv)/q": tile(5),
+            f"{TILED}(conv)/r": tile(5),
+            f"{TILED}(conv)/s": tile(5),
+        },
+        {"H": 32, "W": 36, "R": 5, "P": 2},
+    ),
+    "depthwise_conv2d_nhwc.rows": Way(
+        {
+            f"{TILED}(conv)/fusion": "none",
+            f"{TILED}(conv)/h_conv": tile(8, 1, 1),
+            f"{TILED}(conv)/w_conv": tile(4, 1, 7),
+            f"{TILED}(conv)/c_conv": tile(1, 1, 32),
+            f"{TILED}(conv)/r": tile(3),
+            f"{TILED}(conv)/s": tile(3),
+            "packing(conv)/packed": "none",
+            "compute_location(pad)/pad": Ref("w_conv_0"),
+            "unroll(conv)/limit": 256,
+            **lanes("vectorize", 16, "conv", "pad", "pad.fill"),
+        },
+        {"H": 24, "W": 28},
+    ),
+    "bias_gelu.streamed": Way(
+        {
+            "prefetch(gelu)/run": 64,
+            "prefetch(gelu)/ahead": 6,
+            "stream(gelu)/past_caches": 1,
+            **lanes("vectorize", 64, "gelu"),
+        },
+        {"M": 4096, "N": 4096},
+    ),
+    "layer_norm.fast": Way(
+        {
+            "prefetch(normal)/run": 128,
+            "prefetch(normal)/ahead": 8,
+            **lanes("vectorize", 64, "normal"),
+            **lanes("reduction_lanes", 64, "total", "squares"),
+        },
+        {"M": 4096, "N": 1024},
+    ),
+    "matmul_nn.goto": Way(GOTO, {"M": 2048, "N": 2048, "K": 2048}),
+    "matmul_nn.goto_f64": Way(
+        {**GOTO, **lanes("vectorize", 8, "C"), f"{TILED}(C)/j": tile(2, 1, 32)}, {"M": 2048, "N": 2048, "K": 2048}
+    ),
+    "scale_shift_add_relu.streamed": Way(
+        {
+            "prefetch(Y)/run": 64,
+            "prefetch(Y)/ahead": 8,
+            "prefetch(Y)/unrolled": 64,
+            "stream(Y)/past_caches": 1,
+            **lanes("vectorize", 16, "Y"),
+        },
+        {"M": 4096, "N": 4096},
+    ),
+    "softmax.long": Way(
+        {
+            "row_chain(normal)/chain": "rows, recomputed",
+            "prefetch(total)/run": 128,
+            "prefetch(total)/ahead": 32,
+            **lanes("vectorize", 64, "normal"),
+            **lanes("reduction_lanes", 64, "maximum", "total"),
+        },
+        {"M": 4096, "N": 4096},
+        frozenset({"fastmath"}),
+    ),
     "matmul_nn.small": Way(PRODUCT),
     "matmul_nn.small_f64": Way({**PRODUCT, f"{TILED}(C)/j": tile(4, 1, 32), **lanes("vectorize", 8, "C")}),
     "norm.lanes": Way(lanes("reduction_lanes", 64, "squares")),
@@ -117,39 +234,24 @@ FOUND: Mapping[str, Way] = {
 }
 
 LACKING: Mapping[str, str] = {
-    "bias_gelu.streamed": "prefetch",
-    "conv2d_nhwc.deep": "prefetch",
     "conv2d_nhwc.direct": "decompose_reduction",
     "dense_bias_relu.from_bias": "fuse_reduction_epilogue",
     "dense_bias_relu.weights": "fuse_reduction_epilogue",
-    "layer_norm.fast": "prefetch",
     "matmul_nn.aligned": "storage_align",
-    "matmul_nn.goto": "prefetch",
-    "matmul_nn.goto_f64": "prefetch",
-    "matmul_nn.goto_half": "prefetch",
     "matmul_nn.odd_columns": "storage_align",
     "norm.partial_sums": "add_unit_loop",
-    "scale_shift_add_relu.streamed": "prefetch",
     "softmax.few_rows": "merge_parallel",
-    "softmax.long": "prefetch",
 }
 
-BEGINS = "the interior of a padded row begins where it lies, and in the space at zero under a condition"
 FILTERS = "each thread copies its filters, which are weights, and in the space they are packed ahead"
 IN_PANELS = "the copy of B lies row by row, and in the space in panels as wide as an instruction"
 OTHERWISE: Mapping[str, Way] = {
     "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
     "conv1d_nlc.tile": Way({}, reason=FILTERS),
-    "conv2d_bn_relu_nhwc.few_channels": Way({}, reason=BEGINS),
-    "conv2d_nhwc.few_channels": Way({**CHANNELS, f"{TILED}(conv)/h_conv": tile(11, 1, 1)}, reason=BEGINS),
-    "conv2d_nhwc.groups": Way(
-        {**CONV, f"{TILED}(conv)/w_conv": tile(1, 1, 7), f"{TILED}(conv)/o": tile(2, 1, 32)}, reason=BEGINS
+    "conv2d_nhwc.deep": Way(
+        {}, reason="tiles of output channels are around those of rows, and in the space inside them"
     ),
     "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
-    "conv2d_nhwc.padded": Way(
-        {**CONV, f"{TILED}(conv)/o": tile(1, 1, 32), "packing(conv)/packed": "none", "unroll(conv)/limit": 16},
-        reason=BEGINS,
-    ),
     "conv2d_nhwc.tile14": Way({}, reason=FILTERS),
     "conv2d_nhwc.weights": Way(
         {
@@ -162,7 +264,6 @@ OTHERWISE: Mapping[str, Way] = {
         reason="its padding is copied element by element, and in the space in vectors",
     ),
     "conv2d_transpose_nhwc.parity": Way({}, reason="threads share output channels, around the digits of both axes"),
-    "conv3d_ndhwc.few_channels": Way({}, reason=BEGINS),
     "depthwise_conv2d_nhwc.borders": Way(
         {"borders(conv)/borders": "apart"}, reason="whole rows run in parallel, and in the space tiles of rows"
     ),
@@ -176,13 +277,17 @@ OTHERWISE: Mapping[str, Way] = {
         {"H": 112, "W": 112},
         reason="terms are added column by column, and in the space row by row",
     ),
-    "depthwise_conv2d_nhwc.rows": Way({}, reason=BEGINS),
     "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.amx_u8i8": Way({}, reason=IN_PANELS),
     "matmul_nn.bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.blocked": Way(
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
         reason="threads start once for each part of the reduction, and in the space once for all",
+    ),
+    "matmul_nn.goto_half": Way(
+        GOTO,
+        {"M": 2048, "N": 2048, "K": 2048},
+        reason="its copy moves half a register at a time, and in the space a whole one",
     ),
     "matmul_nn.odd": Way(
         {}, reason="pad_einsum copies whole operands, for tiles that have no rest; the space has tiles with one"

@@ -5,6 +5,7 @@ Its files; the passes come in the order in which they run:
 - `nest`: The loop nest that lowering works on, between a `Func` and the low-level program
 - `registers`: How many vector registers an array takes
 - `build`: iteration variables become their bindings; loops of one iteration vanish; provable guards go
+- `quotients`: Quotients and remainders that the loops' ranges decide
 - `unroll`: which loops are unrolled, by kind and by unroll limits
 - `strip_mining`: a vectorised loop around other loops becomes a loop over its strips around one vector
 - `initialise`: where a reduction starts becomes a nest of its own, before the reduction

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, loads, many
+from metasched.compiler.lower.quotients import decided
 from metasched.compiler.policy import lanes_used
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
@@ -163,7 +164,7 @@ def _driving(block: Block, bindings: Sequence[Expr]) -> tuple[frozenset[str], fr
 
 
 def _block(block: Block, context: _Context) -> NestStmt:
-    bindings = [simplify(substitute(b, context.values)) for b in block.bindings]
+    bindings = [decided(simplify(substitute(b, context.values)), context.ranges) for b in block.bindings]
     values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
     reduced, spatial = _driving(block, bindings)
     value = _fold(substitute(block.store.value, values), context.ranges)
@@ -209,7 +210,7 @@ def conjuncts(e: Expr) -> list[Expr]:
 def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:
     kept: dict[Expr, None] = {}
     for guard in block.guards:
-        for cond in conjuncts(simplify(substitute(guard, context.values))):
+        for cond in conjuncts(decided(simplify(substitute(guard, context.values)), context.ranges)):
             if _decide(cond, context.ranges) is not True:
                 kept[cond] = None
     return tuple(kept)
@@ -223,8 +224,8 @@ def _fold(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
         return simplify(e)
     folded = e.map(lambda child: _fold(child, ranges))
     if isinstance(folded, Binary) and folded.op.is_comparison:
-        decided = _decide(folded, ranges)
-        return folded if decided is None else Const(decided, folded.dtype)
+        known = _decide(folded, ranges)
+        return folded if known is None else Const(known, folded.dtype)
     if isinstance(folded, Binary) and folded.op.is_logical:
         return _logical(folded)
     if isinstance(folded, Select) and isinstance(folded.cond, Const):

@@ -1,7 +1,8 @@
 """Turns guards into clipped loops, or into conditions as far out as they can be decided.
 
-A condition that every statement inside a loop has, and that is affine in the loop's variable, clips its extent:
-`for i1 in range(min(8, 127 - i0*8))`. A loop that is unrolled keeps its extent, and so does one whose clip would
+A condition that every statement inside a loop has, and that is affine in the loop's variable or a quotient of it, clips
+its extent, `for i1 in range(min(8, 127 - i0*8))`, or lets it begin at the first iteration that meets it, where that is
+known. A loop that is unrolled keeps its extent, and so does one whose clip would
 differ between the lanes of a vector; there the condition stays, just inside the innermost loop it depends on.
 """
 
@@ -10,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, many
-from metasched.ir.affine import ONE, NotAffine, as_int, coefficient, const, free_vars, simplify
+from metasched.compiler.lower.strip_mining import substitute_loops
+from metasched.ir.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 Conds = tuple[Expr, ...]
@@ -38,18 +40,33 @@ def _resolve(stmt: NestStmt, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
         body, pending = _resolve(stmt.body, lanes)
         return When(stmt.conds, body), pending
     assert isinstance(stmt, NestLoop)
+    return _loop(stmt, lanes)
+
+
+def _loop(stmt: NestLoop, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     body, pending = _resolve(stmt.body, lanes | {stmt.var} if stmt.is_vector else lanes)
+    fixed = stmt.unroll or stmt.kind is LoopKind.PARALLEL or stmt.tensor is not None
+    start = 0 if fixed else max((_start(cond, stmt.var) or 0 for cond in pending), default=0)
+    if 0 < start < stmt.extent:
+        shifted = substitute_loops(stmt.body, {stmt.var: Var(stmt.var) + start})
+        return _loop(replace(stmt, extent=stmt.extent - start, body=shifted), lanes)
     inside = [g for g in pending if stmt.var in free_vars(g)]
     outside = tuple(g for g in pending if stmt.var not in free_vars(g))
     clips: list[Expr] = []
     kept: list[Expr] = []
     for cond in inside:
+        first = None if fixed else _start(cond, stmt.var)
+        if first is not None and first <= 0:
+            continue  # All iterations meet it.
         clip = None if stmt.unroll or stmt.kind is LoopKind.PARALLEL else _clip(cond, stmt.var)
         if clip is None or not lanes.isdisjoint(free_vars(clip)):
             kept.append(cond)
         else:
             clips.append(clip)
-    return replace(stmt, body=_when(tuple(kept), body), clips=tuple(clips)), outside
+    known = [most for clip in clips if (most := as_int(clip)) is not None and most > 0]
+    open_ = tuple(clip for clip in clips if as_int(clip) not in known)
+    extent = min([stmt.extent, *known])
+    return replace(stmt, extent=extent, body=_when(tuple(kept), body), clips=open_), outside
 
 
 def _sequence(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
@@ -82,23 +99,52 @@ def _shared(children: list[tuple[NestStmt, Conds]]) -> Conds:
 
 def _clip(cond: Expr, var: str) -> Expr | None:
     """The extent that `cond` leaves to `var`, when it is an upper limit on it."""
+    found = _below_zero(cond, var)
+    if found is None or found[0] <= 0:
+        return None
+    step, rest = found
+    room = Binary(BinOp.SUB, ZERO, rest)
+    return simplify(room if step == 1 else Binary(BinOp.CEILDIV, room, const(step)))
+
+
+def _start(cond: Expr, var: str) -> int | None:
+    """The first value that `cond` leaves to `var`, when it is a lower limit on it that is known."""
+    found = _below_zero(cond, var)
+    if found is None or found[0] >= 0:
+        return None
+    step, rest = found
+    first = as_int(rest)
+    return None if first is None else first // -step + 1
+
+
+def _below_zero(cond: Expr, var: str) -> tuple[int, Expr] | None:
+    """`step, rest` such that `cond` is `step * var + rest < 0`; None where it is nothing of the kind.
+
+    A quotient becomes a multiple: `var // 3 >= 1` is `var >= 3`.
+    """
     if not (isinstance(cond, Binary) and cond.op in _UPPER):
         return None
     flip, slack = _UPPER[cond.op]
     a, b = (cond.b, cond.a) if flip else (cond.a, cond.b)
     try:
-        # step * var + rest < slack
-        difference = simplify(Binary(BinOp.SUB, a, b))
-        step = as_int(coefficient(difference, var))
+        rest, terms = linear(Binary(BinOp.SUB, Binary(BinOp.SUB, a, b), const(slack)), frozenset({var}))
     except NotAffine:
         return None
-    if step is None or step <= 0:
+    if len(terms) != 1:
         return None
-    scaled = Binary(BinOp.MUL, Var(var), const(step))
-    room = Binary(BinOp.SUB, scaled, difference)
-    if slack:
-        room = Binary(BinOp.ADD, room, ONE)
-    return simplify(room if step == 1 else Binary(BinOp.CEILDIV, room, const(step)))
+    ((atom, coefficient),) = terms.items()
+    step = as_int(coefficient)
+    if step is None or free_vars(rest) & {var}:
+        return None
+    if isinstance(atom, Var):
+        return step, rest
+    divisor = as_int(atom.b) if isinstance(atom, Binary) and atom.op is BinOp.FLOORDIV else None
+    if divisor is None or step not in (1, -1):
+        return None
+    assert isinstance(atom, Binary)
+    if step == 1:  # a // d < -rest
+        return _below_zero(Binary(BinOp.LT, atom.a, Binary(BinOp.MUL, simplify(ZERO - rest), const(divisor))), var)
+    return _below_zero(Binary(BinOp.GE, atom.a, Binary(BinOp.MUL, simplify(rest + 1), const(divisor))), var)
 
 
 # Comparison -> whether the sides are to be swapped, and what is added to the right to make it strict.

@@ -21,7 +21,7 @@ TILES = (
     "tile_transposition",
     "long_rows",
 )
-LAST = ("columns", "parallelize", "vectorize", "reduction_lanes", "stream", "fast_arithmetic", "unroll")
+LAST = ("columns", "parallelize", "prefetch", "vectorize", "reduction_lanes", "stream", "fast_arithmetic", "unroll")
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
 CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities", *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
