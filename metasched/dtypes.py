@@ -64,6 +64,9 @@ class DType(Enum):
     computed in f32, and rounded to nearest, ties to even, where they are stored or cast.
     """
 
+    # By identity: an enum's own is a call of Python for each node of a program.
+    __hash__ = object.__hash__
+
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"

@@ -13,9 +13,8 @@ from metasched.cost.feature import Feature
 from metasched.cost.features import Features, Rows
 from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe
-from metasched.cost.index import Table
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
-from metasched.cost.nest import analyse
+from metasched.cost.nest import Analyses, analyse
 from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
@@ -74,10 +73,10 @@ def details_of(func: Func, columns: tuple[str, ...], rows: Rows, target: Target,
 
 
 def _views(func: Func, columns: tuple[str, ...], rows: Rows, target: Target, core: Core) -> list[View]:
-    table = Table()
-    nest = analyse(main_part(func), table)
+    analyses = Analyses()
+    nest = analyse(main_part(func), analyses)
     env: Mapping[str, Any] = {name: np.ascontiguousarray(rows[:, n]) for n, name in enumerate(columns)}
-    sizes = [np.asarray(value, np.float32) for value in Evaluator(table.exprs)(env)]
+    sizes = [np.asarray(value, np.float32) for value in Evaluator(analyses.table.exprs)(env)]
     return [View(statement, sizes, len(rows), target, core) for statement in nest.statements]
 
 

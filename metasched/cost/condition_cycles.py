@@ -10,9 +10,10 @@ from metasched.compiler.policy import SPECIALISED_GUARDS
 from metasched.cost.conditions import Below, loops_in
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array
-from metasched.cost.statement import View
+from metasched.cost.statement import View, once
 
 
+@once
 def alive(view: View) -> Array:
     """The share of instances that conditions let run.
 
@@ -38,6 +39,7 @@ def alive(view: View) -> Array:
     return least
 
 
+@once
 def there(view: View) -> Array:
     """The share of instances that guards other than bounds let run, such as those of terms (`(i + k) % 2 == 0`).
 
@@ -97,7 +99,7 @@ def gated_reads(view: View) -> tuple[Array, Array]:
         for n in gate.reads:
             if statement.accesses[n].is_register:
                 continue
-            of_tile = view.vectors(n, view.tile.level, view.tile.place) / view.tile.operations
+            of_tile = view.tile.vectors[n] / view.tile.operations
             reads = np.where(held, of_tile, view.loads_of_one[n])
             single = statement.vector is None or view.steps[n] == 0
             each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)

@@ -11,8 +11,7 @@ import numpy as np
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
 from metasched.cost.groups import describe
-from metasched.cost.index import Table
-from metasched.cost.nest import Nest, analyse
+from metasched.cost.nest import Analyses, Nest, analyse
 from metasched.cost.peak import cycles_at_peak
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
@@ -130,9 +129,9 @@ def _least(view: View) -> float:
 
 
 def _views(func: Func, target: Target, core: Core) -> tuple[Nest, list[View]]:
-    table = Table()
-    nest = analyse(func, table)
-    sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(table.exprs)({})]
+    analyses = Analyses()
+    nest = analyse(func, analyses)
+    sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(analyses.table.exprs)({})]
     return nest, [View(statement, sizes, 1, target, core) for statement in nest.statements]
 
 

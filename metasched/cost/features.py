@@ -39,9 +39,8 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe
-from metasched.cost.index import Table
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
-from metasched.cost.nest import Nest, Statement, analyse
+from metasched.cost.nest import Analyses, Nest, Statement, analyse
 from metasched.cost.peak import cycles_at_peak
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
@@ -85,6 +84,7 @@ class FeatureProgram:
         columns: the tile variables, in the order of a row's entries.
         target: caches, vector width, registers and threads to judge by.
         core: what the operations of one of its cores cost.
+        analyses: of statements of other programs, which this one may share; its own are added.
 
     Features are those of the main part: what is run once for constant arguments (`metasched.ir.prologue`) has none.
 
@@ -96,15 +96,23 @@ class FeatureProgram:
 
     names = NAMES
 
-    def __init__(self, func: Func, columns: tuple[str, ...], target: Target, core: Core = DEFAULT_CORE) -> None:
+    def __init__(
+        self,
+        func: Func,
+        columns: tuple[str, ...],
+        target: Target,
+        core: Core = DEFAULT_CORE,
+        analyses: Analyses | None = None,
+    ) -> None:
         self.columns = columns
         self.target = target
         self.core = core
-        table = Table()
-        self._nest = analyse(main_part(func), table)
+        analyses = Analyses() if analyses is None else analyses
+        self._nest = analyse(main_part(func), analyses)
         self._order = _by_weight(self._nest)
-        self._evaluate = Evaluator(table.exprs)
-        self.fallbacks = table.unknown
+        sizes = analyses.table.exprs
+        self._evaluate = Evaluator([sizes[slot] for slot in self._nest.slots])
+        self.fallbacks = self._nest.unknown
 
     def __call__(self, rows: Rows) -> Features:
         rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(rows), len(self.columns))
@@ -123,7 +131,8 @@ class FeatureProgram:
     def _columns(self, rows: Rows) -> list[Array]:
         count = len(rows)
         env: Mapping[str, Any] = {name: np.ascontiguousarray(rows[:, n]) for n, name in enumerate(self.columns)}
-        sizes = [np.asarray(value, dtype=np.float32) for value in self._evaluate(env)]
+        values = (np.asarray(value, dtype=np.float32) for value in self._evaluate(env))
+        sizes = dict(zip(self._nest.slots, values, strict=True))
         views = [View(statement, sizes, count, self.target, self.core) for statement in self._nest.statements]
         described = [describe(view) for view in views]
         empty = np.zeros(count, np.float32)

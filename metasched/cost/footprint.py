@@ -10,7 +10,7 @@ one loop a term and an upper bound where terms overlap, clipped to the buffer's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,15 @@ LINE = 64
 PAGE = 4096
 Levels = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
+# Values of the sizes by their numbers.
+Sizes = Sequence[Array] | Mapping[int, Array]
 FAR = 1e12  # the reach of an index that is not quasi-affine: everywhere
 
 
 class Ranges:
     """Reach of index expressions under every level of one statement."""
 
-    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int) -> None:
+    def __init__(self, statement: Statement, sizes: Sizes, rows: int) -> None:
         self.sizes = sizes
         self.rows = rows
         self.depth = len(statement.loops)
@@ -41,7 +43,10 @@ class Ranges:
         self.runs: Mask = np.logical_and.reduce(self.extents > 0, axis=0)
         np.maximum(self.extents, 1.0, out=self.extents)
         self.steps = self.extents - 1.0
-        self._reaches: dict[int, Array] = {}  # by identity: indices live as long as their statement
+        self._nowhere: Mask = np.zeros(rows, np.bool_)
+        # By identity: indices live as long as their statement.
+        self._reaches: dict[int, Array] = {}
+        self._moved: dict[tuple[int, int], Mask] = {}
 
     def reach(self, index: Index) -> Array:
         """Largest minus smallest value of `index` under each level."""
@@ -53,9 +58,11 @@ class Ranges:
     def moves(self, index: Index, loop: int) -> Mask:
         """Whether `loop` adds to what `index` reaches: (rows,). A loop of one iteration moves nothing."""
         if not index.uses(loop):
-            return np.zeros(self.rows, np.bool_)
-        reach = self.reach(index)
-        moved: Mask = reach[loop] > reach[loop + 1]
+            return self._nowhere
+        moved = self._moved.get((id(index), loop))
+        if moved is None:
+            reach = self.reach(index)
+            moved = self._moved[id(index), loop] = reach[loop] > reach[loop + 1]
         return moved
 
     def _reach(self, index: Index) -> Array:
@@ -195,7 +202,7 @@ def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
         whole = strides[inner - 1] <= run
         if not whole.any():
             break
-        run = np.where(whole, run * spans[inner - 1], run)
+        run = run * np.maximum(whole * spans[inner - 1], 1.0)
     lines = elements / run * np.ceil(run * (access.element_bytes / LINE))
     row = strides[-2] * access.element_bytes if len(strides) > 1 else np.zeros(rows, np.float32)
     return Footprint(elements, lines, tuple(strides), row, run)

@@ -19,14 +19,22 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, Var
 
 
 class Table:
-    """Distinct expressions without loop variables, numbered in order of first use."""
+    """Distinct expressions without loop variables, numbered in order of first use. `used` are the numbers given since
+    `begin`."""
 
     def __init__(self) -> None:
         self._slots: dict[Expr, int] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget which numbers are used, and how much is unknown."""
+        self.used: set[int] = set()
         self.unknown = 0
 
     def slot(self, expr: Expr) -> int:
-        return self._slots.setdefault(expr, len(self._slots))
+        number = self._slots.setdefault(expr, len(self._slots))
+        self.used.add(number)
+        return number
 
     @property
     def exprs(self) -> tuple[Expr, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.feature import Columns
-from metasched.cost.footprint import LINE, Array, Levels, at_level, usable_sets
+from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.nest import StatementAccess
 from metasched.cost.statement import CACHES, View
 
@@ -38,14 +38,14 @@ def buffers(view: View) -> Columns:
 def _buffer(view: View, n: int) -> Columns:
     access, mark = view.statement.accesses[n], view.marks[n]
     l1, l2 = view.fits[0], view.fits[1]
-    pressure = mark.lines / usable_sets(mark, access.element_bytes)
+    pressure = view.pressures[n]
     values = (
         mark.elements[0] * access.element_bytes,
         mark.lines[0],
         view.iterations / mark.elements[0],
         _reuse_distance(view, access),
         *(view.traffic[cache][n] for cache in range(len(CACHES))),
-        view.vectors(n, view.tile.level, view.tile.place),
+        view.tile.vectors[n],
         at_level(mark.run, l1) * access.element_bytes,
         np.minimum(view.steps[n], LINE),
         conflicts(pressure, l1, view.target.l1),
@@ -59,7 +59,7 @@ def _reuse_distance(view: View, access: StatementAccess) -> Array:
     move the access; everything where there is no such loop."""
     distance: Array = view.working_set[0]
     for loop in range(view.depth):
-        still = view.extents[loop] > 1
+        still = view.iterates[loop]
         for dim in access.dims:
             if dim.uses(loop):
                 still = still & ~view.ranges.moves(dim, loop)

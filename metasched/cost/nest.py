@@ -3,6 +3,9 @@
 Every size in here is an expression without loop variables (a constant, or one over free tile variables). It is
 entered in a `Table`, and the analysis keeps its number only, so that one evaluation of the table over a
 population gives every size of every candidate.
+
+Schedules of a program have most statements in common: those that differ in one nest are equal in all others. So an
+analysis may be made with what was found out for other programs.
 """
 
 from __future__ import annotations
@@ -152,9 +155,15 @@ class Statement:
 
 @dataclass(frozen=True)
 class Nest:
-    """A program's statements in order, and what holds for it as a whole."""
+    """A program's statements in order, and what holds for it as a whole.
+
+    `slots` are the numbers of the sizes that the statements have, `unknown` how many of their indices are not
+    quasi-affine.
+    """
 
     statements: tuple[Statement, ...]
+    slots: tuple[int, ...]
+    unknown: int
     temps: int
     register_temps: int
     parallel_loops: int
@@ -174,19 +183,58 @@ class _Storage:
     by_one: frozenset[str]
 
 
-def analyse(func: Func, table: Table) -> Nest:
-    """The statements of `func`; its sizes go into `table`."""
+@dataclass(frozen=True)
+class _Analysed:
+    """A statement apart from its neighbours, the numbers of its sizes, and how many of its indices are unknown."""
+
+    statement: Statement
+    slots: frozenset[int]
+    unknown: int
+
+
+class Analyses:
+    """Statements analysed so far, of one program or of several that share some. `table` has their sizes."""
+
+    def __init__(self) -> None:
+        self.table = Table()
+        self._known: dict[object, _Analysed] = {}
+
+    def of(self, site: _Site, storage: _Storage) -> _Analysed:
+        key = (site.block, tuple(map(_loop_key, site.loops)), _storage_key(site.block, storage))
+        known = self._known.get(key)
+        if known is None:
+            self.table.begin()
+            statement = _statement(site, storage, self.table)
+            known = _Analysed(statement, frozenset(self.table.used), self.table.unknown)
+            self._known[key] = known
+        return known
+
+
+def _loop_key(loop: For) -> object:
+    """All that a statement's analysis reads of a loop around it."""
+    return loop.var, loop.extent, loop.kind, loop.lanes, loop.annotations, isinstance(loop.body, Seq)
+
+
+def _storage_key(block: Block, storage: _Storage) -> object:
+    """All that a statement's analysis reads of the storage of what it touches."""
+    names = dict.fromkeys((*query.written(block), *query.reads(block)))
+    return tuple((storage.buffers[name], storage.depths.get(name), name in storage.by_one) for name in names)
+
+
+def analyse(func: Func, analyses: Analyses) -> Nest:
+    """The statements of `func`; what is found out about them is added to `analyses`."""
     func = amortised(in_vector_form(func))
     sites = list(_sites(func.body, ()))
     buffers = {buffer.name: buffer for buffer in func.buffers()}
     storage = _Storage(buffers, _allocation_depths(func, sites), _by_one(sites))
-    statements = tuple(_statement(site, storage, table) for site in sites)
-    statements = tuple(replace(statement, shared_loops=_shared(n, sites)) for n, statement in enumerate(statements))
+    found = [analyses.of(site, storage) for site in sites]
     return Nest(
-        statements,
+        tuple(replace(one.statement, shared_loops=_shared(n, sites)) for n, one in enumerate(found)),
+        tuple(sorted(frozenset().union(*(one.slots for one in found)))),
+        sum(one.unknown for one in found),
         temps=len(func.temps),
         register_temps=sum(buffer.scope is Scope.REGISTER for buffer in func.temps),
-        parallel_loops=sum(isinstance(n, For) and n.kind is LoopKind.PARALLEL for n in func.body.walk()),
+        parallel_loops=sum(loop.kind is LoopKind.PARALLEL for loop in query.loops(func)),
         starts=starts(func),
     )
 

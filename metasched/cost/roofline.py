@@ -9,7 +9,7 @@ from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level
-from metasched.cost.statement import View, total
+from metasched.cost.statement import View, any_of, once, total
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.ir.regions import Starts
 
@@ -19,6 +19,7 @@ def start_cycles(starts: Starts, core: Core) -> float:
     return starts.regions * core.parallel_launch + starts.barriers * core.barrier
 
 
+@once
 def code_bytes(view: View) -> Array:
     """Machine code of the unrolled copies, roughly."""
     per_copy = view.instructions + len(view.statement.accesses)
@@ -71,6 +72,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     }
 
 
+@once
 def issue_cycles(view: View) -> Array:
     """Cycles from one operation to the next of those that the units take.
 
@@ -84,11 +86,12 @@ def issue_cycles(view: View) -> Array:
         return each / view.core.operations
     cycles = view.full(tensor.intrinsic.throughput)
     for n in () if tensor.intrinsic.tiles else view.reads():
-        single, loaded = view.loads_of_one[n], view.vectors(n, tile.level, tile.place) / tile.operations
+        single, loaded = view.loads_of_one[n], tile.vectors[n] / tile.operations
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
     return cycles
 
 
+@once
 def moved_out(view: View) -> Array:
     """Instructions of an instance that code generation moves out of loops.
 
@@ -221,7 +224,7 @@ def _handed_over(view: View, share: Array) -> Array:
         shared = access.alloc is not None and access.alloc <= parallel[0] and not access.is_register
         if shared:
             moved = [view.ranges.moves(dim, loop) for dim in access.dims for loop in parallel]
-            part = np.any(moved, axis=0) if moved else np.False_
+            part = any_of(moved) if moved else np.False_
             read = np.where(part, share if access.by_one else 0.0, 1.0)
             lines = lines + view.marks[n].lines[0] * read
     others: Array = lines * (LINE * (1.0 - 1.0 / max(view.target.threads, 1)))

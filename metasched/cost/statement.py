@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from metasched.cost.footprint import (
     Footprint,
     Levels,
     Ranges,
+    Sizes,
     at_level,
     flat_step,
     footprint,
@@ -43,7 +46,7 @@ from metasched.cost.tensor_use import (
 from metasched.ir.nodes import LoopKind
 from metasched.target import Target
 
-Size = Callable[[int], Array]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 CACHES = ("l1", "l2", "l3")
 
@@ -96,9 +99,10 @@ class RegisterTile:
     outer `level` loops are fixed).
 
     `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations: of
-    vectors, or uses of a tensor intrinsic. accumulators: in registers, vectors or tiles; sums: the vectors that they
-    are in memory. loads, broadcasts: of vectors or rows of tiles. held: 1 where accumulators stay in registers over
-    that loop. spilled: registers of a tensor intrinsic that do not.
+    vectors, or uses of a tensor intrinsic. vectors: of each access, the loads that one of each of its elements takes.
+    accumulators: in registers, vectors or tiles; sums: the vectors that they are in memory. loads, broadcasts: of
+    vectors or rows of tiles. held: 1 where accumulators stay in registers over that loop. spilled: registers of a
+    tensor intrinsic that do not.
     """
 
     level: Levels
@@ -106,6 +110,7 @@ class RegisterTile:
     runs: Array
     together: Array
     operations: Array
+    vectors: list[Array]
     accumulators: Array
     sums: Array
     loads: Array
@@ -117,17 +122,19 @@ class RegisterTile:
 class View:
     """One statement's arrays, computed once and shared by the feature groups."""
 
-    def __init__(self, statement: Statement, sizes: Sequence[Array], rows: int, target: Target, core: Core) -> None:
+    def __init__(self, statement: Statement, sizes: Sizes, rows: int, target: Target, core: Core) -> None:
         self.statement = statement
         self.sizes = sizes
         self.rows = rows
         self.target = target
         self.core = core
+        self.known: dict[Callable[[View], Array], Array] = {}
         self._full: dict[float, Array] = {}
         self._places_of: dict[int, Array] = {}
         self.ranges = Ranges(statement, sizes, rows)
         self.extents = self.ranges.extents
         self.depth = self.ranges.depth
+        self.iterates = self.extents > 1
         self.marks = [footprint(access, self.ranges) for access in statement.accesses]
         self.outer = self._products_outside()
         self.iterations = self.outer[-1]
@@ -152,6 +159,11 @@ class View:
         self.speedup = self.tasks / rounds if self.parallel else self.full(1.0)
         self.working_set = self._working_set()
         self.between_uses = self._between_uses(self.working_set)
+        # (levels, rows) the lines of each access over the share of a cache's sets that they can be in.
+        self.pressures = [
+            mark.lines / usable_sets(mark, access.element_bytes)
+            for access, mark in zip(statement.accesses, self.marks, strict=True)
+        ]
         conflicting = self._between_uses(self._conflicting_set())
         # The last cache spreads its lines by a hash of the address; rows far apart do not meet in few of its sets.
         self.fits = [
@@ -197,7 +209,9 @@ class View:
     def _products_outside(self) -> Array:
         """(levels, rows): the product of the extents of the outer loops that are fixed."""
         out = np.ones((self.depth + 1, self.rows), np.float32)
-        np.multiply.accumulate(self.extents, axis=0, out=out[1:])
+        # One by one: `np.multiply.accumulate` takes five times as long along this axis.
+        for loop in range(self.depth):
+            np.multiply(out[loop], self.extents[loop], out=out[loop + 1])
         return out
 
     def _products_inside(self, extents: Array) -> Array:
@@ -290,7 +304,7 @@ class View:
                 unrolled[loop] = 1.0
             for dim in self._register_indices(loop):
                 np.maximum(unrolled[loop], self.ranges.moves(dim, loop), out=unrolled[loop])
-        copies = np.prod(np.where(unrolled > 0, self.strips, 1.0), axis=0)
+        copies = np.multiply.reduce(_or_one(unrolled, self.strips), axis=0)
         return unrolled, copies * self.full(1.0)
 
     def _copied(self) -> Array:
@@ -300,8 +314,7 @@ class View:
         if depth is not None:
             steps = steps.copy()
             steps[depth] = self.vector.steps
-        copied: Array = np.where(self.unrolled > 0, steps, np.float32(1.0))
-        return copied
+        return _or_one(self.unrolled, steps)
 
     def _register_indices(self, loop: int) -> list[Index]:
         """Indices of register buffers that live outside `loop`."""
@@ -327,7 +340,7 @@ class View:
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
             if not access.is_register:
                 moved = [self.ranges.moves(dim, loop) for dim in access.dims for loop in self.parallel]
-                divided = np.any(moved, axis=0) if moved else np.False_
+                divided = any_of(moved) if moved else np.False_
                 total = total + mark.lines[0] / np.where(divided, self.speedup, 1.0)
         return total * LINE
 
@@ -338,16 +351,16 @@ class View:
         Accesses mostly conflict in different sets, so that these parts do not add up.
         """
         worst = self.working_set
-        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+        for access, pressure in zip(self.statement.accesses, self.pressures, strict=True):
             if not access.is_register:
-                worst = np.maximum(worst, mark.lines / usable_sets(mark, access.element_bytes) * LINE)
+                worst = np.maximum(worst, pressure * LINE)
         return worst
 
     def _between_uses(self, working_set: Array) -> Array:
         """(levels, rows) bytes touched by one iteration of the first loop at or below a level that iterates."""
         out = np.zeros((self.depth + 1, self.rows), np.float32)
         for loop in reversed(range(self.depth)):
-            out[loop] = np.where(self.extents[loop] > 1, working_set[loop + 1], out[loop + 1])
+            out[loop] = np.where(self.iterates[loop], working_set[loop + 1], out[loop + 1])
         return out
 
     def _fit(self, capacity: float, uses: Array) -> Levels:
@@ -378,7 +391,7 @@ class View:
         tiles = self.instances / self.tile.operations
         out: list[Array] = []
         for n, access in enumerate(self.statement.accesses):
-            of_tiles = self.vectors(n, self.tile.level, self.tile.place) * tiles
+            of_tiles = self.tile.vectors[n] * tiles
             one_by_one = self.instances * self.loads_of_one[n]
             if access.is_store:
                 of_tiles, one_by_one = 2.0 * of_tiles / self.tile.together, 2.0 * one_by_one
@@ -408,9 +421,9 @@ class View:
         if any(term.atom == LoopAtom(loop) for dim in dims for term in dim.terms):
             extent: Array = self.extents[loop]
             return extent
-        moved = np.any([self.ranges.moves(dim, loop) for dim in dims], axis=0)
+        moved = any_of([self.ranges.moves(dim, loop) for dim in dims])
         if loop == self.statement.vector:
-            moved |= self.steps[access] > 1
+            moved = moved | (self.steps[access] > 1)
         iterations: Array = np.where(moved, self.extents[loop], 1.0)
         return iterations
 
@@ -435,7 +448,7 @@ class View:
         level, runs = np.zeros(self.rows, np.int64), np.ones(self.rows, np.float32)
         together, running = runs.copy(), runs.copy()
         for loop, info in enumerate(self.statement.loops[: self.statement.depth]):
-            iterates = self.extents[loop] > 1
+            iterates = self.iterates[loop]
             if info.reduces:
                 running = running * self.extents[loop]
                 np.copyto(level, loop + 1, where=iterates)
@@ -446,14 +459,11 @@ class View:
         place = positions(level)
         operations = at_level(self.strips_inside, place)
         broadcasts = self.full(0.0)
-        taken = {n: self.vectors(n, level, place) for n in self.reads()}
+        vectors_of = [self.vectors(n, level, place) for n in range(len(self.statement.accesses))]
+        sums, taken = vectors_of[0], {n: vectors_of[n] for n in self.reads()}
         for n, vectors in taken.items():
             broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0) * (not self.in_tiles)
-        whole = np.ones((self.depth + 1, self.rows), np.float32)
-        for loop in reversed(range(self.depth)):
-            flat = (self.unrolled[loop] > 0) | (self.strips[loop] == 1)
-            whole[loop] = whole[loop + 1] * flat
-        sums = self.vectors(0, level, place)
+        whole = self._products_inside(((self.unrolled > 0) | (self.strips == 1)).astype(np.float32))
         accumulators, loads = self._in_registers(sums, taken, place)
         tensor = self.statement.tensor
         fits = accumulators <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
@@ -462,7 +472,7 @@ class View:
             held = self.full(0.0)
         spills = held * self._spilled(accumulators, place)
         return RegisterTile(
-            level, place, runs, together, operations, accumulators, sums, loads, broadcasts, held, spills
+            level, place, runs, together, operations, vectors_of, accumulators, sums, loads, broadcasts, held, spills
         )
 
     def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:
@@ -495,6 +505,33 @@ class View:
         second = innermost_choice(self.statement, self.ranges, tensor.depth) > 0
         one, other = (at_level(self.operands[n], place) for n in (1, 2))
         return np.where(second, one, other), np.where(second, other, one)
+
+
+def once(compute: Callable[[View], Array]) -> Callable[[View], Array]:
+    """A function of a view that is computed once for each."""
+
+    @wraps(compute)
+    def known(view: View) -> Array:
+        found = view.known.get(compute)
+        if found is None:
+            found = view.known[compute] = compute(view)
+        return found
+
+    return known
+
+
+def any_of(flags: Sequence[Flags]) -> Flags:
+    """Where any of some arrays of flags holds, of one at least."""
+    found = flags[0]
+    for each in flags[1:]:
+        found = found | each
+    return found
+
+
+def _or_one(flags: Array, values: Array) -> Array:
+    """Values of at least 1 where a flag, 0 or 1, is set, else 1. `np.where` takes three times as long."""
+    chosen: Array = np.maximum(flags * values, 1.0)
+    return chosen
 
 
 def total(parts: Sequence[Array]) -> Array:

@@ -60,13 +60,14 @@ def const(value: int) -> Const:
 
 def as_int(e: Expr) -> int | None:
     """The value of a constant integer expression, else None."""
-    e = simplify(e)
+    if not isinstance(e, Const):
+        e = simplify(e)
     return int(e.value) if isinstance(e, Const) and e.type.is_integer else None
 
 
 def free_vars(e: Expr) -> frozenset[str]:
     """Names of all variables in `e`."""
-    return _free_vars(e)
+    return frozenset() if isinstance(e, Const) else _free_vars(e)
 
 
 @lru_cache(maxsize=1 << 16)

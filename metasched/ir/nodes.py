@@ -128,6 +128,9 @@ def node(cls: type[T]) -> type[T]:
 
 
 class BinOp(Enum):
+    # By identity: an enum's own is a call of Python for each node.
+    __hash__ = object.__hash__
+
     ADD = "+"
     SUB = "-"
     MUL = "*"
@@ -363,6 +366,8 @@ class IterKind(Enum):
 
 
 class LoopKind(Enum):
+    __hash__ = object.__hash__
+
     SERIAL = "for"
     PARALLEL = "parallel"
     VECTORIZED = "vectorized"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
 
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
@@ -20,11 +22,13 @@ from metasched.ir.nodes import (
     For,
     Func,
     IterKind,
+    IterVar,
     Load,
     LoopKind,
     Node,
     Reducer,
     Select,
+    Store,
     Unary,
     Var,
 )
@@ -173,55 +177,116 @@ class BlockInfo:
         return tuple(it for it in self.iters if loop in it.loops)
 
 
+_DESCRIBED = "_described"
+
+
 def describe_block(func: Func, name: str) -> BlockInfo:
-    """The properties of a block. Cost: linear in the program. Raises KeyError if there is no such block."""
-    block = query.find_block(func, name)
-    nest = query.loops_above(func, name)
+    """The properties of a block, kept with the program. Raises KeyError if there is no such block."""
+    known: dict[str, BlockInfo] | None = func.__dict__.get(_DESCRIBED)
+    if known is None:
+        known = {}
+        object.__setattr__(func, _DESCRIBED, known)
+    if name not in known:
+        known[name] = _described(func, query.find_block(func, name))
+    return known[name]
+
+
+def _described(func: Func, block: Block) -> BlockInfo:
+    nest = query.loops_above(func, block.name)
+    own = _own(block.iters, block.stores, block.reducer)
     iters = tuple(
         IterInfo(it.name, it.kind is IterKind.REDUCE, as_int(it.extent), _loops(binding, nest))
         for it, binding in zip(block.iters, block.bindings, strict=True)
     )
-    nodes = [node for store in block.stores for node in store.value.walk()]
-    domain = {it.name: it.extent for it in block.iters}
-    calls = tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call)))
-    divides = any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes)
     return BlockInfo(
-        name=name,
+        name=block.name,
         iters=iters,
-        reads=_reads(func, block),
+        reads=_reads(func, own.reads),
         reduces=block.reducer is not None,
         initialises=block.init is not None,
         output=any(b.name in query.written(block) for b in func.outputs),
-        operations=sum(_operations(store.value) for store in block.stores),
-        conditional=any(isinstance(n, Select) and prove(n.cond, domain) is not True for n in nodes),
-        inside=_insides(nodes, block),
-        remainders=_remainders(nodes, frozenset(it.name for it in iters)),
-        calls=calls,
-        divides=divides,
-        compares=block.reducer in _COMPARING
-        or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
-        expensive=any(functions()[name].expensive for name in calls),
-        costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
-        or any(functions()[name].costly for name in calls),
-        elementwise=_is_elementwise(block),
+        operations=own.operations,
+        conditional=own.conditional,
+        inside=own.inside,
+        remainders=own.remainders,
+        calls=own.calls,
+        divides=own.divides,
+        compares=own.compares,
+        expensive=own.expensive,
+        costly=own.costly,
+        elementwise=own.elementwise,
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)
         and all(loop.kind is LoopKind.SERIAL for loop in nest),
         loops=tuple(loop.var for loop in nest),
         kinds=tuple(loop.kind for loop in nest),
-        readers=tuple(b.name for b in query.consumers(func, name)),
-        sources=tuple(b.name for b in query.producers(func, name)),
-        held=query.held(func, name),
+        readers=tuple(b.name for b in query.consumers(func, block.name)),
+        sources=tuple(b.name for b in query.producers(func, block.name)),
+        held=query.held(func, block.name),
         dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,
-        shared=_shared(block),
+        shared=own.shared,
         sum_block=block_length(func, block),
     )
 
 
-def _insides(nodes: list[Node], block: Block) -> Mapping[str, Inside]:
-    extents = {it.name: it.extent for it in block.iters}
+# The buffer, `uses` and `bare` of a ReadInfo.
+_Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...]]
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What a block's statement alone determines, wherever it stands and whatever loops it is bound to."""
+
+    reads: tuple[_Read, ...]
+    operations: int
+    conditional: bool
+    inside: Mapping[str, Inside]
+    remainders: tuple[Remainder, ...]
+    calls: tuple[str, ...]
+    divides: bool
+    compares: bool
+    expensive: bool
+    costly: bool
+    elementwise: bool
+    shared: tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer | None) -> _Own:
+    """Kept: schedules of a program differ in where its statements stand more often than in what they are."""
+    nodes = [node for store in stores for node in store.value.walk()]
+    domain = {it.name: it.extent for it in iters}
+    names = frozenset(domain)
+    calls = tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call)))
+    loads = [load for store in stores for load in query.loads(store.value)]
+    return _Own(
+        reads=tuple(
+            (
+                load.buffer,
+                tuple(free_vars(i) & names for i in load.indices),
+                tuple(i.name if is_index_variable(i) else None for i in load.indices),
+            )
+            for load in loads
+        ),
+        operations=sum(_operations(store.value) for store in stores),
+        conditional=any(isinstance(n, Select) and prove(n.cond, domain) is not True for n in nodes),
+        inside=_insides(nodes, iters),
+        remainders=_remainders(nodes, names),
+        calls=calls,
+        divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
+        compares=reducer in _COMPARING or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
+        expensive=any(functions()[name].expensive for name in calls),
+        costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
+        or any(functions()[name].costly for name in calls),
+        elementwise=_is_elementwise(stores, reducer),
+        shared=_shared(iters, stores),
+    )
+
+
+def _insides(nodes: list[Node], iters: tuple[IterVar, ...]) -> Mapping[str, Inside]:
+    extents = {it.name: it.extent for it in iters}
     found: dict[str, Inside] = {}
     bounds = [
         node
@@ -230,7 +295,7 @@ def _insides(nodes: list[Node], block: Block) -> Mapping[str, Inside]:
         for node in select.cond.walk()
         if isinstance(node, Binary) and node.op in BOUNDS and not depends_on_data(node)
     ]
-    for it in block.iters:
+    for it in iters:
         extent = as_int(it.extent)
         if it.kind is not IterKind.SPATIAL or extent is None:
             continue
@@ -274,25 +339,17 @@ def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:
     return tuple(loop.var for loop in nest if loop.var in used)
 
 
-def _reads(func: Func, block: Block) -> tuple[ReadInfo, ...]:
-    names = {it.name for it in block.iters}
+def _reads(func: Func, reads: tuple[_Read, ...]) -> tuple[ReadInfo, ...]:
     return tuple(
-        ReadInfo(
-            load.buffer,
-            func.buffer(load.buffer).dtype,
-            tuple(free_vars(i) & names for i in load.indices),
-            tuple(i.name if is_index_variable(i) else None for i in load.indices),
-            tuple(as_int(extent) for extent in func.buffer(load.buffer).shape),
-        )
-        for store in block.stores
-        for load in query.loads(store.value)
+        ReadInfo(name, func.buffer(name).dtype, uses, bare, tuple(as_int(e) for e in func.buffer(name).shape))
+        for name, uses, bare in reads
     )
 
 
-def _shared(block: Block) -> tuple[tuple[str, int], ...]:
-    extents = {it.name: as_int(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL}
+def _shared(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tuple[str, int], ...]:
+    extents = {it.name: as_int(it.extent) for it in iters if it.kind is IterKind.SPATIAL}
     found: dict[str, int] = {}
-    for index in (index for store in block.stores for load in query.loads(store.value) for index in load.indices):
+    for index in (index for store in stores for load in query.loads(store.value) for index in load.indices):
         for node in index.walk():
             if isinstance(node, Binary) and node.op is BinOp.FLOORDIV and isinstance(node.a, Var):
                 extent, divisor = extents.get(node.a.name), as_int(node.b)
@@ -301,10 +358,10 @@ def _shared(block: Block) -> tuple[tuple[str, int], ...]:
     return tuple(found.items())
 
 
-def _is_elementwise(block: Block) -> bool:
-    if block.reducer is not None or block.index is not None:
+def _is_elementwise(stores: tuple[Store, ...], reducer: Reducer | None) -> bool:
+    if reducer is not None or len(stores) > 1:
         return False
-    for load in query.loads(block.store.value):
+    for load in query.loads(stores[0].value):
         seen = [i.name for i in load.indices if is_index_variable(i)]
         if any(free_vars(i) for i in load.indices if not is_index_variable(i)) or len(set(seen)) != len(seen):
             return False

@@ -49,10 +49,11 @@ class Context:
             if not cond:
                 raise error
             return
-        known = prove(simplify(substitute(cond, {name: Var(name) + 1 for name in self.free})), {})
+        used = free_vars(cond)
+        known = prove(simplify(substitute(cond, {name: Var(name) + 1 for name in used & self.free})), {})
         if known is True:
             return
-        if known is False or not self.free or not free_vars(cond) <= self.free:
+        if known is False or not self.free or not used <= self.free:
             raise error
         constraint = Constraint(simplify(cond), error.reason)
         if constraint not in self.constraints:

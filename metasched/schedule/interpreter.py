@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from metasched.errors import MetaschedError, ScheduleError, counted
@@ -22,7 +24,7 @@ from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.permissions import Allow, Allowed, Permission
-from metasched.schedule.analysis import BlockInfo
+from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
@@ -129,7 +131,7 @@ class Interpreter(PrimitiveMethods):
 
     def describe(self, block: BlockRV) -> BlockInfo:
         """The current properties of a block; not recorded in the trace."""
-        return self._memo.describe(self.func, self.name_of(block))
+        return describe_block(self.func, self.name_of(block))
 
     def tensor_fits(self, block: BlockRV, *intrinsics: str) -> tuple[TensorFit, ...]:
         """The ways to compute a block with one of these tensor intrinsics, the most promising first; not recorded.
@@ -279,15 +281,7 @@ class Interpreter(PrimitiveMethods):
                 near = get_close_matches(name, declarations, n=3)
                 hint = f"; did you mean {' or '.join(near)}?" if near else ""
                 raise AttributeError(f"there is no primitive `{name}`{hint}")
-            declaration = declarations[name]
-
-            def method(*args: Any, **kwargs: Any) -> Any:
-                record = self._record_named if declaration.named else self._record
-                return record(declaration, args, kwargs)
-
-            method.__name__ = name
-            method.__doc__ = f"{declaration.signature}\n\n{declaration.doc}"
-            return method
+            return MethodType(_method_of(name), self)
 
     def choose(self, name: str, options: list[T] | tuple[T, ...], **settings: Any) -> T:
         """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.
@@ -375,26 +369,29 @@ class Interpreter(PrimitiveMethods):
     def _execute(self, declaration: Declaration, instruction: Instruction, options: SiteOptions) -> Any:
         """Run one instruction. On an error, the schedule is unchanged."""
         values = resolved_arguments(declaration, instruction, self._env)
-        before = replace(self._ctx, taken=set(self._ctx.taken), constraints=list(self._ctx.constraints))
+        before, taken, constraints = self._ctx.func, self._ctx.taken, self._ctx.constraints
+        if not declaration.looks:
+            taken, constraints = set(taken), list(constraints)
 
         def step() -> Any:
             if declaration.permission is not None:
                 self._ctx.require_allowed(declaration.name, declaration.permission, self._first_block(instruction))
             found = declaration.run(self._ctx, *values[0], **values[1])
-            require_tensorize_safe(declaration.name, before.func, self._ctx.func)
-            require_countable(declaration.name, before.func, self._ctx.func)
+            if self._ctx.func is not before:
+                require_tensorize_safe(declaration.name, before, self._ctx.func)
+                require_countable(declaration.name, self._ctx.func)
             return found
 
         try:
-            result = self._memo.run(step, declaration, self._ctx, values)
+            result = step() if declaration.looks else self._memo.run(step, declaration, self._ctx, values)
             if declaration.random:
                 return self._sample(declaration, instruction, options, result)
             return self._bind_results(declaration, instruction, result)
         except ScheduleError as error:
-            self._ctx.func, self._ctx.taken, self._ctx.constraints = before.func, before.taken, before.constraints
-            func, marks = before.func, error.locations or self._named(instruction)
+            self._ctx.func, self._ctx.taken, self._ctx.constraints = before, taken, constraints
+            marks = error.locations or self._named(instruction)
             if marks:
-                error.draw_with(lambda: print_func(func, marks))
+                error.draw_with(lambda: print_func(before, marks))
             raise
 
     def _first_block(self, instruction: Instruction) -> str | None:
@@ -429,12 +426,13 @@ class Interpreter(PrimitiveMethods):
 
     def _labels(self, names: list[str], table: Mapping[str, str]) -> list[str]:
         """Labels for handles: the names in the program, made into unused identifiers."""
-        known, labels = dict(table), []
+        new: dict[str, str] = {}
+        labels = []
         for name in names:
             label = name.replace(".", "_")
-            while known.get(label, name) != name:
+            while new.get(label, table.get(label, name)) != name:
                 label += "_"
-            known[label] = name
+            new[label] = name
             labels.append(label)
         return labels
 
@@ -508,6 +506,20 @@ class Interpreter(PrimitiveMethods):
         self._addresses.add(site.address)
         self._sites.append(SiteRecord(len(self._instructions), site, labels, decision))
         self._instructions.append(instruction)
+
+
+@cache
+def _method_of(name: str) -> Callable[..., Any]:
+    """The method that records a primitive."""
+    declaration = registry()[name]
+
+    def method(self: Interpreter, *args: Any, **kwargs: Any) -> Any:
+        record = self._record_named if declaration.named else self._record
+        return record(declaration, args, kwargs)
+
+    method.__name__ = declaration.name
+    method.__doc__ = f"{declaration.signature}\n\n{declaration.doc}"
+    return method
 
 
 def _require_count(op: str, given: str, count: int, labels: Sequence[str]) -> None:

@@ -109,6 +109,11 @@ class Declaration(Traits):
         return {place: p.names for place, p in enumerate(self.params) if p.names is not None}
 
     @property
+    def looks(self) -> bool:
+        """Whether it only looks, and draws nothing: it leaves all but its results as it was."""
+        return self.pure and not self.random
+
+    @property
     def signature(self) -> str:
         parts = []
         for p in self.params:

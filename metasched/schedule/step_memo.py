@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from metasched.ir.nodes import Func
-from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.context import Constraint, Context
 from metasched.schedule.primitive import Declaration
 
@@ -52,11 +51,11 @@ class _Asked(set[str]):
 
 
 class StepMemo:
-    """The effects of steps, and descriptions of blocks, on programs that were met before."""
+    """The effects of steps on programs that were met before."""
 
     def __init__(self) -> None:
         self._effects: OrderedDict[object, _Effect] = OrderedDict()
-        self._described: OrderedDict[tuple[Func, str], BlockInfo] = OrderedDict()
+        self._programs: OrderedDict[Func, Func] = OrderedDict()
 
     def run(
         self,
@@ -81,6 +80,7 @@ class StepMemo:
         taken = ctx.taken = _Asked(before)
         ctx.constraints = []
         result = step()
+        ctx.func = self._shared(ctx.func)
         added = ctx.constraints
         self._keep(
             self._effects,
@@ -92,12 +92,12 @@ class StepMemo:
         ctx.constraints = constraints
         return result
 
-    def describe(self, func: Func, block: str) -> BlockInfo:
-        """`describe_block`. Raises KeyError if there is no such block."""
-        known = self._described.get((func, block))
+    def _shared(self, func: Func) -> Func:
+        """An equal program that was met before, if there is one: what is found out about it is kept with it."""
+        known = self._programs.get(func)
         if known is None:
-            known = describe_block(func, block)
-            self._keep(self._described, (func, block), known)
+            self._keep(self._programs, func, func)
+            return func
         return known
 
     @staticmethod

@@ -19,6 +19,7 @@ Its files, in reading order:
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time
 - `population`: Array operations on populations: rows of integers
 - `selection`: The rows scored in one round, and the selection of a batch from them
+- `looks`: What candidates look like to a model: those that look the same have the same code, but for rare exceptions
 - `history`: The observations of a search, as the arrays that a model and a population need
 - `known`: What is recorded of a task, as a search asks for it: by trace and by code, without reading whole records
 - `other_names`: Records of a program with other names, or of older versions of primitives, translated to one program's

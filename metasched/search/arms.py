@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.nest import Analyses
 from metasched.errors import ScheduleError
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.schedule.trace_outline import Outline, outline_of
@@ -37,6 +38,7 @@ class SpaceArms:
         self._target = target
         self._core = core
         self._knowledge = knowledge
+        self._analyses = Analyses()
         self._runs: list[SourceRun] = []
         self._made: list[SketchArm] = []
         self._numbers: dict[SourceRun, int] = {}
@@ -102,7 +104,7 @@ class SpaceArms:
         if run not in self._numbers:
             self._numbers[run] = len(self._made)
             self._runs.append(run)
-            self._made.append(SketchArm(run.sketch, self._target, self._core))
+            self._made.append(SketchArm(run.sketch, self._target, self._core, self._analyses))
         return self._numbers[run]
 
     # --- candidates

@@ -8,6 +8,7 @@ import numpy as np
 
 from metasched.cost.core import Core
 from metasched.cost.features import FeatureProgram, Features
+from metasched.cost.nest import Analyses
 from metasched.lang.decisions import decision_text
 from metasched.search.space_protocol import Mask, Rows
 from metasched.space.sketch import Sketch
@@ -15,10 +16,12 @@ from metasched.target import Target
 
 
 class SketchArm:
-    """A sketch with its features on a target, whose analysis is made at first use."""
+    """A sketch with its features on a target, whose analysis is made at first use, with what is known from `analyses`
+    of other sketches."""
 
-    def __init__(self, sketch: Sketch, target: Target, core: Core) -> None:
+    def __init__(self, sketch: Sketch, target: Target, core: Core, analyses: Analyses | None = None) -> None:
         self.sketch = sketch
+        self._analyses = analyses
         self._target = target
         self._core = core
 
@@ -37,7 +40,7 @@ class SketchArm:
 
     @cached_property
     def feature_program(self) -> FeatureProgram:
-        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target, self._core)
+        return FeatureProgram(self.sketch.func, self.sketch.columns, self._target, self._core, self._analyses)
 
     def sample(self, rng: np.random.Generator, count: int) -> Rows:
         return self.sketch.sample(rng, count)

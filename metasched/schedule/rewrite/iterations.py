@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir.affine import as_int
-from metasched.ir.nodes import MAX_ITERATIONS, Block, For, Func, Stmt
+from metasched.ir.nodes import MAX_ITERATIONS, For, Func, Seq, Stmt
 
 
-def require_countable(op: str, before: Func, after: Func) -> None:
+def require_countable(op: str, func: Func) -> None:
     """Raise ScheduleError where the loops around a block would run too often; tile variables count as 1.
 
-    Cost: a walk over the loops of what has changed.
+    Cost: a walk over the loops.
     """
-    if after is not before:
-        _require(op, after.body, 1, ())
+    _require(op, func.body, 1, ())
 
 
 def _require(op: str, stmt: Stmt, iterations: int, loops: tuple[str, ...]) -> None:
@@ -25,7 +24,7 @@ def _require(op: str, stmt: Stmt, iterations: int, loops: tuple[str, ...]) -> No
             message = f"the loops {names} would run {iterations} times"
             hint = f"at most {MAX_ITERATIONS} fit in 64 bits; make factors smaller"
             raise ScheduleError(op, message, (stmt.var,), hint)
-    if not isinstance(stmt, Block):
-        for child in stmt.children():
-            if isinstance(child, Stmt):
-                _require(op, child, iterations, loops)
+        _require(op, stmt.body, iterations, loops)
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            _require(op, child, iterations, loops)

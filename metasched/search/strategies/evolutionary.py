@@ -25,6 +25,7 @@ import numpy as np
 from metasched.cost.features import Features
 from metasched.cost.model import Model
 from metasched.search.history import History
+from metasched.search.looks import Looks
 from metasched.search.phases import Phase, Phases
 from metasched.search.population import Keys, crossover, distinct, draw, draw_arms, draw_parents, keys, legal
 from metasched.search.selection import Pool, spread
@@ -112,8 +113,7 @@ class Evolution:
         self.history = History(arms)
         self._fitted = 0
         self._probes: dict[int, Scored] = {}
-        self._looks: set[int] = set()  # of what was measured
-        self._looked_at = 0
+        self._looks = Looks(self.history)
         self.scored = 0
 
     def observe(self, results: Sequence[Observation]) -> None:
@@ -126,6 +126,7 @@ class Evolution:
             self._fitted = len(self.history)
         rng = np.random.default_rng([self.seed, len(self.history)])
         pool = Pool(lambda arm: keys(self.history.rows(arm)))
+        self._looks.begin_round()
         self._add(pool, {n: self._probe(n) for n in self._parents()})
         self._breed_arms(rng, pool)
         chosen = self._round(rng, pool, count)
@@ -257,9 +258,10 @@ class Evolution:
             return
         scores = self.model.predict(np.concatenate([features for _, features in found.values()]))
         first = 0
-        for n, (rows, _) in found.items():
+        for n, (rows, features) in found.items():
             if len(rows):
                 pool.add(n, rows, scores[first : first + len(rows)])
+                self._looks.add(n, rows, features)
             first += len(rows)
 
     # --- the batch
@@ -270,38 +272,14 @@ class Evolution:
             self._newcomers(pool, HOPELESS_LATER, count // 4) if later else self._newcomers(pool, HOPELESS, count // 2)
         )
         random = round(count * self.config.explore) if later else 0
-        chosen += spread(pool, count - len(chosen) - random, chosen, lambda given: self._twins(given, chosen))
+        chosen += spread(pool, count - len(chosen) - random, chosen, lambda given: self._looks.twins(given, chosen))
         if random:
             new = [c for c in dict.fromkeys(drawn) if c not in self.history and c not in set(chosen)]
             chosen += self._without_twins(new, chosen)[: min(random, count - len(chosen))]
-        return chosen + spread(pool, count - len(chosen), chosen, lambda given: self._twins(given, chosen))
-
-    def _twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate] = ()) -> list[bool]:
-        """Whether each has the features of an earlier one, of one taken, or of one measured.
-
-        Its code is the same, then, but for rare exceptions: many a number means nothing where a loop is short.
-        """
-        new = self.history.features[self._looked_at :]
-        self._looks.update(hash(row.tobytes()) for row in new)
-        self._looked_at += len(new)
-        seen = self._looks.union(self._looks_of(taken))
-        twins = []
-        for look in self._looks_of(candidates):
-            twins.append(look in seen)
-            seen.add(look)
-        return twins
+        return chosen + spread(pool, count - len(chosen), chosen, lambda given: self._looks.twins(given, chosen))
 
     def _without_twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate] = ()) -> list[Candidate]:
-        return [c for c, is_twin in zip(candidates, self._twins(candidates, taken), strict=True) if not is_twin]
-
-    def _looks_of(self, candidates: Sequence[Candidate]) -> list[int]:
-        """A number for the features of each candidate, which is equal for equal ones."""
-        found: dict[Candidate, int] = {}
-        for arm in sorted({candidate.arm for candidate in candidates}):
-            of_arm = [candidate for candidate in candidates if candidate.arm == arm]
-            rows = np.array([candidate.row for candidate in of_arm], dtype=np.int64).reshape(len(of_arm), -1)
-            found.update(zip(of_arm, (hash(row.tobytes()) for row in self.arms[arm].features(rows)), strict=True))
-        return [found[candidate] for candidate in candidates]
+        return [c for c, is_twin in zip(candidates, self._looks.twins(candidates, taken), strict=True) if not is_twin]
 
     def _newcomers(self, pool: Pool, hopeless: float, count: int) -> list[Candidate]:
         """The best row of each of some arms that were never measured and may be good, the most promising first."""

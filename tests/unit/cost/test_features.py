@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from metasched.cost.baseline import RandomModel, analytic_efficiency, analytic_score
 from metasched.cost.features import NAMES, FeatureProgram, features_of
-from metasched.cost.index import Table
-from metasched.cost.nest import analyse
+from metasched.cost.nest import Analyses, analyse
 from metasched.dtypes import DType
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, LoopKind, Store, Var
 from metasched.target import Target
@@ -149,9 +148,9 @@ def test_an_index_read_from_a_buffer_reaches_anywhere_and_is_counted(target: Tar
 
 
 def test_every_size_is_without_loop_variables() -> None:
-    table = Table()
-    nest = analyse(dense_relu(), table)
+    analyses = Analyses()
+    nest = analyse(dense_relu(), analyses)
     loops = {loop.var for statement in nest.statements for loop in statement.loops}
-    names = {node.name for e in table.exprs for node in e.walk() if isinstance(node, Var)}
+    names = {node.name for e in analyses.table.exprs for node in e.walk() if isinstance(node, Var)}
     assert names <= set(COLUMNS)
     assert not names & loops

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metasched.cost.footprint import Ranges, footprint, usable_sets
-from metasched.cost.index import Table
 from metasched.cost.memory import conflicts
-from metasched.cost.nest import Statement, StatementAccess, analyse
+from metasched.cost.nest import Analyses, Statement, StatementAccess, analyse
 from metasched.dtypes import DType
 from metasched.ir.evaluate import Evaluator, evaluate
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, Store, Var
@@ -29,9 +28,9 @@ def nest_of(
         body = For(name, Const(extent), body)
     a = Buffer("A", tuple(Const(e) for e in shape), DType.F32)
     b = Buffer("B", tuple(Const(e) for e in loops.values()), DType.F32)
-    table = Table()
-    statement = analyse(Func("f", (a,), (), ("A",), (b,), (), body), table).statements[0]
-    return statement, [np.asarray(v, np.float32) for v in Evaluator(table.exprs)({})]
+    analyses = Analyses()
+    statement = analyse(Func("f", (a,), (), ("A",), (b,), (), body), analyses).statements[0]
+    return statement, [np.asarray(v, np.float32) for v in Evaluator(analyses.table.exprs)({})]
 
 
 def touched(loops: dict[str, int], indices: tuple[Expr, ...], level: int) -> set[tuple[int, ...]]:
