@@ -36,6 +36,7 @@ Its files, in reading order:
   three types
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
+- `onnx_nodes`: ONNX's own node tests: how many pass, are refused and why, and are wrong
 - `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one
   program
 - `openmp`: Numba's OpenMP threads instead of this package's pool, to compare the two

@@ -81,6 +81,7 @@ _ALL = (
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
     Benchmark("tiles", "cycles of 150 small nests on one core beside what the hand-made estimate says of them"),
     Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
+    Benchmark("onnx_nodes", "ONNX's own node tests: how many pass, are refused and why, and are wrong"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}

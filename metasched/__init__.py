@@ -28,6 +28,7 @@ Its files, in reading order:
 - `database/`: Tuning records: text only, in SQLite by default, by URL
 - `knowledge/`: What was found for kinds of anchors: the best structures and numbers of many sizes
 - `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
+- `graph/`: Whole networks: from a model's file to programs of the language, and what runs them in order
 - `api`: The public face: the names that scripts rely on
 - `kernel_function`: The shortest way in: a kernel from one line of index notation, called with arrays
 - `cli/`: The command line: a file a command, each a `Command`; `main` lists them
@@ -61,6 +62,10 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.errors import NondeterministicModule as NondeterministicModule
     from metasched.errors import NoRecord as NoRecord
     from metasched.errors import ScheduleError as ScheduleError
+    from metasched.graph.errors import NetworkError as NetworkError
+    from metasched.graph.errors import RefusedModel as RefusedModel
+    from metasched.graph.network import Network as Network
+    from metasched.graph.network import load_onnx as load_onnx
     from metasched.ir.nodes import LoopKind as LoopKind
     from metasched.ir.program import Program as Program
     from metasched.kernel_function import KernelFunction as KernelFunction
@@ -157,6 +162,8 @@ _NAMES = {
         "KernelFunction",
         "kernel",
     ),
+    "metasched.graph.errors": ("NetworkError", "RefusedModel"),
+    "metasched.graph.network": ("Network", "load_onnx"),
     "metasched.ir.nodes": ("LoopKind",),
     "metasched.ir.program": ("Program",),
     "metasched.lang": (

@@ -1,0 +1,20 @@
+"""Whole networks: from a model's file to programs of the language, and what runs them in order.
+
+Its files, in reading order:
+
+- `errors`: What is wrong with a model, and what of it cannot be expressed
+- `ir`: The graph: values, nodes that are programs or views, constants; its text
+- `builder`: A graph while it is made; what depends on constants alone is computed at once
+- `text`: Pieces of a program's text: subscripts, broadcasting, literals
+- `site`: A node of a model as the functions of `node_types/` see it
+- `windows`: Windows that slide over spatial dimensions
+- `registry`: The node types that are known, found by their files
+- `node_types/`: What each node type computes, as programs: a file a family
+- `passes/`: Rewritings of a graph, a file each
+- `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
+- `model_file`: A model's file, read as data
+- `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
+- `importing`: From a model to a graph
+- `execution`: Kernels of a graph's programs, run in order over buffers
+- `network`: A network as its users hold it
+"""

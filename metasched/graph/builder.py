@@ -1,0 +1,188 @@
+"""A graph while it is made.
+
+What depends on small constants alone is computed at once, by the reference: so sizes that a model computes from shapes
+are numbers when they are needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from metasched.errors import LanguageError
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
+from metasched.ir.program import Program
+from metasched.lang import parse_program
+from metasched.reference.execution import reference
+
+# Elements of each value that takes part in what is computed at load.
+_FOLDED_ELEMENTS = 4096
+# Elements times operations of a program that is run at load: the reference is slow.
+_FOLDED_WORK = 100_000
+
+
+@dataclass(frozen=True)
+class GraphValue:
+    """A value that a node can read.
+
+    Attributes:
+        name: its name in the graph.
+        type: its element type and shape.
+        constant: its elements, where they are known.
+        depends: inputs of the network that it is computed from.
+
+    """
+
+    name: str
+    type: ValueType
+    constant: Array | None = field(default=None, compare=False, repr=False)
+    depends: frozenset[str] = frozenset()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        return self.type.rank
+
+
+@dataclass(frozen=True)
+class NodeOrigin:
+    """What new values and nodes are named after: a node of the model, its type, and its first output."""
+
+    node: str
+    op: str
+    value: str
+
+
+class GraphBuilder:
+    """Values and nodes made so far."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, ValueType] = {}
+        self._constants: dict[str, Array] = {}
+        self._nodes: list[Node] = []
+        self._inputs: list[str] = []
+        self._programs: dict[str, Program] = {}
+        self._taken: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def input(self, name: str, type_: ValueType) -> GraphValue:
+        """A value that calls of the network give."""
+        own = self._typed(name, type_)
+        self._inputs.append(own)
+        return GraphValue(own, type_, depends=frozenset([name]))
+
+    def constant(self, name: str, array: Array, type_: ValueType) -> GraphValue:
+        """A value that is known."""
+        own = self._typed(name, type_)
+        self._constants[own] = array
+        return GraphValue(own, type_, array)
+
+    def view(self, origin: NodeOrigin, operand: GraphValue, shape: tuple[int, ...]) -> GraphValue:
+        """The same elements in another shape."""
+        type_ = ValueType(operand.type.dtype, shape)
+        if type_.size != operand.type.size:
+            raise Unsupported(f"{operand.type} has not the elements of the shape [{', '.join(map(str, shape))}]")
+        if type_ == operand.type:
+            return operand
+        if operand.constant is not None:
+            return self.constant(origin.value, operand.constant.reshape(shape), type_)
+        name = self._typed(origin.value, type_)
+        self._nodes.append(ShapeView(origin.node, origin.op, operand.name, name))
+        return GraphValue(name, type_, None, operand.depends)
+
+    def program(
+        self,
+        origin: NodeOrigin,
+        stages: Sequence[str],
+        outputs: Mapping[str, ValueType],
+        inputs: Mapping[str, GraphValue],
+    ) -> tuple[GraphValue, ...]:
+        """The outputs of a program: its stages are texts, which read `inputs` by these names.
+
+        Inputs that no stage reads are left out. Raises Unsupported for what the language refuses.
+        """
+        if all(type_.size == 0 for type_ in outputs.values()):
+            return tuple(self.constant(origin.value, np.empty(t.shape, t.dtype.numpy), t) for t in outputs.values())
+        read = {name: operand for name, operand in inputs.items() if _reads(stages, name)}
+        for name, type_ in [*outputs.items(), *((name, operand.type) for name, operand in read.items())]:
+            if type_.size == 0:
+                raise Unsupported(f"`{name}`, {type_}, has no elements, and the result has")
+        program = self._parsed(_program_text(origin.op, stages, outputs, read))
+        folded = self._folded(program, outputs, read)
+        if folded is not None:
+            return tuple(self.constant(origin.value, a, t) for a, t in zip(folded, outputs.values(), strict=True))
+        names = tuple(self._typed(origin.value, type_) for type_ in outputs.values())
+        order = {buffer.name: read[buffer.name].name for buffer in program.inputs}
+        self._nodes.append(Compute(origin.node, origin.op, program, tuple(order.values()), names))
+        depends = frozenset().union(*(operand.depends for operand in read.values()))
+        return tuple(
+            GraphValue(name, type_, None, depends) for name, type_ in zip(names, outputs.values(), strict=True)
+        )
+
+    def graph(self, name: str, outputs: Sequence[tuple[str, GraphValue]]) -> Graph:
+        """The graph that computes these outputs."""
+        made = tuple((label, operand.name) for label, operand in outputs)
+        return Graph(name, self._types, tuple(self._inputs), made, self._constants, tuple(self._nodes))
+
+    def _parsed(self, text: str) -> Program:
+        known = self._programs.get(text)
+        if known is None:
+            try:
+                known = self._programs[text] = parse_program(text)
+            except LanguageError as error:
+                first = error.diagnostics[0]
+                raise Unsupported(f"the language has no such program: {first.message}\n{text}") from error
+        return known
+
+    def _folded(
+        self, program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]
+    ) -> tuple[Array, ...] | None:
+        """What a program of small constants computes; None where it has other inputs, or is not small."""
+        types = [*outputs.values(), *(operand.type for operand in read.values())]
+        if any(operand.constant is None for operand in read.values()) or any(
+            type_.size > _FOLDED_ELEMENTS for type_ in types
+        ):
+            return None
+        if program.work.operations > _FOLDED_WORK:
+            return None
+        given = [operand.constant for operand in (read[buffer.name] for buffer in program.inputs)]
+        made = reference(program)(*given)
+        return made if isinstance(made, tuple) else (made,)
+
+    def _typed(self, like: str, type_: ValueType) -> str:
+        """A new value of a type: its name is like this one, and that of no other value."""
+        name = like
+        while name in self._types:
+            self._taken[like] = self._taken.get(like, 0) + 1
+            name = f"{like}.{self._taken[like]}"
+        self._types[name] = type_
+        return name
+
+
+def _reads(stages: Sequence[str], name: str) -> bool:
+    pattern = re.compile(rf"\b{name}\[")
+    return any(pattern.search(stage.partition("=")[2]) for stage in stages)
+
+
+def _program_text(
+    op: str, stages: Sequence[str], outputs: Mapping[str, ValueType], inputs: Mapping[str, GraphValue]
+) -> str:
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op.rpartition(":")[2]).lower()
+    name = re.sub(r"\W", "_", name)
+    arguments = ", ".join(
+        f"{'const ' if operand.constant is not None else ''}{letter}: {operand.type}"
+        for letter, operand in inputs.items()
+    )
+    made = ", ".join(f"{letter}: {type_}" for letter, type_ in outputs.items())
+    if len(outputs) > 1:
+        made = f"({made})"
+    return f"program {name}({arguments}) -> {made}:\n" + "".join(f"    {stage}\n" for stage in stages)

@@ -1,0 +1,66 @@
+"""What is wrong with a model, and what of it cannot be expressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.errors import MetaschedError, counted
+
+_SHOWN = 40
+
+
+class NetworkError(MetaschedError):
+    """A model that cannot be read: its file is damaged, or says what does not fit together."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A node that cannot be expressed as programs, and why.
+
+    Attributes:
+        node: its name in the model, or that of its first output.
+        op: its type, with the domain where it is not ONNX's own.
+        opset: the version of the operator set that the model takes it from.
+        inputs: types and shapes of its inputs, as far as they are known.
+        reason: why it is refused.
+        unbound: inputs of the network whose values, given at load, would settle it.
+
+    """
+
+    node: str
+    op: str
+    opset: int
+    inputs: tuple[str, ...]
+    reason: str
+    unbound: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        out = f"{self.op} (opset {self.opset}) `{self.node}`({', '.join(self.inputs)}): {self.reason}"
+        if self.unbound:
+            given = ", ".join(f'"{name}": ...' for name in self.unbound)
+            out += f"\n    hint: give what decides it at load: values={{{given}}}"
+        return out
+
+
+class RefusedModel(NetworkError):
+    """A model with nodes that cannot be expressed in the language; `refusals` has all of them."""
+
+    def __init__(self, model: str, refusals: tuple[Refusal, ...]) -> None:
+        self.refusals = refusals
+        shown = [f"  {refusal}" for refusal in refusals[:_SHOWN]]
+        if len(refusals) > _SHOWN:
+            shown.append(f"  and {len(refusals) - _SHOWN} more: see `refusals` of this error")
+        super().__init__(f"{model} has {counted(len(refusals), 'node')} that cannot be expressed:\n" + "\n".join(shown))
+
+    @property
+    def unbound(self) -> tuple[str, ...]:
+        """Inputs of the network whose values, given at load, would settle some of these."""
+        return tuple(dict.fromkeys(name for refusal in self.refusals for name in refusal.unbound))
+
+
+class Unsupported(Exception):
+    """Raised while a node is turned into programs, where it cannot be: the text is the reason of its refusal."""
+
+    def __init__(self, reason: str, unbound: tuple[str, ...] = ()) -> None:
+        self.unbound = unbound
+        super().__init__(reason)

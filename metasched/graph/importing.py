@@ -1,0 +1,331 @@
+"""From a model to a graph: each node is turned into programs by its type, or by the body that defines its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
+from metasched.graph.errors import NetworkError, Refusal, RefusedModel, Unsupported
+from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
+from metasched.graph.ir import Graph, ValueType
+from metasched.graph.model_file import ModelFile, onnx_module
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.registry import node_types
+from metasched.graph.site import NodeSite
+from metasched.graph.tensors import array_of, element_type
+
+OLDEST_OPSET = 13
+_OURS = ("", "ai.onnx")
+# A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
+_DEEPEST = 32
+_MOST_NODES = 200_000
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a caller settles at load: sizes by their names in the model, shapes of inputs, and values of inputs."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _NotKnown:
+    """What stands for a value that a refused node would have computed."""
+
+
+_NOT_KNOWN = _NotKnown()
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Values by their names in a graph or a function's body, and the operator sets that its nodes are from."""
+
+    values: dict[str, GraphValue | _NotKnown | None]
+    opsets: Mapping[str, int]
+    path: str = ""
+    depth: int = 0
+
+    def get(self, name: str) -> GraphValue | _NotKnown | None:
+        if not name:
+            return None
+        if name not in self.values:
+            raise NetworkError(f"`{name}` is read{self.path and f' in {self.path}'}, and nothing before computes it")
+        return self.values[name]
+
+
+def import_model(model: ModelFile, binding: Binding) -> Graph:
+    """The graph of a model.
+
+    Raises RefusedModel with every node that cannot be expressed, and NetworkError for a model that is wrong or whose
+    sizes are not all settled.
+    """
+    importer = _Importer(model)
+    return importer.graph(binding)
+
+
+class _Importer:
+    def __init__(self, model: ModelFile) -> None:
+        self._model = model
+        self._proto = model.proto
+        self._builder = GraphBuilder()
+        self._refusals: list[Refusal] = []
+        self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
+        self._seen = 0
+
+    def graph(self, binding: Binding) -> Graph:
+        proto = self._proto.graph
+        scope = _Scope({}, _opsets(self._proto.opset_import))
+        self._check_opsets(scope.opsets)
+        if proto.sparse_initializer:
+            raise NetworkError(f"{self._model.name} has sparse initializers, which are not read")
+        constants = {tensor.name for tensor in proto.initializer}
+        inputs = [value for value in proto.input if value.name not in constants]
+        self._bind_inputs(scope, inputs, binding)
+        for tensor in proto.initializer:
+            self._constant(scope, tensor)
+        self.run(proto.node, scope)
+        missing = [value.name for value in proto.output if value.name not in scope.values]
+        if missing:
+            raise NetworkError(f"{self._model.name}: nothing computes the output {', '.join(missing)}")
+        if self._refusals:
+            raise RefusedModel(self._model.name, tuple(self._refusals))
+        outputs = [(value.name, scope.values[value.name]) for value in proto.output]
+        made = self._builder.graph(
+            proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
+        )
+        made.validate()
+        return without_dead_code(made)
+
+    # --- what the model is given
+
+    def _check_opsets(self, opsets: Mapping[str, int]) -> None:
+        newest = onnx_module().defs.onnx_opset_version()
+        if opsets.get("", OLDEST_OPSET) > newest:
+            raise NetworkError(
+                f"{self._model.name} is of opset {opsets['']}, and the installed onnx knows those up to {newest}\n"
+                "  hint: pip install --upgrade onnx"
+            )
+
+    def _constant(self, scope: _Scope, tensor: Any) -> None:
+        try:
+            type_, array = array_of(tensor, self._model.folder)
+        except Unsupported as error:
+            self._refusals.append(Refusal(tensor.name, "initializer", scope.opsets.get("", 0), (), str(error)))
+            scope.values[tensor.name] = _NOT_KNOWN
+            return
+        scope.values[tensor.name] = self._builder.constant(tensor.name, array, type_)
+
+    def _bind_inputs(self, scope: _Scope, inputs: Sequence[Any], binding: Binding) -> None:
+        names = [value.name for value in inputs]
+        for what, given in (("shapes", binding.shapes), ("values", binding.values)):
+            unknown = [name for name in given if name not in names]
+            if unknown:
+                raise NetworkError(f"`{what}` names {_listed(unknown)}; the inputs are {_listed(names)}")
+        named = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
+        unknown = [name for name in binding.sizes if name not in named]
+        if unknown:
+            raise NetworkError(f"no size is named {_listed(unknown)}; those left open are {_listed(sorted(named))}")
+        open_: list[str] = []
+        for value in inputs:
+            if value.name in binding.values:
+                scope.values[value.name] = self._given(value, binding.values[value.name])
+                continue
+            scope.values[value.name] = self._input(value, binding, open_)
+        if open_:
+            raise NetworkError(
+                f"{self._model.name} leaves sizes open: {'; '.join(open_)}\n"
+                "  hint: give them at load by their names, load_onnx(path, batch=1), or shapes={input: (1, 3, ...)}"
+            )
+
+    def _given(self, value: Any, given: Any) -> GraphValue | _NotKnown:
+        try:
+            dtype = element_type(value.type.tensor_type.elem_type)
+        except Unsupported as error:
+            return self._refused_input(value, str(error))
+        array = np.array(given, dtype.numpy)
+        return self._builder.constant(value.name, array, ValueType(dtype, array.shape))
+
+    def _input(self, value: Any, binding: Binding, open_: list[str]) -> GraphValue | _NotKnown:
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return self._refused_input(value, f"it is a {str(kind).removesuffix('_type')}, and not a tensor")
+        type_ = value.type.tensor_type
+        try:
+            dtype = element_type(type_.elem_type)
+        except Unsupported as error:
+            return self._refused_input(value, str(error))
+        shape: list[int] = []
+        if value.name in binding.shapes:
+            shape = [int(extent) for extent in binding.shapes[value.name]]
+        elif not type_.HasField("shape"):
+            open_.append(f"the shape of `{value.name}`")
+        else:
+            shape = [_extent(value.name, n, dim, binding.sizes, open_) for n, dim in enumerate(type_.shape.dim)]
+        if any(extent < 0 for extent in shape):
+            raise NetworkError(f"the input `{value.name}` has the shape {tuple(shape)}")
+        return self._builder.input(value.name, ValueType(dtype, tuple(shape)))
+
+    def _refused_input(self, value: Any, reason: str) -> _NotKnown:
+        self._refusals.append(Refusal(value.name, "input", 0, (), reason))
+        return _NOT_KNOWN
+
+    # --- nodes
+
+    def run(self, nodes: Iterable[Any], scope: _Scope) -> None:
+        """Import nodes in their order; what they compute is in the scope afterwards."""
+        for node in nodes:
+            self._seen += 1
+            if self._seen > _MOST_NODES:
+                raise NetworkError(f"{self._model.name} comes to more than {_MOST_NODES} nodes")
+            inputs = [scope.get(name) for name in node.input]
+            known = [value for value in inputs if not isinstance(value, _NotKnown)]
+            outputs = self._outputs(node, scope, known if len(known) == len(inputs) else None)
+            for name, value in zip(node.output, outputs, strict=False):
+                if name:
+                    scope.values[name] = value
+
+    def _outputs(
+        self, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None] | None
+    ) -> Sequence[GraphValue | _NotKnown | None]:
+        """What a node computes; of a refused one, and where an input is not known, values that are not known."""
+        domain = _domain(node.domain)
+        opset = scope.opsets.get(domain, 0)
+        try:
+            if inputs is None:
+                self._require_type(node, domain, opset)
+            else:
+                return self._imported(node, scope, domain, opset, inputs)
+        except Unsupported as error:
+            self._refuse(node, scope, opset, inputs, error)
+        except (ValueError, IndexError) as error:
+            wrong = Unsupported(f"its attributes and inputs do not go together: {error}")
+            self._refuse(node, scope, opset, inputs, wrong)
+        return [_NOT_KNOWN] * len(node.output)
+
+    def _refuse(
+        self, node: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None] | None, error: Unsupported
+    ) -> None:
+        name = node.name or next(iter(node.output), "")
+        path = f"{scope.path}/{name}" if scope.path else name
+        types = tuple("-" if value is None else str(value.type) for value in inputs or ())
+        self._refusals.append(Refusal(path, _full(node), opset, types, str(error), error.unbound))
+
+    def _require_type(self, node: Any, domain: str, opset: int) -> None:
+        """Raise Unsupported for a node of a type that is not known, whatever its inputs are."""
+        if (domain, node.op_type, node.overload) in self._functions or _full(node) in node_types():
+            return
+        schema = schema_of(node.op_type, domain, opset)
+        if schema is None or (not schema.has_function and not schema.has_context_dependent_function):
+            raise Unsupported("no program is known for this node type")
+
+    def _imported(
+        self, node: Any, scope: _Scope, domain: str, opset: int, inputs: Sequence[GraphValue | None]
+    ) -> Sequence[GraphValue | _NotKnown | None]:
+        own = self._functions.get((domain, node.op_type, node.overload))
+        if own is not None:
+            return self._expanded(own, node, scope, inputs)
+        schema = _fitting_schema(node, domain, opset)
+        if node.op_type == "If" and not domain:
+            return self._branch(node, scope, inputs)
+        known = node_types().get(_full(node))
+        if known is not None:
+            return known.run(self._site(node, schema, scope, opset, inputs))
+        body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
+        if body is None:
+            raise Unsupported("no program is known for this node type")
+        return self._expanded(body, with_defaults(schema, node), scope, inputs)
+
+    def _site(self, node: Any, schema: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None]) -> NodeSite:
+        first = next((name for name in node.output if name), "value")
+        name = node.name or first
+        origin = NodeOrigin(f"{scope.path}/{name}" if scope.path else name, node.op_type, first)
+        attributes = {attribute.name: self._attribute(attribute) for attribute in with_defaults(schema, node).attribute}
+        return NodeSite(
+            origin, opset, tuple(inputs), attributes, tuple(bool(output) for output in node.output), self._builder
+        )
+
+    def _attribute(self, attribute: Any) -> Any:
+        onnx = onnx_module()
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, onnx.TensorProto):
+            return array_of(value, self._model.folder)[1]
+        return value
+
+    def _expanded(
+        self, body: Any, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None]
+    ) -> Sequence[GraphValue | _NotKnown | None]:
+        """What a function computes, its nodes imported one by one."""
+        if scope.depth >= _DEEPEST:
+            raise NetworkError(f"functions of {self._model.name} call one another {_DEEPEST} deep")
+        given = {attribute.name: attribute for attribute in (*body.attribute_proto, *node.attribute)}
+        values: dict[str, GraphValue | _NotKnown | None] = dict.fromkeys(body.input)
+        values.update(zip(body.input, inputs, strict=False))
+        name = node.name or next(iter(node.output), node.op_type)
+        path = f"{scope.path}/{name}" if scope.path else name
+        inner = _Scope(values, {**scope.opsets, **_opsets(body.opset_import)}, path, scope.depth + 1)
+        self.run((bound_attributes(part, given) for part in body.node), inner)
+        # A body made for a node leaves out what the node does not ask for.
+        return [inner.values.get(output) for output in body.output]
+
+    def _branch(
+        self, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None]
+    ) -> Sequence[GraphValue | _NotKnown | None]:
+        """What the branch of an `If` computes, whose condition is known at load."""
+        condition = inputs[0]
+        if condition is None or condition.constant is None:
+            unbound = () if condition is None else tuple(sorted(condition.depends))
+            raise Unsupported("its condition is computed from data, and decides what is computed", unbound)
+        if scope.depth >= _DEEPEST:
+            raise NetworkError(f"branches of {self._model.name} are {_DEEPEST} deep")
+        wanted = "then_branch" if condition.constant.reshape(-1)[0] else "else_branch"
+        (graph,) = (attribute.g for attribute in node.attribute if attribute.name == wanted)
+        inner = _Scope(dict(scope.values), scope.opsets, scope.path, scope.depth + 1)
+        for tensor in graph.initializer:
+            self._constant(inner, tensor)
+        self.run(graph.node, inner)
+        return [inner.get(output.name) for output in graph.output]
+
+
+def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
+    """ONNX's description of a node's type. Raises Unsupported where there is none, or only an older one than 13's."""
+    schema = schema_of(node.op_type, domain, opset)
+    if schema is None:
+        raise Unsupported(f"the operator set {domain or 'ai.onnx'} {opset} has no such node type")
+    if not domain and opset < OLDEST_OPSET:
+        later = schema_of(node.op_type, domain, OLDEST_OPSET)
+        if later is not None and later.since_version != schema.since_version:
+            raise Unsupported(f"it is of opset {opset}, and has changed until {OLDEST_OPSET}, the oldest that is read")
+    return schema
+
+
+def _opsets(imports: Iterable[Any]) -> dict[str, int]:
+    return {_domain(entry.domain): int(entry.version) for entry in imports}
+
+
+def _domain(domain: str) -> str:
+    return "" if domain in _OURS else domain
+
+
+def _full(node: Any) -> str:
+    """The type of a node, with its domain where that is not ONNX's own."""
+    domain = _domain(node.domain)
+    return f"{domain}:{node.op_type}" if domain else str(node.op_type)
+
+
+def _extent(name: str, number: int, dim: Any, sizes: Mapping[str, int], open_: list[str]) -> int:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    if dim.dim_param in sizes:
+        return int(sizes[dim.dim_param])
+    what = f"`{dim.dim_param}`" if dim.dim_param else "an unnamed one"
+    open_.append(f"{what} (dimension {number} of `{name}`)")
+    return 1
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"

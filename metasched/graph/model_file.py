@@ -1,0 +1,79 @@
+"""A model's file, read as data: nothing in it runs. The package `onnx` is imported here, at the first model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from metasched.graph.errors import NetworkError
+from metasched.support.imports import imports
+
+ModelLike: TypeAlias = "str | Path | bytes | Any"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model: its message, a name for it, and the folder that its external data is in (None where it has none)."""
+
+    proto: Any
+    name: str
+    folder: Path | None
+
+
+def onnx_module() -> Any:
+    """The package `onnx`. Raises NetworkError, which says how to install it."""
+    try:
+        return imports.module("onnx")
+    except ModuleNotFoundError as error:
+        raise NetworkError(
+            "reading ONNX models needs the package `onnx`\n  hint: pip install 'metasched[onnx]'"
+        ) from error
+
+
+def read_model(model: ModelLike) -> ModelFile:
+    """A model of a path, of the bytes of a file, or of a ModelProto. Raises NetworkError for what is none."""
+    onnx = onnx_module()
+    if isinstance(model, onnx.ModelProto):
+        return _checked(ModelFile(model, "the model", None))
+    if isinstance(model, bytes):
+        return _checked(ModelFile(_parsed(onnx, model, "the model"), "the model", None))
+    if not isinstance(model, str | Path):
+        raise NetworkError(
+            f"a model is a path, the bytes of a file or an onnx.ModelProto, and not {type(model).__name__}"
+        )
+    path = Path(model)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NetworkError(f"{path} cannot be read: {error.strerror}") from error
+    return _checked(ModelFile(_parsed(onnx, data, str(path)), str(path), path.resolve().parent))
+
+
+def _parsed(onnx: Any, data: bytes, name: str) -> Any:
+    errors = imports.module("google.protobuf.message")
+    try:
+        return onnx.ModelProto.FromString(data)
+    except errors.DecodeError as error:
+        raise NetworkError(f"{name} is no ONNX model, or is damaged: {error}") from error
+
+
+def _checked(model: ModelFile) -> ModelFile:
+    if not model.proto.opset_import or not model.proto.HasField("graph"):
+        raise NetworkError(f"{model.name} is no ONNX model: it has no graph, or names no operator set")
+    _require_texts(model.proto, model.name)
+    return model
+
+
+def _require_texts(message: Any, name: str) -> None:
+    """Raise NetworkError where a name or another text is not UTF-8: protobuf gives bytes for it, without saying so."""
+    for field, value in message.ListFields():
+        single = isinstance(value, str | bytes) or hasattr(value, "ListFields")
+        several = (value,) if single else value
+        if field.type == field.TYPE_STRING:
+            wrong = [text for text in several if not isinstance(text, str)]
+            if wrong:
+                raise NetworkError(f"{name} is damaged: {wrong[0]!r} in `{field.name}` is no text")
+        elif field.type == field.TYPE_MESSAGE:
+            for part in several:
+                _require_texts(part, name)

@@ -1,0 +1,115 @@
+"""A network as its users hold it: called with arrays, printed, looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from metasched.errors import KernelError
+from metasched.graph.execution import GraphExecutor
+from metasched.graph.importing import Binding, import_model
+from metasched.graph.ir import Array, Graph, ValueType
+from metasched.graph.model_file import ModelLike, read_model
+from metasched.runtime import arguments
+from metasched.runtime.foreign import as_numpy
+from metasched.target import Target
+
+
+class Network:
+    """A model with all sizes bound: `net(x)` runs it.
+
+    Inputs are NumPy arrays of the network's types (see `inputs`), by position or by name, or arrays of other libraries
+    in the CPU's memory; a contiguous copy is made where one is not. Results are new NumPy arrays, a tuple where there
+    are several. Kernels are compiled at the first call, or by `compile`. Several threads may call one network.
+    """
+
+    def __init__(self, graph: Graph, target: Target | None = None) -> None:
+        self.graph = graph
+        self.target = target or Target.detect()
+        self._executor: GraphExecutor | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def inputs(self) -> Mapping[str, ValueType]:
+        """Names and types of the inputs, in order."""
+        return {name: self.graph.types[name] for name in self.graph.inputs}
+
+    @property
+    def outputs(self) -> Mapping[str, ValueType]:
+        """Names and types of the outputs, in order."""
+        return {label: self.graph.types[name] for label, name in self.graph.outputs}
+
+    def compile(self) -> Network:
+        """Compile every distinct program now. Returns this network."""
+        self._compiled()
+        return self
+
+    def _compiled(self) -> GraphExecutor:
+        if self._executor is None:
+            with self._lock:
+                if self._executor is None:
+                    self._executor = GraphExecutor(self.graph, self.target)
+        return self._executor
+
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
+        """Run the network; raises KernelError for inputs that it cannot take."""
+        if named:
+            inputs = arguments.in_order(f"network `{self.graph.name}`", list(self.graph.inputs), inputs, named)
+        arrays = self._checked(inputs)
+        results = self._compiled().run(arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _checked(self, inputs: Sequence[Any]) -> list[Array]:
+        wanted = self.inputs
+        if len(inputs) != len(wanted):
+            listed = ", ".join(f"{name}: {type_}" for name, type_ in wanted.items())
+            raise KernelError(f"network `{self.graph.name}` takes ({listed}), and {len(inputs)} inputs are given")
+        taken = [
+            np.asarray(value) if isinstance(value, np.generic) else as_numpy(name, value)
+            for name, value in zip(wanted, inputs, strict=True)
+        ]
+        for (name, type_), array in zip(wanted.items(), taken, strict=True):
+            if not isinstance(array, np.ndarray):
+                raise KernelError(f"the input `{name}` is {type_}, and a {type(array).__name__} is given")
+            if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
+                raise KernelError(
+                    f"the input `{name}` is {type_}, and an array of {array.dtype} {array.shape} is given\n"
+                    "  hint: cast or reshape it; other sizes are bound at load"
+                )
+        return taken
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}: {type_}" for name, type_ in self.inputs.items())
+        made = ", ".join(f"{name}: {type_}" for name, type_ in self.outputs.items())
+        count = sum(1 for _ in self.graph.computes)
+        return f"<network {self.graph.name}({given}) -> ({made}), {count} kernels, {len(self.graph.tasks)} distinct>"
+
+
+def load_onnx(
+    model: ModelLike,
+    *,
+    values: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    target: Target | None = None,
+    **sizes: int,
+) -> Network:
+    """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.
+
+        net = ms.load_onnx("m.onnx", batch=1, seq=128)
+
+    Args:
+        model: the path of a file, its bytes, or an `onnx.ModelProto`. External data is read from the file's folder.
+        values: inputs that are settled now, by name: those that decide shapes, such as a target shape or axes. The
+            network does not take them any more.
+        shapes: whole shapes of inputs, by name, where the model names no sizes.
+        target: the CPU to compile for; by default this one.
+        sizes: sizes that the model leaves open, by their names in it.
+
+    Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
+    nodes that cannot be expressed, and NetworkError for a file that is damaged or sizes that are not settled.
+    """
+    binding = Binding(sizes, shapes or {}, values or {})
+    return Network(import_model(read_model(model), binding), target)

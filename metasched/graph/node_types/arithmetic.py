@@ -1,0 +1,140 @@
+"""Arithmetic of two or more operands, which are broadcast."""
+
+from __future__ import annotations
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+
+Results = tuple[GraphValue, ...]
+
+# ONNX divides integers towards zero; the language's `//` is towards minus infinity.
+_TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
+
+
+def _same_types(site: NodeSite) -> tuple[GraphValue, ...]:
+    operands = site.operands
+    if len({operand.type.dtype for operand in operands}) > 1:
+        raise Unsupported("its operands have different element types")
+    return operands
+
+
+@node_type("Add")
+def add(site: NodeSite) -> Results:
+    return (site.elementwise("{0} + {1}", *_same_types(site)),)
+
+
+@node_type("Sub")
+def sub(site: NodeSite) -> Results:
+    return (site.elementwise("{0} - {1}", *_same_types(site)),)
+
+
+@node_type("Mul")
+def mul(site: NodeSite) -> Results:
+    return (site.elementwise("{0} * {1}", *_same_types(site)),)
+
+
+@node_type("Div")
+def div(site: NodeSite) -> Results:
+    x, y = _same_types(site)
+    dtype = x.type.dtype
+    if dtype.is_float:
+        return (site.elementwise("{0} / {1}", x, y),)
+    return (site.elementwise("{0} // {1}" if dtype.is_unsigned else _TRUNCATED, x, y),)
+
+
+@node_type("Mod")
+def mod(site: NodeSite) -> Results:
+    x, y = _same_types(site)
+    truncated = site.flag("fmod")
+    if x.type.dtype.is_float:
+        quotient = "({0} / {1})"
+        whole = f"(floor{quotient} if {quotient} >= 0.0 else ceil{quotient})" if truncated else f"floor{quotient}"
+        return (site.elementwise(f"{{0}} - {whole} * {{1}}", x, y),)
+    if truncated and not x.type.dtype.is_unsigned:
+        return (site.elementwise(f"{{0}} - {_TRUNCATED} * {{1}}", x, y),)
+    return (site.elementwise("{0} % {1}", x, y),)
+
+
+@node_type("Pow")
+def power(site: NodeSite) -> Results:
+    x, y = site.operands
+    dtype = x.type.dtype
+    if y.constant is not None and y.type.size == 1 and (dtype.is_float or dtype.bits == 64 or dtype is DType.I32):
+        exponent = float(y.constant.reshape(-1)[0])
+        if exponent in (1.0, 2.0, 3.0) and y.rank <= x.rank:
+            made = site.elementwise(" * ".join(["{0}"] * int(exponent)), x)
+            return (made,)
+    if dtype.is_float:
+        # An exponent that is small and exact as an f32 loses nothing.
+        return (site.elementwise("pow({0}, {1})", x, _as(site, y, dtype)),)
+    wide = site.elementwise("pow({0}, {1})", _as(site, x, DType.F64), _as(site, y, DType.F64))
+    return (site.elementwise(f"{dtype}({{0}})", wide, dtype=dtype),)
+
+
+def _as(site: NodeSite, x: GraphValue, dtype: DType) -> GraphValue:
+    return site.cast(x, dtype)
+
+
+@node_type("Sum")
+def sum_of_all(site: NodeSite) -> Results:
+    operands = _same_types(site)
+    return (site.elementwise(" + ".join(f"{{{n}}}" for n in range(len(operands))), *operands),)
+
+
+@node_type("Mean")
+def mean_of_all(site: NodeSite) -> Results:
+    operands = _same_types(site)
+    total = " + ".join(f"{{{n}}}" for n in range(len(operands)))
+    return (site.elementwise(f"({total}) / {len(operands)}.0", *operands),)
+
+
+@node_type("Max", "Min")
+def extremum(site: NodeSite) -> Results:
+    operands = _same_types(site)
+    function, text = site.op.lower(), "{0}"
+    for n in range(1, len(operands)):
+        text = f"{function}({text}, {{{n}}})"
+    return (site.elementwise(text, *operands),)
+
+
+@node_type("Clip")
+def clip(site: NodeSite) -> Results:
+    """min(max(x, low), high): what is high wins where it is below low."""
+    operands, text = [site.operand(0)], "{0}"
+    for n, function in ((1, "max"), (2, "min")):
+        bound = site.optional(n)
+        if bound is not None:
+            if bound.type.size != 1:
+                raise Unsupported(f"a bound is {bound.type}, and not a scalar")
+            operands.append(site.view(bound, ()))
+            text = f"{function}({text}, {{{len(operands) - 1}}})"
+    return (site.elementwise(text, *operands),) if len(operands) > 1 else (operands[0],)
+
+
+@node_type("BitShift")
+def bit_shift(site: NodeSite) -> Results:
+    """By multiplying or dividing by powers of two; where all bits are shifted out, nothing is left but the sign."""
+    x, by = _same_types(site)
+    bits = x.type.dtype.bits
+    inside = f"({{1}} >= 0 and {{1}} < {bits})"
+    if site.one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT":
+        factor = "1"
+        for n in range(1, bits):
+            factor = f"({_power(n, x.type.dtype)} if {{1}} == {n} else {factor})"
+        return (site.elementwise(f"({{0}} * {factor} if {inside} else 0)", x, by),)
+    factor = "{0}"
+    for n in range(1, bits):
+        # No signed number is 2^(bits - 1), and what is left of any is its sign.
+        sign = n == bits - 1 and not x.type.dtype.is_unsigned
+        shifted = "(-1 if {0} < 0 else 0)" if sign else f"{{0}} // {2**n}"
+        factor = f"({shifted} if {{1}} == {n} else {factor})"
+    rest = "0" if x.type.dtype.is_unsigned else "(-1 if {0} < 0 else 0)"
+    return (site.elementwise(f"({factor} if {inside} else {rest})", x, by),)
+
+
+def _power(n: int, dtype: DType) -> str:
+    """2^n as a number of a type, which wraps."""
+    return f"(-{2**n})" if n == dtype.bits - 1 and not dtype.is_unsigned else str(2**n)

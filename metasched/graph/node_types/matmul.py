@@ -1,0 +1,172 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, broadcast, declared, indices, operand_text, read, real
+
+Results = tuple[GraphValue, ...]
+
+
+@node_type("MatMul")
+def matmul(site: NodeSite) -> Results:
+    x, y = site.operands
+    if x.type.dtype is not y.type.dtype:
+        raise Unsupported("its operands have different element types")
+    return (product(site, x, y, x.type.dtype.compute, x.type.dtype),)
+
+
+def product(
+    site: NodeSite, x: GraphValue, y: GraphValue, wide: DType, result: DType, terms: tuple[str, str] = ("", "")
+) -> GraphValue:
+    """`x @ y` as NumPy has it, summed in a wide type. `terms`: what is taken off the elements of each, as text."""
+    if not x.rank or not y.rank:
+        raise Unsupported(f"{x.type} and {y.type} are no matrices")
+    a = x if x.rank > 1 else site.view(x, (1, *x.shape))
+    b = y if y.rank > 1 else site.view(y, (*y.shape, 1))
+    rows, depth, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    if b.shape[-2] != depth:
+        raise Unsupported(f"the inner sizes of {x.type} and {y.type} differ")
+    batch = broadcast(a.shape[:-2], b.shape[:-2])
+    shape = (*batch, rows, columns)
+    final = (*batch, *((rows,) if x.rank > 1 else ()), *((columns,) if y.rank > 1 else ()))
+    type_ = ValueType(wide, shape)
+    if not depth and type_.size:
+        return site.single([f"{at('Y', indices(len(final)))} = {result}(0)"], ValueType(result, final))
+    over = indices(len(shape))
+    left = read("A", a.shape, (*over[:-1], "k"), (*batch, rows, depth)) if depth > 1 else _row(a, over, batch)
+    right = read("B", b.shape, (*over[:-2], "k", over[-1]), (*batch, depth, columns))
+    terms_ = [_cast(wide, value) + less for value, less in zip((left, right), terms, strict=True)]
+    text = " * ".join(f"({t})" if less else t for t, less in zip(terms_, terms, strict=True))
+    total = f"sum[k < {depth}]({text})"
+    if result is wide:
+        made = site.single([f"{at('Y', over)} = {total}"], type_, A=a, B=b)
+    else:
+        stages = [declared("T", type_), f"{at('T', over)} = {total}", f"{at('Y', over)} = {result}({at('T', over)})"]
+        made = site.single(stages, ValueType(result, shape), A=a, B=b)
+    return site.view(made, final)
+
+
+def _row(a: GraphValue, over: tuple[str, ...], batch: tuple[int, ...]) -> str:
+    return read("A", a.shape, (*over[:-1], "k"), (*batch, a.shape[-2], 1))
+
+
+def _cast(wide: DType, text: str) -> str:
+    return f"{wide}({text})"
+
+
+@node_type("Gemm")
+def gemm(site: NodeSite) -> Results:
+    """alpha * A @ B + beta * C, with A and B transposed where the attributes say so."""
+    a, b, c = site.operand(0), site.operand(1), site.optional(2)
+    if a.rank != 2 or b.rank != 2:
+        raise Unsupported(f"{a.type} and {b.type} are not both matrices")
+    across, down = site.flag("transA"), site.flag("transB")
+    m, k = reversed(a.shape) if across else a.shape
+    inner, n = reversed(b.shape) if down else b.shape
+    if inner != k:
+        raise Unsupported(f"the inner sizes of {a.type} and {b.type} differ")
+    dtype, wide = a.type.dtype, a.type.dtype.compute
+    alpha, beta = float(site.attribute("alpha", 1.0)), float(site.attribute("beta", 1.0))
+    if not dtype.is_float and not (alpha.is_integer() and beta.is_integer()):
+        raise Unsupported("of integers, alpha and beta must be whole numbers")
+    left, right = ("A[k, i]" if across else "A[i, k]"), ("B[j, k]" if down else "B[k, j]")
+    total = f"sum[k < {k}]({_cast(wide, left)} * {_cast(wide, right)})"
+    type_ = ValueType(dtype, (m, n))
+    scaled, added = _scaled("T[i, j]", alpha, wide), ""
+    if c is not None and beta:
+        if broadcast(c.shape, (m, n)) != (m, n):
+            raise Unsupported(f"{c.type} does not broadcast to {type_}")
+        added = " + " + _scaled(_cast(wide, operand_text("C", c, ("i", "j"), (m, n))), beta, wide)
+    if not added and alpha == 1 and wide is dtype:
+        return (site.single([f"Y[i, j] = {total}"], type_, A=a, B=b),)
+    stages = [declared("T", ValueType(wide, (m, n))), f"T[i, j] = {total}", f"Y[i, j] = {dtype}({scaled}{added})"]
+    return (site.single(stages, type_, A=a, B=b, C=c),)
+
+
+def _scaled(text: str, factor: float, dtype: DType) -> str:
+    if factor == 1:
+        return text
+    return f"{text} * {real(factor) if dtype.is_float else int(factor)}"
+
+
+@node_type("MatMulInteger")
+def matmul_integer(site: NodeSite) -> Results:
+    x, y = site.operand(0), site.operand(1)
+    a = centred(site, x, site.optional(2), -2)
+    b = centred(site, y, site.optional(3), -1)
+    return (product(site, a, b, DType.I32, DType.I32),)
+
+
+def centred(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
+    """Quantised elements without their zero point, which is one number or one for each entry of an axis."""
+    if zero is None or (zero.constant is not None and not zero.constant.any()):
+        return x
+    if zero.rank == 1 and zero.type.size > 1:
+        shape = [1] * x.rank
+        shape[axis] = zero.shape[0]
+        zero = site.view(zero, shape)
+    elif zero.type.size == 1:
+        zero = site.view(zero, ())
+    return site.elementwise("i32({0}) - i32({1})", x, zero, dtype=DType.I32)
+
+
+@node_type("Einsum")
+def einsum(site: NodeSite) -> Results:
+    operands = site.operands
+    inputs, result = _subscripts(str(site.required("equation")), [x.rank for x in operands])
+    extents: dict[str, int] = {}
+    for subscript, x in zip(inputs, operands, strict=True):
+        for letter, extent in zip(subscript, x.shape, strict=True):
+            if extents.setdefault(letter, extent) not in (extent, 1) and extent != 1:
+                raise Unsupported(f"`{letter}` is {extents[letter]} and {extent}")
+            extents[letter] = max(extents[letter], extent)
+    letters = "ABCDEFGH"[: len(operands)]
+    if len(operands) > len(letters):
+        raise Unsupported(f"it has more than {len(letters)} operands")
+    dtype = operands[0].type.dtype
+    wide = dtype.compute
+    parts = [
+        _cast(wide, read(name, x.shape, [_index(s) for s in subscript], tuple(extents[s] for s in subscript)))
+        for name, x, subscript in zip(letters, operands, inputs, strict=True)
+    ]
+    text = " * ".join(parts)
+    summed = sorted(set("".join(inputs)) - set(result))
+    left, shape = at("Y", [_index(s) for s in result]), tuple(extents[s] for s in result)
+    if summed:
+        text = f"sum[{', '.join(f'{_index(s)} < {extents[s]}' for s in summed)}]({text})"
+    given = dict(zip(letters, operands, strict=True))
+    type_ = ValueType(dtype, shape)
+    if wide is dtype or not summed:
+        return (site.single([f"{left} = {text if wide is dtype else f'{dtype}({text})'}"], type_, **given),)
+    total = at("T", [_index(s) for s in result])
+    stages = [declared("T", ValueType(wide, shape)), f"{total} = {text}", f"{left} = {dtype}({total})"]
+    return (site.single(stages, type_, **given),)
+
+
+def _index(letter: str) -> str:
+    """The name of an index variable; upper-case letters, and those of an ellipsis, have others."""
+    return f"{letter}_" if letter.islower() else f"{letter.lower()}u" if letter.isalpha() else f"e{letter}"
+
+
+def _subscripts(equation: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the result; the dimensions of an ellipsis are digits."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ranks):
+        raise Unsupported(f"`{equation}` is of {len(inputs)} operands, and there are {len(ranks)}")
+    hidden = [rank - len(s.replace("...", "")) for s, rank in zip(inputs, ranks, strict=True)]
+    if any(n < 0 or (n and "..." not in s) for n, s in zip(hidden, inputs, strict=True)) or max(hidden) > 9:
+        raise Unsupported(f"`{equation}` does not fit operands of {ranks} dimensions")
+    most = max(hidden)
+    digits = "0123456789"[:most]
+    whole = [s.replace("...", digits[most - n :]) for s, n in zip(inputs, hidden, strict=True)]
+    if arrow:
+        return whole, right.replace("...", digits)
+    joined = left.replace(",", "").replace("...", "")
+    return whole, digits + "".join(sorted(s for s in set(joined) if joined.count(s) == 1))

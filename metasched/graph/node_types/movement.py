@@ -1,0 +1,196 @@
+"""Elements moved and repeated: no arithmetic on what they hold."""
+
+from __future__ import annotations
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite, names
+from metasched.graph.text import at, broadcast, indices, number, read
+
+Results = tuple[GraphValue, ...]
+
+
+@node_type("Transpose")
+def transpose(site: NodeSite) -> Results:
+    x = site.operand(0)
+    order = site.axes(site.attribute("perm", tuple(reversed(range(x.rank)))), x.rank)
+    if len(order) != x.rank:
+        raise Unsupported(f"its `perm` has {len(order)} axes, and {x.type} has {x.rank}")
+    shape = tuple(x.shape[axis] for axis in order)
+    moved = [axis for axis in order if x.shape[axis] != 1]
+    if moved == sorted(moved):
+        return (site.view(x, shape),)
+    over = indices(x.rank)
+    subscripts = [over[order.index(axis)] for axis in range(x.rank)]
+    return (site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x),)
+
+
+@node_type("Concat")
+def concat(site: NodeSite) -> Results:
+    operands = site.operands
+    first = operands[0]
+    axis = site.axis(site.required("axis"), first.rank)
+    others = {(x.type.dtype, x.shape[:axis], x.shape[axis + 1 :]) for x in operands}
+    if len(others) > 1:
+        raise Unsupported("its inputs differ in more than the axis that they are joined along")
+    shape = list(first.shape)
+    shape[axis] = sum(x.shape[axis] for x in operands)
+    parts = [x for x in operands if x.type.size]
+    if len(parts) == 1:
+        return (parts[0],)
+    over, letters = indices(first.rank), names(len(parts))
+    text, end = "", 0
+    for number_, (letter, part) in enumerate(zip(letters, parts, strict=True)):
+        subscripts = list(over)
+        subscripts[axis] = f"{over[axis]} - {end}" if end else over[axis]
+        end += part.shape[axis]
+        last = number_ == len(parts) - 1
+        text += at(letter, subscripts) + ("" if last else f" if {over[axis]} < {end} else ")
+    type_ = ValueType(first.type.dtype, tuple(shape))
+    return (site.single([f"{at('Y', over)} = {text}"], type_, **dict(zip(letters, parts, strict=True))),)
+
+
+@node_type("Split")
+def split(site: NodeSite) -> Results:
+    x = site.operand(0)
+    axis = site.axis(site.attribute("axis", 0), x.rank)
+    count = len(site.wanted)
+    if site.optional(1) is not None:
+        sizes = site.integers(1, "sizes")
+    else:
+        size = -(-x.shape[axis] // count)
+        sizes = tuple(max(min(size, x.shape[axis] - n * size), 0) for n in range(count))
+    if sum(sizes) != x.shape[axis] or len(sizes) != count:
+        raise Unsupported(f"the axis {axis} of {x.type} has no parts of {sizes}")
+    starts = [sum(sizes[:n]) for n in range(count)]
+    return tuple(sliced(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True))
+
+
+@node_type("Slice")
+def slice_(site: NodeSite) -> Results:
+    x = site.operand(0)
+    starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
+    given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
+    axes = site.axes(given, x.rank)
+    steps = (1,) * len(starts) if site.optional(4) is None else site.integers(4, "steps")
+    parts = {}
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step == 0:
+            raise Unsupported("a step is 0")
+        taken = range(x.shape[axis])[slice(start, _end(end, step, x.shape[axis]), step)]
+        parts[axis] = (taken.start, step, len(taken))
+    return (sliced(site, x, parts),)
+
+
+def _end(end: int, step: int, extent: int) -> int | None:
+    """Where a slice ends; None where a backward one goes on to the first element."""
+    return None if step < 0 and end < -extent else end
+
+
+def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]) -> GraphValue:
+    """Part of a tensor: along some axes, from a start, by a step, so many elements."""
+    over, shape = list(indices(x.rank)), list(x.shape)
+    for axis, (start, step, count) in parts.items():
+        shape[axis] = count
+        scaled = over[axis] if step == 1 else f"{over[axis]} * ({step})"
+        over[axis] = scaled if start == 0 else f"{scaled} + {start}"
+    if tuple(shape) == x.shape and all(step == 1 for _, step, _ in parts.values()):
+        return x
+    stage = f"{at('Y', indices(x.rank))} = {at('A', over)}"
+    return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)
+
+
+@node_type("Expand")
+def expand(site: NodeSite) -> Results:
+    x = site.operand(0)
+    shape = broadcast(x.shape, site.integers(1, "shape"))
+    if shape == x.shape:
+        return (x,)
+    over = indices(len(shape))
+    return (site.single([f"{at('Y', over)} = {read('A', x.shape, over, shape)}"], ValueType(x.type.dtype, shape), A=x),)
+
+
+@node_type("Tile")
+def tile(site: NodeSite) -> Results:
+    x, repeats = site.operand(0), site.integers(1, "repeats")
+    if len(repeats) != x.rank or min(repeats, default=1) < 0:
+        raise Unsupported(f"{x.type} is repeated {repeats} times")
+    shape = tuple(n * times for n, times in zip(x.shape, repeats, strict=True))
+    over = indices(x.rank)
+    subscripts = [
+        name if times == 1 else f"{name} % {n}" for name, n, times in zip(over, x.shape, repeats, strict=True)
+    ]
+    return (site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x),)
+
+
+@node_type("DepthToSpace")
+def depth_to_space(site: NodeSite) -> Results:
+    x, b = site.operand(0), int(site.required("blocksize"))
+    n, c, h, w = _four(x)
+    if c % (b * b):
+        raise Unsupported(f"{c} channels are no blocks of {b} by {b}")
+    inner, rest = f"i2 % {b} * {b} + i3 % {b}", c // (b * b)
+    dcr = site.one_of("mode", "DCR", ("DCR", "CRD")) == "DCR"
+    channel = f"({inner}) * {rest} + i1" if dcr else f"i1 * {b * b} + {inner}"
+    type_ = ValueType(x.type.dtype, (n, rest, h * b, w * b))
+    return (site.single([f"Y[i0, i1, i2, i3] = A[i0, {channel}, i2 // {b}, i3 // {b}]"], type_, A=x),)
+
+
+@node_type("SpaceToDepth")
+def space_to_depth(site: NodeSite) -> Results:
+    x, b = site.operand(0), int(site.required("blocksize"))
+    n, c, h, w = _four(x)
+    if h % b or w % b:
+        raise Unsupported(f"{h} by {w} elements are no blocks of {b} by {b}")
+    type_ = ValueType(x.type.dtype, (n, c * b * b, h // b, w // b))
+    if site.attributes.get("mode", b"DCR") in (b"CRD", "CRD"):
+        stage = f"Y[i0, i1, i2, i3] = A[i0, i1 // {b * b}, i2 * {b} + i1 // {b} % {b}, i3 * {b} + i1 % {b}]"
+    else:
+        stage = f"Y[i0, i1, i2, i3] = A[i0, i1 % {c}, i2 * {b} + i1 // {c * b}, i3 * {b} + i1 // {c} % {b}]"
+    return (site.single([stage], type_, A=x),)
+
+
+def _four(x: GraphValue) -> tuple[int, int, int, int]:
+    if x.rank != 4:
+        raise Unsupported(f"its input is {x.type}, and has to have four dimensions")
+    n, c, h, w = x.shape
+    return n, c, h, w
+
+
+@node_type("Trilu")
+def trilu(site: NodeSite) -> Results:
+    x, k = site.operand(0), site.optional(1)
+    if x.rank < 2:
+        raise Unsupported(f"its input is {x.type}, and no matrix")
+    over = indices(x.rank)
+    row, column = over[-2:]
+    diagonal, given = "0", {}
+    if k is not None:
+        given = {"K": site.view(k, ())}
+        diagonal = "K[]" if k.constant is None else str(int(k.constant.reshape(-1)[0]))
+    relation = ">=" if site.flag("upper", 1) else "<="
+    zero = number(0, x.type.dtype)
+    text = f"{at('A', over)} if {column} - {row} {relation} {diagonal} else {zero}"
+    return (site.single([f"{at('Y', over)} = {text}"], x.type, A=x, **given),)
+
+
+@node_type("ReverseSequence")
+def reverse_sequence(site: NodeSite) -> Results:
+    x, lengths = site.operand(0), site.operand(1)
+    batch, time = int(site.attribute("batch_axis", 1)), int(site.attribute("time_axis", 0))
+    if {batch, time} != {0, 1}:
+        raise Unsupported(f"its axes are {batch} and {time}, and have to be 0 and 1")
+    over = indices(x.rank)
+    t, length = over[time], f"L[{over[batch]}]"
+    mirrored = list(over)
+    mirrored[time] = f"{length} - 1 - {t}"
+    inside = f"{length} - 1 - {t} >= 0 and {length} - 1 - {t} < {x.shape[time]}"
+    lengths = site.cast(lengths, DType.I64)
+    return (
+        site.single(
+            [f"{at('Y', over)} = {at('A', mirrored)} if {inside} else {at('A', over)}"], x.type, A=x, L=lengths
+        ),
+    )

@@ -1,0 +1,143 @@
+"""Normalisations: by known statistics, or by those of the elements themselves."""
+
+from __future__ import annotations
+
+import math
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.node_types.reductions import kept_shape
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices, ranged, read, real
+
+Results = tuple[GraphValue | None, ...]
+
+
+@node_type("BatchNormalization")
+def batch_normalization(site: NodeSite) -> Results:
+    if site.flag("training_mode"):
+        raise Unsupported("it is in training, and would change its statistics")
+    x, *statistics = site.operands
+    over = indices(x.rank)
+    wide, dtype = x.type.dtype.compute, x.type.dtype
+    channel = over[1] if x.rank > 1 else "0"
+    scale, bias, mean, variance = (f"{wide}({letter}[{channel}])" for letter in "SBMV")
+    root = f"sqrt({variance} + {real(site.attribute('epsilon', 1e-5))})"
+    text = f"({wide}({at('A', over)}) - {mean}) / {root} * {scale} + {bias}"
+    stage = f"{at('Y', over)} = {dtype}({text})"
+    return (site.single([stage], x.type, A=x, **dict(zip("SBMV", statistics, strict=True))),)
+
+
+@node_type("InstanceNormalization")
+def instance_normalization(site: NodeSite) -> Results:
+    x, scale, bias = site.operands
+    stages = _statistics(x, tuple(range(2, x.rank)), float(site.attribute("epsilon", 1e-5)), x.type.dtype.compute)
+    over = indices(x.rank)
+    kept = (*over[:2], *("0",) * (x.rank - 2))
+    wide, dtype = x.type.dtype.compute, x.type.dtype
+    normal = f"({wide}({at('A', over)}) - {at('M', kept)}) * {at('R', kept)}"
+    stages.append(f"{at('Y', over)} = {dtype}({normal} * {wide}(S[i1]) + {wide}(B[i1]))")
+    return (site.single(stages, x.type, A=x, S=scale, B=bias),)
+
+
+def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DType) -> list[str]:
+    """Stages that compute the mean M and the reciprocal R of the deviation along axes."""
+    over, shape = indices(x.rank), kept_shape(x.shape, axes)
+    inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
+    mean = ["0" if dim in axes else name for dim, name in enumerate(over)]
+    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    count = math.prod(x.shape[axis] for axis in axes)
+    element, type_ = f"{wide}({at('A', inner)})", ValueType(wide, shape)
+    difference = f"({element} - {at('M', mean)})"
+    return [
+        declared("T", type_), f"{at('T', over)} = sum[{ranges}]({element})",
+        declared("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
+        declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})",
+        declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {real(epsilon)})",
+    ]  # fmt: skip
+
+
+@node_type("LayerNormalization")
+def layer_normalization(site: NodeSite) -> Results:
+    x, scale, bias = site.operand(0), site.operand(1), site.optional(2)
+    first = site.axis(int(site.attribute("axis", -1)), x.rank)
+    axes = tuple(range(first, x.rank))
+    wide, dtype = x.type.dtype.compute, x.type.dtype
+    stages = _statistics(x, axes, float(site.attribute("epsilon", 1e-5)), wide)
+    over = indices(x.rank)
+    kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
+    text = f"({wide}({at('A', over)}) - {at('M', kept)}) * {at('R', kept)}"
+    text += f" * {wide}({read('S', scale.shape, over, x.shape)})"
+    if bias is not None:
+        text += f" + {wide}({read('B', bias.shape, over, x.shape)})"
+    stages.append(f"{at('Y', over)} = {dtype}({text})")
+    statistics = ValueType(wide, kept_shape(x.shape, axes))
+    outputs = {"Y": x.type} | {letter: statistics for number, letter in ((1, "M"), (2, "R")) if site.wants(number)}
+    stages = [stage for stage in stages if not any(stage == declared(name, statistics) for name in outputs)]
+    made = dict(zip(outputs, site.program(stages, outputs, A=x, S=scale, B=bias), strict=True))
+    return (made["Y"], made.get("M"), made.get("R"))[: len(site.wanted)]
+
+
+@node_type("RMSNormalization")
+def rms_normalization(site: NodeSite) -> Results:
+    x, scale = site.operand(0), site.operand(1)
+    first = site.axis(int(site.attribute("axis", -1)), x.rank)
+    axes = tuple(range(first, x.rank))
+    wide, dtype = x.type.dtype.compute, x.type.dtype
+    over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
+    inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
+    kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
+    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    count = math.prod(x.shape[axis] for axis in axes)
+    element, epsilon = f"{wide}({at('A', inner)})", real(site.attribute("epsilon", 1e-5))
+    scaled = f"{wide}({at('A', over)}) * {at('R', kept)} * {wide}({read('S', scale.shape, over, x.shape)})"
+    stages = [
+        declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({element} * {element})",
+        declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {epsilon})",
+        f"{at('Y', over)} = {dtype}({scaled})",
+    ]  # fmt: skip
+    return (site.single(stages, x.type, A=x, S=scale),)
+
+
+@node_type("LpNormalization")
+def lp_normalization(site: NodeSite) -> Results:
+    x, p = site.operand(0), int(site.attribute("p", 2))
+    if p not in (1, 2):
+        raise Unsupported(f"its `p` is {p}, and 1 and 2 are known")
+    axis = site.axis(int(site.attribute("axis", -1)), x.rank)
+    over, wide, dtype = indices(x.rank), x.type.dtype.compute, x.type.dtype
+    inner = ["r0" if dim == axis else name for dim, name in enumerate(over)]
+    kept = ["0" if dim == axis else name for dim, name in enumerate(over)]
+    element, total = f"{wide}({at('A', inner)})", at("T", kept)
+    term = f"abs({element})" if p == 1 else f"{element} * {element}"
+    length = total if p == 1 else f"sqrt({total})"
+    stages = [
+        declared("T", ValueType(wide, kept_shape(x.shape, (axis,)))),
+        f"{at('T', over)} = sum[r0 < {x.shape[axis]}]({term})",
+        # Where all elements are zero, so is what is made of them.
+        f"{at('Y', over)} = {dtype}({wide}({at('A', over)}) / {length} if {total} != 0.0 else 0.0)",
+    ]
+    return (site.single(stages, x.type, A=x),)
+
+
+@node_type("LRN")
+def local_response_normalization(site: NodeSite) -> Results:
+    x, size = site.operand(0), int(site.required("size"))
+    if x.rank < 2:
+        raise Unsupported(f"{x.type} has no channels")
+    alpha, beta, bias = (float(site.attribute(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    over, low = indices(x.rank), (size - 1) // 2
+    place = f"i1 + r0 - {low}"
+    element = at("A", ("i0", place, *over[2:]))
+    wide, dtype = x.type.dtype.compute, x.type.dtype
+    inside = f"{place} >= 0 and {place} < {x.shape[1]}"
+    root = f"pow({real(bias)} + {real(alpha / size)} * {at('T', over)}, {real(beta)})"
+    stages = [
+        declared("T", ValueType(wide, x.shape)),
+        f"{at('T', over)} = sum[r0 < {size} if {inside}]({wide}({element}) * {wide}({element}))",
+        f"{at('Y', over)} = {dtype}({wide}({at('A', over)}) / {root})",
+    ]
+    return (site.single(stages, x.type, A=x),)

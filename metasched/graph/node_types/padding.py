@@ -1,0 +1,106 @@
+"""Tensors with a border."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.node_types.movement import sliced
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, indices, number, operand_text
+
+Results = tuple[GraphValue, ...]
+
+
+@node_type("Pad")
+def pad(site: NodeSite) -> Results:
+    x, given = site.operand(0), site.integers(1, "pads")
+    axes = site.axes(range(x.rank) if site.optional(3) is None else site.integers(3, "axes"), x.rank)
+    if len(given) != 2 * len(axes):
+        raise Unsupported(f"it has {len(given)} pads for {len(axes)} axes")
+    borders = {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
+    mode = site.one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    x = _cropped(site, x, borders)
+    borders = {axis: (max(low, 0), max(high, 0)) for axis, (low, high) in borders.items()}
+    if mode == "constant":
+        return (padded(site, x, borders, site.optional(2)),)
+    for axis, border in borders.items():
+        if border != (0, 0):
+            x = _continued(site, x, axis, border, mode)
+    return (x,)
+
+
+def _cropped(site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int]]) -> GraphValue:
+    """Negative borders taken off."""
+    parts = {}
+    for axis, (low, high) in borders.items():
+        if low < 0 or high < 0:
+            first, last = max(-low, 0), x.shape[axis] - max(-high, 0)
+            parts[axis] = (first, 1, max(last - first, 0))
+    return sliced(site, x, parts) if parts else x
+
+
+def padded(
+    site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int]], filler: GraphValue | str | None
+) -> GraphValue:
+    """A tensor with a border of one value, by default zero; a filler that is a text is a literal."""
+    over, shape = list(indices(x.rank)), list(x.shape)
+    conditions: list[str] = []
+    for axis, (low, high) in borders.items():
+        name = over[axis]
+        shape[axis] += low + high
+        if low:
+            conditions.append(f"{name} >= {low}")
+            over[axis] = f"{name} - {low}"
+        if high:
+            conditions.append(f"{name} < {low + x.shape[axis]}")
+    value, given = _filler(site, x, filler)
+    type_ = ValueType(x.type.dtype, tuple(shape))
+    left = at("Y", indices(x.rank))
+    if not x.type.size:
+        return site.single([f"{left} = {value}"], type_, F=given)
+    if not conditions:
+        return x
+    return site.single([f"{left} = {at('A', over)} if {' and '.join(conditions)} else {value}"], type_, A=x, F=given)
+
+
+def _filler(site: NodeSite, x: GraphValue, filler: GraphValue | str | None) -> tuple[str, GraphValue | None]:
+    if filler is None or isinstance(filler, str):
+        return filler or str(number(0, x.type.dtype)), None
+    scalar = site.cast(site.view(filler, ()), x.type.dtype)
+    return operand_text("F", scalar, (), ()), scalar
+
+
+def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int], mode: str) -> GraphValue:
+    """A tensor continued along an axis by its own elements."""
+    low, high = border
+    extent = x.shape[axis]
+    if not extent:
+        raise Unsupported(f"{x.type} has no elements to continue")
+    over, shape = indices(x.rank), list(x.shape)
+    shape[axis] += low + high
+    i = over[axis]
+
+    def element(subscript: str) -> str:
+        return at("A", _replaced(over, axis, subscript))
+
+    if mode == "edge":
+        text = element(f"min(max({i} - {low}, 0), {extent - 1})")
+    elif mode == "wrap":
+        text = element(f"({i} + {-low % extent}) % {extent}")
+    elif extent == 1:
+        text = element("0")
+    else:
+        # Positions repeat every 2 * extent - 2 elements: forward, and back again.
+        period = 2 * extent - 2
+        position = f"({i} + {-low % period}) % {period}"
+        text = f"{element(position)} if {position} < {extent} else {element(f'{period} - {position}')}"
+    stage = f"{at('Y', over)} = {text}"
+    return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)
+
+
+def _replaced(over: Sequence[str], axis: int, subscript: str) -> list[str]:
+    return [subscript if dim == axis else name for dim, name in enumerate(over)]

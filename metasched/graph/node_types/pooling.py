@@ -1,0 +1,185 @@
+"""Pools: one number for each window, or for each channel."""
+
+from __future__ import annotations
+
+import math
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices, number, ranged
+from metasched.graph.windows import Windows, windows_of
+
+Results = tuple[GraphValue | None, ...]
+
+
+def _windows(site: NodeSite, x: GraphValue) -> Windows:
+    if x.rank < 3:
+        raise Unsupported(f"{x.type} has no spatial dimensions")
+    return windows_of(site, x.shape[2:], tuple(int(n) for n in site.required("kernel_shape")))
+
+
+def _parts(windows: Windows) -> tuple[list[str], str, str]:
+    """Where a window's elements are in the input, the ranges within the window, and the condition to be inside."""
+    rank = len(windows.inputs)
+    over, inner = indices(rank, "h"), indices(rank, "r")
+    places, met = [], []
+    for dim in range(rank):
+        place = windows.place(dim, over[dim], inner[dim])
+        places.append(f"{place} - {windows.before[dim]}" if windows.before[dim] else place)
+        inside = windows.inside(dim, over[dim], inner[dim])
+        met += [inside] if inside else []
+    return places, ranged(inner, windows.kernel), f" if {' and '.join(met)}" if met else ""
+
+
+@node_type("MaxPool")
+def max_pool(site: NodeSite) -> Results:
+    x = site.operand(0)
+    windows = _windows(site, x)
+    places, ranges, met = _parts(windows)
+    over = indices(len(windows.inputs), "h")
+    type_ = ValueType(x.type.dtype, (*x.shape[:2], *windows.outputs))
+    element = at("A", ("n", "c", *places))
+    if not site.wants(1):
+        return (site.single([f"{at('Y', ('n', 'c', *over))} = max[{ranges}{met}]({element})"], type_, A=x),)
+    return _with_positions(site, x, windows, type_)
+
+
+def _with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: ValueType) -> Results:
+    """The largest element of each window and where it is in the input, counted over all of it."""
+    if not x.type.dtype.is_float:
+        raise Unsupported(f"positions are found in floats, and its input is {x.type}")
+    places, ranges, _ = _parts(windows)
+    rank = len(windows.inputs)
+    over, inner = indices(rank, "h"), indices(rank, "r")
+    met = [f"{place} >= 0 and {place} < {extent}" for place, extent in zip(places, windows.inputs, strict=True)]
+    full = ValueType(x.type.dtype, (*type_.shape, *windows.kernel))
+    steps = [math.prod(windows.kernel[dim + 1 :]) for dim in range(rank)]
+    left, element = at("Q", ("n", "c", *over)), at("W", ("n", "c", *over, *inner))
+    found = [f"({left} // {step} % {extent})" for step, extent in zip(steps, windows.kernel, strict=True)]
+    order = range(rank) if not site.flag("storage_order") else reversed(range(rank))
+    position = "0"
+    for dim in order:
+        position = f"({position}) * {windows.inputs[dim]} + ({places[dim].replace(inner[dim], found[dim])})"
+    area = math.prod(windows.inputs)
+    stages = [
+        declared("W", full),
+        f"{element} = {at('A', ('n', 'c', *places))} if {' and '.join(met)} else -inf",
+        declared("Q", ValueType(DType.I64, type_.shape)),
+        f"{at('Y', ('n', 'c', *over))}, {left} = argmax[{ranges}]({element})",
+        f"{at('I', ('n', 'c', *over))} = (n * {x.shape[1]} + c) * {area} + {position}",
+    ]
+    return site.program(stages, {"Y": type_, "I": ValueType(DType.I64, type_.shape)}, A=x)
+
+
+@node_type("AveragePool", "LpPool")
+def average_pool(site: NodeSite) -> Results:
+    x = site.operand(0)
+    windows = _windows(site, x)
+    places, ranges, met = _parts(windows)
+    over = indices(len(windows.inputs), "h")
+    dtype, wide = x.type.dtype, x.type.dtype.compute
+    type_ = ValueType(wide, (*x.shape[:2], *windows.outputs))
+    element = f"{wide}({at('A', ('n', 'c', *places))})"
+    left = ("n", "c", *over)
+    if site.op == "LpPool":
+        p = int(site.attribute("p", 2))
+        element, result = _norm(element, p), _root(at("T", left), p)
+    else:
+        result = f"{at('T', left)} / {_count(windows, padding_counts=site.flag('count_include_pad'))}"
+    stages = [
+        declared("T", type_),
+        f"{at('T', left)} = sum[{ranges}{met}]({element})",
+        f"{at('Y', left)} = {dtype}({result})",
+    ]
+    return (site.single(stages, ValueType(dtype, type_.shape), A=x),)
+
+
+def _norm(element: str, p: int) -> str:
+    return f"{element} * {element}" if p == 2 else f"abs({element})" if p == 1 else f"pow(abs({element}), {p}.0)"
+
+
+def _root(total: str, p: int) -> str:
+    return f"sqrt({total})" if p == 2 else total if p == 1 else f"pow({total}, {1 / p!r})"
+
+
+def _count(windows: Windows, *, padding_counts: bool) -> str:
+    """How many elements a window's mean is of: a number, or an expression of its place where windows differ."""
+    factors, constant = [], 1
+    for dim, extent in enumerate(windows.inputs):
+        low = windows.before[dim] if not padding_counts else 0
+        size = extent + (windows.before[dim] + windows.after[dim] if padding_counts else 0)
+        stride, dilation, kernel = windows.strides[dim], windows.dilations[dim], windows.kernel[dim]
+        last = (windows.outputs[dim] - 1) * stride - low + (kernel - 1) * dilation
+        if low == 0 and last < size:
+            constant *= kernel
+            continue
+        place = f"(h{dim} * {stride} - {low})"
+        before = f"(max(0 - {place}, 0) + {dilation - 1}) // {dilation}"
+        after = f"(min({size - 1} - {place}, {(kernel - 1) * dilation}) // {dilation} + 1)"
+        factors.append(f"({after} - {before})")
+    if not factors:
+        return f"{constant}.0"
+    return f"f32({' * '.join([*factors, str(constant)])})"
+
+
+@node_type("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(site: NodeSite) -> Results:
+    x = site.operand(0)
+    if x.rank < 3:
+        raise Unsupported(f"{x.type} has no spatial dimensions")
+    rank = x.rank - 2
+    inner, left = indices(rank, "r"), ("n", "c", *indices(rank, "h"))
+    ranges, shape = ranged(inner, x.shape[2:]), (*x.shape[:2], *(1,) * rank)
+    dtype, wide = x.type.dtype, x.type.dtype.compute
+    element = at("A", ("n", "c", *inner))
+    if site.op == "GlobalMaxPool":
+        return (site.single([f"{at('Y', left)} = max[{ranges}]({element})"], ValueType(dtype, shape), A=x),)
+    element, total = f"{wide}({element})", at("T", left)
+    if site.op == "GlobalLpPool":
+        p = int(site.attribute("p", 2))
+        element, result = _norm(element, p), _root(total, p)
+    else:
+        result = f"{total} / {math.prod(x.shape[2:])}.0"
+    stages = [
+        declared("T", ValueType(wide, shape)),
+        f"{total} = sum[{ranges}]({element})",
+        f"{at('Y', left)} = {dtype}({result})",
+    ]
+    return (site.single(stages, ValueType(dtype, shape), A=x),)
+
+
+@node_type("MaxUnpool")
+def max_unpool(site: NodeSite) -> Results:
+    """Each output looks for the element whose position is its own."""
+    x, index = site.operand(0), site.operand(1)
+    kernel = tuple(int(n) for n in site.required("kernel_shape"))
+    rank = x.rank - 2
+    strides = tuple(site.attribute("strides") or (1,) * rank)
+    pads = tuple(site.attribute("pads") or (0,) * (2 * rank))
+    inferred = tuple(
+        (n - 1) * s - pads[d] - pads[rank + d] + kernel[d]
+        for d, (n, s) in enumerate(zip(x.shape[2:], strides, strict=True))
+    )
+    shape = (*x.shape[:2], *inferred)
+    given = site.integers(2, "output shape") if site.optional(2) is not None else shape
+    places = math.prod(inferred)
+    count = math.prod(x.shape[2:])
+    flat, spots = (site.view(t, (*x.shape[:2], count)) for t in (x, index))
+    zero = number(0, x.type.dtype)
+    channel = f"(i0 * {x.shape[1]} + i1) * {places} + i2"
+    stage = f"Y[i0, i1, i2] = sum[r0 < {count}](A[i0, i1, r0] if I[i0, i1, r0] == {channel} else {zero})"
+    made = site.view(site.single([stage], ValueType(x.type.dtype, (*x.shape[:2], places)), A=flat, I=spots), shape)
+    if tuple(given) == shape:
+        return (made,)
+    # Positions count in the shape that the kernel gives, and the elements are put into the larger one.
+    larger = math.prod(given[2:])
+    stage = (
+        f"Y[i0, i1, i2] = sum[r0 < {count}](A[i0, i1, r0] if I[i0, i1, r0] == "
+        f"(i0 * {x.shape[1]} + i1) * {larger} + i2 else {zero})"
+    )
+    type_ = ValueType(x.type.dtype, (*x.shape[:2], larger))
+    return (site.view(site.single([stage], type_, A=flat, I=spots), given),)

@@ -1,0 +1,121 @@
+"""Quantised numbers: q = round(x / scale) + zero point, and back; scales are of a tensor, an axis or blocks of one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.node_types.convolutions import convolved
+from metasched.graph.node_types.matmul import centred, product
+from metasched.graph.node_types.unary import ROUND
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.tensors import element_type
+from metasched.graph.text import at, indices
+
+Results = tuple[GraphValue, ...]
+
+
+def _spread(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphValue:
+    """A scale or zero point in a shape that broadcasts to the tensor it is for."""
+    if scale.type.size == 1:
+        return site.view(scale, ())
+    block = int(site.attribute("block_size", 0) or 0)
+    axis = site.axis(axis, x.rank)
+    if block:
+        if scale.rank != x.rank:
+            raise Unsupported(f"{scale.type} are no blocks of {x.type}")
+        over = indices(x.rank)
+        subscripts = [f"{name} // {block}" if dim == axis else name for dim, name in enumerate(over)]
+        return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(scale.type.dtype, x.shape), A=scale)
+    shape = [1] * x.rank
+    shape[axis] = scale.type.size
+    return site.view(scale, shape)
+
+
+@node_type("QuantizeLinear")
+def quantize(site: NodeSite) -> Results:
+    x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
+    to = site.attribute("output_dtype", 0)
+    dtype = zero.type.dtype if zero is not None else element_type(to) if to else DType.U8
+    if not dtype.is_integer:
+        raise Unsupported(f"it quantises to {dtype}")
+    axis = int(site.attribute("axis", 1))
+    return (
+        quantized(
+            site, x, _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis), dtype
+        ),
+    )
+
+
+def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
+    """Rounded to nearest, ties to even, and kept in the range of the type."""
+    limits = np.iinfo(dtype.numpy)
+    x = site.cast(x, DType.F32)
+    ratio = site.elementwise("{0} / {1}", x, site.cast(scale, DType.F32))
+    whole = site.elementwise(ROUND, ratio)
+    if zero is not None:
+        whole = site.elementwise("{0} + {1}", whole, site.cast(zero, DType.F32))
+    low, high = f"({limits.min}.0)", f"{limits.max}.0"
+    return site.elementwise(f"{dtype}(min(max({{0}}, {low}), {high}))", whole, dtype=dtype)
+
+
+@node_type("DequantizeLinear")
+def dequantize(site: NodeSite) -> Results:
+    x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
+    axis = int(site.attribute("axis", 1))
+    dtype = scale.type.dtype
+    wide = dtype.compute
+    spread = _spread(site, scale, x, axis)
+    if zero is None or (zero.constant is not None and not zero.constant.any()):
+        made = site.elementwise(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", x, spread, dtype=dtype)
+    else:
+        difference = f"{wide}(i32({{0}}) - i32({{1}}))"
+        made = site.elementwise(
+            f"{dtype}({difference} * {wide}({{2}}))", x, _spread(site, zero, x, axis), spread, dtype=dtype
+        )
+    return (made,)
+
+
+@node_type("QLinearMatMul")
+def quantized_matmul(site: NodeSite) -> Results:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = site.operands
+    total = product(site, centred(site, a, a_zero, -2), centred(site, b, b_zero, -1), DType.I32, DType.I32)
+    return (
+        _requantized(
+            site, total, (_along(site, a_scale, total, -2), _along(site, b_scale, total, -1)), y_scale, y_zero
+        ),
+    )
+
+
+def _along(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphValue:
+    """A scale, or one for each entry of an axis, in a shape that broadcasts."""
+    scale = site.cast(scale, DType.F32)
+    if scale.type.size == 1:
+        return site.view(scale, ())
+    if scale.rank != 1:
+        return scale
+    shape = [1] * x.rank
+    shape[axis] = scale.type.size
+    return site.view(scale, shape)
+
+
+def _requantized(
+    site: NodeSite, total: GraphValue, scales: tuple[GraphValue, GraphValue], y_scale: GraphValue, y_zero: GraphValue
+) -> GraphValue:
+    scaled = site.elementwise("f32({0}) * {1} * {2}", total, *scales, dtype=DType.F32)
+    return quantized(site, scaled, site.view(y_scale, ()), site.view(y_zero, ()), y_zero.type.dtype)
+
+
+@node_type("QLinearConv")
+def quantized_convolution(site: NodeSite) -> Results:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (site.operand(n) for n in range(8))
+    total = convolved(
+        site, centred(site, x, x_zero, 1), centred(site, w, w_zero, 0), site.optional(8), DType.I32, DType.I32
+    )
+    return (
+        _requantized(site, total, (_along(site, x_scale, total, 1), _along(site, w_scale, total, 1)), y_scale, y_zero),
+    )

@@ -1,0 +1,187 @@
+"""Reductions along axes, positions of extrema, and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.registry import Import, node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices, ranged
+
+Results = tuple[GraphValue | None, ...]
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A reduction of `term` ({0} is the element), and what is made of it: `{0}`, and `{n}` elements in all.
+
+    `empty` is the result where there are no elements.
+    """
+
+    reducer: str
+    term: str
+    result: str
+    empty: float
+
+
+_REDUCTIONS = {
+    "ReduceL1": _Reduction("sum", "abs({0})", "{0}", 0.0),
+    "ReduceL2": _Reduction("sum", "{0} * {0}", "sqrt({0})", 0.0),
+    "ReduceLogSum": _Reduction("sum", "{0}", "log({0})", -np.inf),
+    "ReduceMax": _Reduction("max", "{0}", "{0}", -np.inf),
+    "ReduceMean": _Reduction("sum", "{0}", "{0} / {n}", np.nan),
+    "ReduceMin": _Reduction("min", "{0}", "{0}", np.inf),
+    "ReduceProd": _Reduction("prod", "{0}", "{0}", 1.0),
+    "ReduceSum": _Reduction("sum", "{0}", "{0}", 0.0),
+    "ReduceSumSquare": _Reduction("sum", "{0} * {0}", "{0}", 0.0),
+}
+# Of integers, what is made of a reduction in floats.
+_IN_FLOATS = ("ReduceL2", "ReduceLogSum")
+
+
+def _reduction(op: str, how: _Reduction) -> Import:
+    def run(site: NodeSite) -> Results:
+        x = site.operand(0)
+        axes = reduced_axes(site, x)
+        if axes is None:
+            return (x if how.term == "{0}" and how.result == "{0}" else _reduced(site, x, (), op, how),)
+        return (_reduced(site, x, axes, op, how),)
+
+    return run
+
+
+def reduced_axes(site: NodeSite, x: GraphValue) -> tuple[int, ...] | None:
+    """The axes that a node reduces; None where it is to do nothing."""
+    given = site.attribute("axes")
+    if given is None and site.optional(1) is not None:
+        given = site.integers(1, "axes")
+    if given is None or len(given) == 0:
+        return None if site.flag("noop_with_empty_axes") else tuple(range(x.rank))
+    return tuple(sorted(site.axes(given, x.rank)))
+
+
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with the reduced axes left as one."""
+    return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+
+
+def _final(site: NodeSite, made: GraphValue, x: GraphValue, axes: tuple[int, ...]) -> GraphValue:
+    """Without the reduced axes, unless the node keeps them."""
+    if site.flag("keepdims", 1):
+        return made
+    return site.view(made, [n for axis, n in enumerate(x.shape) if axis not in axes])
+
+
+def _reduced(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how: _Reduction) -> GraphValue:
+    dtype, shape = x.type.dtype, kept_shape(x.shape, axes)
+    type_ = ValueType(dtype, shape)
+    if not x.type.size and type_.size:
+        return _final(site, _of_nothing(site, type_, how), x, axes)
+    wide = DType.U8 if dtype.is_bool else dtype.compute
+    if op in _IN_FLOATS and not dtype.is_float:
+        wide = DType.F64
+    over = indices(x.rank)
+    inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
+    element = at("A", inner)
+    element = element if wide is dtype else f"{wide}({element})"
+    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    term = how.term.format(element)
+    if axes:
+        term = f"{how.reducer}[{ranged([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"
+    division = f"{count}.0" if wide.is_float else str(count)
+    result = how.result.replace(" / ", " / " if wide.is_float else " // ")
+    if result == "{0}" and wide is dtype:
+        return _final(site, site.single([f"{at('Y', over)} = {term}"], type_, A=x), x, axes)
+    text = result.format(at("T", over), n=division)
+    text = text if wide is dtype else f"{dtype}({text})"
+    stages = [declared("T", ValueType(wide, shape)), f"{at('T', over)} = {term}", f"{at('Y', over)} = {text}"]
+    return _final(site, site.single(stages, type_, A=x), x, axes)
+
+
+def _of_nothing(site: NodeSite, type_: ValueType, how: _Reduction) -> GraphValue:
+    """What a reduction of no elements is."""
+    value: float | int | bool = how.empty
+    if type_.dtype.is_integer and not np.isfinite(value):
+        limits = np.iinfo(type_.dtype.numpy)
+        value = limits.min if value < 0 else limits.max
+    if type_.dtype.is_bool:
+        value = value > 0
+    return site.constant(np.full(type_.shape, value, type_.dtype.numpy), type_.dtype)
+
+
+@node_type("ReduceLogSumExp")
+def log_sum_exp(site: NodeSite) -> Results:
+    """The largest element is taken out first, so that nothing overflows."""
+    x = site.operand(0)
+    axes = reduced_axes(site, x)
+    if axes is None:
+        return (site.elementwise("log(exp({0}))", x),)
+    dtype, shape = x.type.dtype, kept_shape(x.shape, axes)
+    type_ = ValueType(dtype, shape)
+    if not x.type.size and type_.size:
+        return (_final(site, _of_nothing(site, type_, _REDUCTIONS["ReduceLogSum"]), x, axes),)
+    wide = dtype.compute if dtype.is_float else DType.F64
+    over = indices(x.rank)
+    inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
+    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    element, own = f"{wide}({at('A', inner)})", at("M", over)
+    largest = at("M", ["0" if dim in axes else name for dim, name in enumerate(inner)])
+    finite = f"({largest} if abs({largest}) < inf else 0.0)"
+    stages = [
+        declared("M", ValueType(wide, shape)),
+        f"{own} = max[{ranges}]({element})",
+        declared("S", ValueType(wide, shape)),
+        f"{at('S', over)} = sum[{ranges}](exp({element} - {finite}))",
+        f"{at('Y', over)} = {dtype}(log({at('S', over)}) + ({own} if abs({own}) < inf else 0.0))",
+    ]
+    return (_final(site, site.single(stages, type_, A=x), x, axes),)
+
+
+@node_type("ArgMax", "ArgMin")
+def position(site: NodeSite) -> Results:
+    x = site.operand(0)
+    axis = site.axis(int(site.attribute("axis", 0)), x.rank)
+    extent = x.shape[axis]
+    if not extent:
+        raise Unsupported(f"{x.type} has no elements along its axis {axis}")
+    shape, over = kept_shape(x.shape, (axis,)), indices(x.rank)
+    last = site.flag("select_last_index")
+    place = f"{extent - 1} - r0" if last else "r0"
+    element = at("A", [place if dim == axis else name for dim, name in enumerate(over)])
+    stages = [
+        declared("V", ValueType(x.type.dtype, shape)),
+        declared("P", ValueType(DType.I64, shape)),
+        f"{at('V', over)}, {at('P', over)} = {site.op.lower()}[r0 < {extent}]({element})",
+        f"{at('Y', over)} = {f'{extent - 1} - ' if last else ''}{at('P', over)}",
+    ]
+    type_ = ValueType(DType.I64, shape)
+    return (_final(site, site.single(stages, type_, A=x), x, (axis,)),)
+
+
+@node_type("CumSum", "CumProd")
+def running(site: NodeSite) -> Results:
+    x = site.operand(0)
+    axis = site.axis(int(site.known(1, "axis").reshape(-1)[0]), x.rank)
+    over, dtype = indices(x.rank), x.type.dtype
+    wide = dtype.compute
+    element = at("A", ["r0" if dim == axis else name for dim, name in enumerate(over)])
+    relation = (
+        (">" if site.flag("exclusive") else ">=") if site.flag("reverse") else ("<" if site.flag("exclusive") else "<=")
+    )
+    reducer = "sum" if site.op == "CumSum" else "prod"
+    stages = [
+        declared("T", ValueType(wide, x.shape)),
+        f"{at('T', over)} = {reducer}[r0 < {x.shape[axis]} if r0 {relation} {over[axis]}]({wide}({element}))",
+        f"{at('Y', over)} = {dtype}({at('T', over)})",
+    ]
+    return (site.single(stages, x.type, A=x),)
+
+
+TABLE: Mapping[str, Import] = {op: _reduction(op, how) for op, how in _REDUCTIONS.items()}

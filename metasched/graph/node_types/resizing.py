@@ -1,0 +1,193 @@
+"""Tensors resampled to other sizes. Where each output looks, and with which weights, follows from sizes alone: it is
+computed at load, an axis at a time, and is data of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import Array, ValueType
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices, real
+
+Results = tuple[GraphValue, ...]
+
+_COORDINATES = (
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"
+)  # fmt: skip
+_ROUNDED: Mapping[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis that is resized: its extents before and after, the scale, and the part that is taken, as (start, end)."""
+
+    extent: int
+    outputs: int
+    scale: float
+    part: tuple[float, float]
+
+    def places(self, how: str) -> Array:
+        """Where each output is among the inputs, by a way of counting coordinates."""
+        x, scale, n, out = np.arange(self.outputs, dtype=np.float64), self.scale, self.extent, self.outputs
+        if how == "asymmetric":
+            return np.asarray(x / scale)
+        if how == "align_corners":
+            # By the size that the scale says, which need not be whole.
+            return np.asarray(x * (n - 1) / (scale * n - 1) if out > 1 else np.zeros(out))
+        if how == "tf_crop_and_resize":
+            start, end = self.part
+            if out == 1:
+                return np.asarray(np.full(out, 0.5 * (start + end) * (n - 1)))
+            return np.asarray(start * (n - 1) + x * (end - start) * (n - 1) / (out - 1))
+        if how == "pytorch_half_pixel" and out == 1:
+            return np.zeros(out)
+        half = (x + 0.5) / scale - 0.5
+        if how == "half_pixel_symmetric":
+            # Where the output is not a whole multiple, both ends are cut off alike.
+            return np.asarray(n / 2 * (1 - out / (scale * n)) + half)
+        return np.asarray(half)
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """For each output of an axis, the inputs that it is made of and their weights (outputs x taps)."""
+
+    places: Array
+    weights: Array
+
+
+@node_type("Resize", "Upsample")
+def resize(site: NodeSite) -> Results:
+    x = site.operand(0)
+    axes, sizes, scales = _sizes(site, x)
+    mode = site.one_of("mode", "nearest", ("nearest", "linear", "cubic"))
+    how = site.one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
+    parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
+    outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
+    made, all_inside = x, []
+    for axis, size, scale in zip(axes, sizes, scales, strict=True):
+        if size == x.shape[axis] and scale == 1 and axis not in parts:
+            continue
+        one = _Axis(x.shape[axis], size, scale, parts.get(axis, (0.0, 1.0)))
+        places = one.places(how)
+        made = _resampled(site, made, axis, _taps(site, one, places, mode))
+        all_inside.append((axis, (places >= 0) & (places <= one.extent - 1)))
+    if outside is not None and any(not inside.all() for _, inside in all_inside):
+        made = _extrapolated(site, made, all_inside, outside)
+    return (made,)
+
+
+def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], list[float]]:
+    """The axes that are resized, their extents afterwards, and the scales."""
+    given = site.attribute("axes")
+    axes = site.axes(range(x.rank) if given is None else given, x.rank)
+    if site.op == "Upsample":
+        scales = [float(n) for n in site.known(1, "scales").reshape(-1)]
+        return axes, [int(np.floor(x.shape[a] * s)) for a, s in zip(axes, scales, strict=True)], scales
+    by_scale = site.optional(2)
+    if by_scale is not None and by_scale.type.size:
+        scales = [float(n) for n in site.known(2, "scales").reshape(-1)]
+        return axes, [int(np.floor(x.shape[a] * s)) for a, s in zip(axes, scales, strict=True)], scales
+    sizes = list(site.integers(3, "sizes"))
+    if len(sizes) != len(axes):
+        raise Unsupported(f"it has {len(sizes)} sizes for {len(axes)} axes")
+    scales = [size / x.shape[axis] for axis, size in zip(axes, sizes, strict=True)]
+    policy = site.one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    if policy != "stretch":
+        scale = min(scales) if policy == "not_larger" else max(scales)
+        scales = [scale] * len(scales)
+        sizes = [int(np.floor(scale * x.shape[axis] + 0.5)) for axis in axes]
+    return axes, sizes, scales
+
+
+def _parts(site: NodeSite, x: GraphValue, axes: tuple[int, ...]) -> dict[int, tuple[float, float]]:
+    given = [float(n) for n in site.known(1, "regions").reshape(-1)]
+    return {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
+
+
+def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
+    if mode == "nearest":
+        how = site.one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDED))
+        chosen = np.clip(_ROUNDED[how](places), 0, axis.extent - 1)
+        return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
+    narrowed = min(axis.scale, 1.0) if site.flag("antialias") else 1.0
+    reach = (1 if mode == "linear" else 2) / narrowed
+    first = np.ceil(places - reach).astype(np.int64)
+    taps = first[:, None] + np.arange(int(np.floor(2 * reach)) + 1)
+    distance = np.abs(taps - places[:, None]) * narrowed
+    a = float(site.attribute("cubic_coeff_a", -0.75))
+    weights = np.maximum(1 - distance, 0) if mode == "linear" else _cubic(distance, a)
+    if site.flag("exclude_outside"):
+        weights = weights * ((taps >= 0) & (taps < axis.extent))
+    if site.flag("exclude_outside") or site.flag("antialias"):
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return _Taps(np.clip(taps, 0, axis.extent - 1), weights)
+
+
+def _cubic(x: Array, a: float) -> Array:
+    """Keys' kernel (1981): 1 at 0, and 0 at every other whole number and beyond 2."""
+    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
+    far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+    return np.asarray(np.where(x <= 1, near, np.where(x < 2, far, 0.0)))
+
+
+def _resampled(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
+    """One axis of a tensor resampled."""
+    used = (taps.weights != 0).any(axis=0)
+    places, weights = taps.places[:, used], taps.weights[:, used]
+    count, width = places.shape
+    over, dtype, wide = indices(x.rank), x.type.dtype, x.type.dtype.compute
+    type_ = ValueType(dtype, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    i = over[axis]
+
+    def element(place: str) -> str:
+        return at("A", [place if dim == axis else name for dim, name in enumerate(over)])
+
+    if width == 1 and (weights == 1).all():
+        simple = _formula(places[:, 0], i)
+        if simple is not None:
+            return site.single([f"{at('Y', over)} = {element(simple)}"], type_, A=x)
+        table = site.constant(places[:, 0], DType.I64)
+        return site.single([f"{at('Y', over)} = {element(f'I[{i}]')}"], type_, A=x, I=table)
+    if not dtype.is_float:
+        wide = DType.F32
+    table, factors = site.constant(places, DType.I64), site.constant(weights, wide)
+    stages = [
+        declared("T", ValueType(wide, type_.shape)),
+        f"{at('T', over)} = sum[k < {width}]({wide}({element(f'I[{i}, k]')}) * W[{i}, k])",
+        f"{at('Y', over)} = {dtype}({at('T', over)})",
+    ]
+    return site.single(stages, type_, A=x, I=table, W=factors)
+
+
+def _formula(places: Array, i: str) -> str | None:
+    """Whole-number arithmetic that gives these places, where there is a simple one: for each, or each of several."""
+    x = np.arange(len(places))
+    if np.array_equal(places, x):
+        return i
+    for factor in range(2, 9):
+        if np.array_equal(places, x // factor):
+            return f"{i} // {factor}"
+        if np.array_equal(places, x * factor):
+            return f"{i} * {factor}"
+    return None
+
+
+def _extrapolated(site: NodeSite, x: GraphValue, inside: list[tuple[int, Array]], value: float) -> GraphValue:
+    """What is outside of the input has a value of its own."""
+    over = indices(x.rank)
+    masks = {f"M{axis}": site.constant(mask, DType.BOOL) for axis, mask in inside}
+    met = " and ".join(f"M{axis}[{over[axis]}]" for axis, _ in inside)
+    return site.single([f"{at('Y', over)} = {at('A', over)} if {met} else {real(value)}"], x.type, A=x, **masks)

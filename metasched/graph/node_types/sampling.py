@@ -1,0 +1,121 @@
+"""Elements sampled at places that are data, between the elements of a grid."""
+
+from __future__ import annotations
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.node_types.unary import ROUND
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices
+
+Results = tuple[GraphValue, ...]
+
+
+@node_type("GridSample")
+def grid_sample(site: NodeSite) -> Results:
+    """The value at each place of the grid: the nearest element, or a sum of the 2 or 4 nearest along each axis."""
+    x, grid = site.operand(0), site.operand(1)
+    dims = x.rank - 2
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(site.attribute("mode"), site.attribute("mode"))
+    if mode not in ("linear", "nearest", "cubic") or dims < 1 or grid.rank != x.rank or grid.shape[-1] != dims:
+        raise Unsupported(f"it samples {x.type} at {grid.type} by {mode!r}")
+    if not x.type.dtype.is_float:
+        raise Unsupported(f"it samples floats, and its input is {x.type}")
+    padding = site.one_of("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    corners = site.flag("align_corners")
+    outputs, wide = grid.shape[1:-1], x.type.dtype.compute
+    over = indices(dims, "h")
+    first, taps = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
+    stages: list[str] = []
+    spots = ValueType(wide, (x.shape[0], *outputs))
+    for dim in range(dims):
+        extent = x.shape[2 + dim]
+        # The last entry of the grid is the place along the last axis.
+        given = f"{wide}({at('G', ('n', *over, str(dims - 1 - dim)))})"
+        place = f"({given} + 1.0) / 2.0 * {extent - 1}.0" if corners else f"(({given} + 1.0) * {extent}.0 - 1.0) / 2.0"
+        here = at(f"P{dim}", ("n", *over))
+        stages += [declared(f"P{dim}", spots), f"{here} = {place}"]
+        if padding != "zeros" and mode != "cubic":
+            stages += [
+                declared(f"B{dim}", spots),
+                f"{at(f'B{dim}', ('n', *over))} = {_brought_in(here, extent, corners, padding)}",
+            ]
+            here = at(f"B{dim}", ("n", *over))
+        stages += _axis_taps(dim, here, over, spots, extent, (mode, padding, corners, first, taps))
+    total = at("T", ("n", "c", *over))
+    shape = (x.shape[0], x.shape[1], *outputs)
+    names = [f"k{dim}" for dim in range(dims)]
+    places = [at(f"I{dim}", ("n", *over, k)) for dim, k in enumerate(names)]
+    inside = " and ".join(f"{p} >= 0 and {p} < {x.shape[2 + dim]}" for dim, p in enumerate(places))
+    weights = " * ".join(at(f"W{dim}", ("n", *over, k)) for dim, k in enumerate(names))
+    ranges = ", ".join(f"{k} < {taps}" for k in names)
+    stages += [
+        declared("T", ValueType(wide, shape)),
+        f"{total} = sum[{ranges} if {inside}]({weights} * {wide}({at('A', ('n', 'c', *places))}))",
+        f"{at('Y', ('n', 'c', *over))} = {x.type.dtype}({total})",
+    ]
+    return (site.single(stages, ValueType(x.type.dtype, shape), A=x, G=grid),)
+
+
+def _axis_taps(
+    dim: int,
+    here: str,
+    over: tuple[str, ...],
+    spots: ValueType,
+    extent: int,
+    how: tuple[str, str, bool, int, int],
+) -> list[str]:
+    """Stages that compute, along an axis, the elements that a place is made of and their weights."""
+    mode, padding, corners, first, taps = how
+    many = (*spots.shape, taps)
+    left = ("n", *over, "k")
+    place, weight = at(f"I{dim}", left), at(f"W{dim}", left)
+    base = ROUND.format(here) if mode == "nearest" else f"floor({here})"
+    raw = f"{base} + f32(k + {first})" if spots.dtype is not DType.F64 else f"{base} + f64(k + {first})"
+    distance = f"abs({here} - floor({here}) - {spots.dtype}(k + {first}))"
+    if mode == "nearest":
+        text = "1.0"
+    elif mode == "linear":
+        text = f"1.0 - {distance}"
+    else:
+        text = _cubic(distance)
+    spread = raw
+    stages = []
+    if padding != "zeros" and mode == "cubic":
+        spot = at(f"R{dim}", left)
+        stages = [declared(f"R{dim}", ValueType(spots.dtype, many)), f"{spot} = {raw}"]
+        spread = _brought_in(spot, extent, corners, padding)
+        if padding == "reflection":
+            spread = ROUND.format(f"({spread})")
+    elif padding != "zeros":
+        spread = f"min(max({raw}, 0.0), {extent - 1}.0)"
+    return [
+        *stages,
+        declared(f"I{dim}", ValueType(DType.I64, many)),
+        f"{place} = i64({spread})",
+        declared(f"W{dim}", ValueType(spots.dtype, many)),
+        f"{weight} = {text}",
+    ]
+
+
+def _brought_in(place: str, extent: int, corners: bool, padding: str) -> str:
+    """A place outside brought to the border, or reflected at it."""
+    if padding == "border":
+        return f"min(max({place}, 0.0), {extent - 1}.0)"
+    low, span = (0.0, float(extent - 1)) if corners else (-0.5, float(extent))
+    if span == 0:
+        return f"0.0 * {place}"
+    # Reflections repeat every two spans.
+    offset = f"({place} - ({low}))"
+    folded = f"({offset} - {2 * span} * floor({offset} / {2 * span}))"
+    reflected = f"({folded} if {folded} <= {span} else {2 * span} - {folded}) + ({low})"
+    return f"min(max({reflected}, 0.0), {extent - 1}.0)"
+
+
+def _cubic(x: str, a: float = -0.75) -> str:
+    near = f"(({a + 2} * {x} - {a + 3}) * {x} * {x} + 1.0)"
+    far = f"((({a}) * {x} - {5 * a}) * {x} + {8 * a}) * {x} - ({4 * a})".replace("- -", "+ ")
+    return f"({near} if {x} <= 1.0 else ({far}))"

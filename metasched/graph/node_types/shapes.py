@@ -1,0 +1,151 @@
+"""Shapes: what is known of them at load, and the same elements in other shapes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite, dtype_of
+from metasched.graph.tensors import element_type
+from metasched.graph.text import at, indices, number
+
+Results = tuple[GraphValue, ...]
+
+
+@node_type("Identity")
+def identity(site: NodeSite) -> Results:
+    return (site.operand(0),)
+
+
+@node_type("Dropout")
+def dropout(site: NodeSite) -> Results:
+    """Nothing is dropped outside of training."""
+    x, training = site.operand(0), site.optional(2)
+    if training is not None and bool(site.known(2, "mode of training").reshape(-1)[0]):
+        ratio = site.optional(1)
+        if ratio is None or float(site.known(1, "ratio").reshape(-1)[0]) != 0:
+            raise Unsupported("in training, elements are dropped at random")
+    mask = site.single([f"{at('Y', indices(x.rank))} = True"], ValueType(DType.BOOL, x.shape)) if site.wants(1) else x
+    return (x, mask)[: len(site.wanted)]
+
+
+@node_type("Shape")
+def shape_of(site: NodeSite) -> Results:
+    x = site.operand(0)
+    start, end = int(site.attribute("start", 0)), int(site.attribute("end", x.rank))
+    return (site.constant(np.array(_clamped(x.shape, start, end), np.int64), DType.I64),)
+
+
+def _clamped(shape: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
+    rank = len(shape)
+    first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))
+    return shape[first : max(first, last)]
+
+
+@node_type("Size")
+def size_of(site: NodeSite) -> Results:
+    return (site.constant(np.array(site.operand(0).type.size, np.int64), DType.I64),)
+
+
+@node_type("Constant")
+def constant(site: NodeSite) -> Results:
+    value = site.attribute("value")
+    if value is not None:
+        return (site.constant(value),)
+    for name, dtype in (("value_float", DType.F32), ("value_floats", DType.F32), ("value_int", DType.I64)):
+        if name in site.attributes:
+            return (site.constant(np.array(site.attributes[name], dtype.numpy), dtype),)
+    if "value_ints" in site.attributes:
+        return (site.constant(np.array(site.attributes["value_ints"], np.int64), DType.I64),)
+    raise Unsupported("it is a text or a sparse tensor")
+
+
+@node_type("ConstantOfShape")
+def constant_of_shape(site: NodeSite) -> Results:
+    shape = site.integers(0, "shape")
+    value = site.attribute("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    dtype = dtype_of(value)
+    literal = number(value.reshape(-1)[0].item(), dtype)
+    type_ = ValueType(dtype, shape)
+    if literal is None:
+        filler = site.constant(value.reshape(()), dtype)
+        return (site.single([f"{at('Y', indices(len(shape)))} = A[]"], type_, A=filler),)
+    return (site.single([f"{at('Y', indices(len(shape)))} = {literal}"], type_),)
+
+
+@node_type("Range")
+def range_of(site: NodeSite) -> Results:
+    start, limit, delta = (site.known(n, what).reshape(-1)[0] for n, what in enumerate(("start", "limit", "delta")))
+    if delta == 0:
+        raise Unsupported("its delta is 0")
+    count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+    dtype = site.operand(0).type.dtype
+    first, step = number(start.item(), dtype), number(delta.item(), dtype)
+    if first is None or step is None:
+        raise Unsupported("it starts or steps by what no literal says")
+    return (site.single([f"Y[i0] = {first} + {dtype}(i0) * {step}"], ValueType(dtype, (count,))),)
+
+
+@node_type("EyeLike")
+def eye_like(site: NodeSite) -> Results:
+    x, k = site.operand(0), int(site.attribute("k", 0))
+    if x.rank != 2:
+        raise Unsupported(f"its input is {x.type}, and not a matrix")
+    to = site.attribute("dtype")
+    dtype = x.type.dtype if to is None else element_type(to)
+    one, zero = (number(n, dtype) for n in (1, 0))
+    return (site.single([f"Y[i0, i1] = {one} if i1 == i0 + {k} else {zero}"], ValueType(dtype, x.shape)),)
+
+
+@node_type("Reshape")
+def reshape(site: NodeSite) -> Results:
+    x, wanted = site.operand(0), list(site.integers(1, "shape"))
+    if not site.flag("allowzero"):
+        if any(n == 0 and dim >= x.rank for dim, n in enumerate(wanted)):
+            raise Unsupported(f"its shape {tuple(wanted)} takes over a dimension that {x.type} lacks")
+        wanted = [x.shape[dim] if n == 0 else n for dim, n in enumerate(wanted)]
+    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+        raise Unsupported(f"its shape is {tuple(wanted)}")
+    if -1 in wanted:
+        others = math.prod(n for n in wanted if n != -1)
+        if others == 0 or x.type.size % others:
+            raise Unsupported(f"{x.type} has no shape {tuple(wanted)}")
+        wanted[wanted.index(-1)] = x.type.size // others
+    return (site.view(x, wanted),)
+
+
+@node_type("Flatten")
+def flatten(site: NodeSite) -> Results:
+    x, axis = site.operand(0), int(site.attribute("axis", 1))
+    if not -x.rank <= axis <= x.rank:
+        raise Unsupported(f"there is no axis {axis} of {x.type}")
+    axis = axis + x.rank if axis < 0 else axis
+    return (site.view(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))),)
+
+
+@node_type("Squeeze")
+def squeeze(site: NodeSite) -> Results:
+    x = site.operand(0)
+    if site.optional(1) is None:
+        return (site.view(x, [n for n in x.shape if n != 1]),)
+    axes = site.axes(site.integers(1, "axes"), x.rank)
+    long = [axis for axis in axes if x.shape[axis] != 1]
+    if long:
+        raise Unsupported(f"the axis {long[0]} of {x.type} has more than one element")
+    return (site.view(x, [n for axis, n in enumerate(x.shape) if axis not in axes]),)
+
+
+@node_type("Unsqueeze")
+def unsqueeze(site: NodeSite) -> Results:
+    x, given = site.operand(0), site.integers(1, "axes")
+    rank = x.rank + len(given)
+    axes = site.axes(given, rank)
+    rest = iter(x.shape)
+    return (site.view(x, [1 if axis in axes else next(rest) for axis in range(rank)]),)

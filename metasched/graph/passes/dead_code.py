@@ -1,0 +1,21 @@
+"""Nodes and constants that no output depends on are left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.graph.ir import Graph, Node
+
+
+def without_dead_code(graph: Graph) -> Graph:
+    """The graph without what no output needs. Its inputs stay, as they are what a call gives."""
+    needed = {name for _, name in graph.outputs}
+    nodes: list[Node] = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            nodes.append(node)
+            needed.update(node.inputs)
+    constants = {name: array for name, array in graph.constants.items() if name in needed}
+    kept = {*graph.inputs, *constants, *(name for node in nodes for name in node.outputs)}
+    types = {name: type_ for name, type_ in graph.types.items() if name in kept}
+    return replace(graph, nodes=tuple(reversed(nodes)), constants=constants, types=types)

@@ -1,0 +1,132 @@
+"""Arrays of a model's file.
+
+Their sizes are checked before memory is taken, and external data is read from the model's own folder only.
+"""
+
+from __future__ import annotations
+
+import math
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.errors import NetworkError, Unsupported
+from metasched.graph.ir import Array, ValueType
+from metasched.support.imports import imports
+
+# By the numbers of TensorProto.DataType.
+_ELEMENT_TYPES: Mapping[int, DType] = MappingProxyType(
+    {
+        1: DType.F32,
+        2: DType.U8,
+        3: DType.I8,
+        5: DType.I16,
+        6: DType.I32,
+        7: DType.I64,
+        9: DType.BOOL,
+        10: DType.F16,
+        11: DType.F64,
+        16: DType.BF16,
+    }
+)
+_EXTERNAL = 1
+# The fields of TensorProto that hold elements of a type, where they are not raw bytes.
+_FIELDS: Mapping[DType, str] = MappingProxyType(
+    {
+        DType.F32: "float_data",
+        DType.F64: "double_data",
+        DType.I64: "int64_data",
+    }
+)
+_OTHER_FIELD = "int32_data"
+
+
+def element_type(number: int) -> DType:
+    """The element type by ONNX's number of it. Raises Unsupported for one that the language lacks."""
+    found = _ELEMENT_TYPES.get(number)
+    if found is None:
+        raise Unsupported(f"the language has no element type {_name(number)}")
+    return found
+
+
+def _name(number: int) -> str:
+    types = imports.module("onnx").TensorProto.DataType
+    return str(types.Name(number)).lower() if number in types.values() else f"number {number}"
+
+
+def tensor_type(tensor: Any) -> ValueType:
+    """The type of a TensorProto. Raises Unsupported, or NetworkError for a shape that there cannot be."""
+    shape = tuple(int(extent) for extent in tensor.dims)
+    if any(extent < 0 for extent in shape):
+        raise NetworkError(f"the tensor `{tensor.name}` has the shape {shape}")
+    return ValueType(element_type(tensor.data_type), shape)
+
+
+def array_of(tensor: Any, folder: Path | None) -> tuple[ValueType, Array]:
+    """The elements of a TensorProto; external data lies in `folder`. Raises Unsupported and NetworkError."""
+    type_ = tensor_type(tensor)
+    if tensor.data_location == _EXTERNAL:
+        return type_, _external(tensor, type_, folder)
+    if tensor.HasField("raw_data"):
+        if len(tensor.raw_data) != type_.nbytes:
+            raise NetworkError(
+                f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and {type_} takes {type_.nbytes}"
+            )
+        return type_, np.frombuffer(tensor.raw_data, _little(type_.dtype)).astype(type_.dtype.numpy).reshape(
+            type_.shape
+        )
+    values = getattr(tensor, _FIELDS.get(type_.dtype, _OTHER_FIELD))
+    if len(values) != type_.size:
+        raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
+    if type_.dtype.is_half:
+        return type_, np.array(values, np.uint16).view(type_.dtype.numpy).reshape(type_.shape)
+    return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)
+
+
+def _little(dtype: DType) -> np.dtype[Any]:
+    """The type as the file has it: little-endian."""
+    return dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" else dtype.numpy
+
+
+def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    location = said.get("location", "")
+    if folder is None:
+        raise NetworkError(f"the tensor `{tensor.name}` is in the file {location!r}, and the model is of no folder")
+    path = _inside(folder, location, tensor.name)
+    try:
+        offset, length = int(said.get("offset", 0)), int(said.get("length", type_.nbytes))
+    except ValueError as error:
+        raise NetworkError(f"the tensor `{tensor.name}` is at no place in {location}: {error}") from error
+    have = path.stat().st_size
+    if length != type_.nbytes or offset < 0 or offset + length > have:
+        raise NetworkError(
+            f"the tensor `{tensor.name}` is {length} bytes at {offset} of {location}, which has {have}; "
+            f"{type_} takes {type_.nbytes}"
+        )
+    if not type_.size:
+        return np.empty(type_.shape, type_.dtype.numpy)
+    found = np.fromfile(path, _little(type_.dtype), math.prod(type_.shape), offset=offset)
+    return found.astype(type_.dtype.numpy, copy=False).reshape(type_.shape)
+
+
+def _inside(folder: Path, location: str, name: str) -> Path:
+    """The file of external data. Raises NetworkError unless it is a plain file inside the folder, links followed."""
+    given = Path(location)
+    message = f"the tensor `{name}` is in {location!r}: external data is read from the model's folder only"
+    if not location or given.is_absolute() or ".." in given.parts or "\\" in location or "\0" in location:
+        raise NetworkError(message)
+    path = folder / given
+    try:
+        found = path.resolve(strict=True)
+        plain = stat.S_ISREG(found.stat().st_mode)
+    except OSError as error:
+        raise NetworkError(f"the tensor `{name}` is in {location!r}, which cannot be read: {error}") from error
+    if not plain or not found.is_relative_to(folder.resolve()):
+        raise NetworkError(message)
+    return found

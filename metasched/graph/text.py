@@ -1,0 +1,88 @@
+"""Pieces of a program's text: index variables, subscripts that broadcast, literals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+
+# Integers beyond these are not written as literals.
+_LARGEST = 2**31
+
+
+def indices(rank: int, letter: str = "i") -> tuple[str, ...]:
+    """Names of the index variables of a stage of so many dimensions."""
+    return tuple(f"{letter}{n}" for n in range(rank))
+
+
+def at(name: str, subscripts: Sequence[str]) -> str:
+    """A read or a left-hand side."""
+    return f"{name}[{', '.join(subscripts)}]"
+
+
+def declared(name: str, type_: ValueType) -> str:
+    """The declaration of an intermediate buffer."""
+    return f"{name}: {type_}"
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that these have together, by NumPy's rule. Raises Unsupported where there is none."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    out = []
+    for dim in range(rank):
+        extents = {shape[dim - rank + len(shape)] for shape in shapes if dim >= rank - len(shape)} - {1}
+        if len(extents) > 1:
+            raise Unsupported(f"the shapes {' and '.join(map(str, shapes))} do not broadcast")
+        out.append(extents.pop() if extents else 1)
+    return tuple(out)
+
+
+def read(name: str, shape: tuple[int, ...], over: Sequence[str], extents: tuple[int, ...]) -> str:
+    """The element of a tensor that is broadcast to `extents`, at the indices `over`."""
+    skipped = len(extents) - len(shape)
+    return at(
+        name,
+        ["0" if extent == 1 else over[skipped + dim] for dim, extent in enumerate(shape)],
+    )
+
+
+def number(value: float | bool, dtype: DType) -> str | None:
+    """A literal of a type; None where there is none: of NaN, and of large integers."""
+    if dtype.is_bool:
+        return "True" if value else "False"
+    if dtype.is_integer:
+        return None if abs(int(value)) >= _LARGEST else _signed(str(int(value)))
+    value = float(value)
+    if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
+        return None
+    return _signed(repr(value))
+
+
+def real(value: float) -> str:
+    """A float literal."""
+    text = number(float(value), DType.F64)
+    assert text is not None, value
+    return text
+
+
+def _signed(text: str) -> str:
+    return f"({text})" if text.startswith("-") else text
+
+
+def operand_text(letter: str, operand: GraphValue, over: Sequence[str], extents: tuple[int, ...]) -> str:
+    """How a broadcast operand is written in an expression: a constant of one element is a literal, if it can be."""
+    if operand.constant is not None and operand.type.size == 1:
+        literal = number(operand.constant.reshape(-1)[0].item(), operand.type.dtype)
+        # A literal zero as a divisor is a mistake in the language.
+        if literal is not None and operand.constant.reshape(-1)[0]:
+            return literal
+    return read(letter, operand.shape, over, extents)
+
+
+def ranged(names: Sequence[str], extents: Sequence[int]) -> str:
+    """The indices of a reduction with their ranges: `r0 < 3, r1 < 4`."""
+    return ", ".join(f"{name} < {extent}" for name, extent in zip(names, extents, strict=True))

@@ -1,0 +1,49 @@
+"""Convolutions, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.onnx_models import random, run
+
+
+def convolved(x: Any, w: Any, stride: int, pad: int, dilation: int, group: int) -> Any:
+    """A 2-dimensional convolution in the plainest way."""
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
+    rows, columns = w.shape[2:]
+    height, width = (
+        (n - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(x.shape[2:], (rows, columns), strict=True)
+    )
+    out = np.zeros((x.shape[0], w.shape[0], height, width))
+    per = w.shape[1]
+    for o in range(w.shape[0]):
+        first = o // (w.shape[0] // group) * per
+        for r in range(rows):
+            for s in range(columns):
+                part = x[:, first : first + per, r * dilation :, s * dilation :][:, :, ::stride, ::stride]
+                out[:, o] += np.einsum("nchw,c->nhw", part[:, :, :height, :width], w[o, :, r, s])
+    return out
+
+
+@pytest.mark.parametrize(("channels", "outputs", "group"), [(4, 6, 1), (4, 6, 2), (4, 4, 4)])
+@pytest.mark.parametrize(("stride", "pad", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 2)])
+def test_convolutions(channels: int, outputs: int, group: int, stride: int, pad: int, dilation: int) -> None:
+    x, w = random(1, channels, 6, 7), random(outputs, channels // group, 3, 2, seed=1)
+    bias = random(outputs, seed=2)
+    settings = {"strides": [stride] * 2, "pads": [pad] * 4, "dilations": [dilation] * 2, "group": group}
+    expected = convolved(x, w, stride, pad, dilation, group) + bias[:, None, None]
+    np.testing.assert_allclose(run("Conv", x, w, bias, constants=(1, 2), **settings), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("stride", "pad", "group"), [(1, 0, 1), (2, 1, 1), (3, 1, 2)])
+def test_a_transposed_convolution_is_the_adjoint_of_the_convolution(stride: int, pad: int, group: int) -> None:
+    w = random(4, 3, 3, 3, seed=1)
+    y = random(1, 4, 5, 4)
+    made = run("ConvTranspose", y, w, strides=[stride] * 2, pads=[pad] * 4, group=group)
+    x = random(*made.shape, seed=3)
+    swapped = w.reshape(group, 4 // group, 3, 3, 3).reshape(4, 3, 3, 3)
+    forward = convolved(x, swapped, stride, pad, 1, group)
+    np.testing.assert_allclose((forward * y).sum(), (made.astype(np.float64) * x).sum(), rtol=1e-4)

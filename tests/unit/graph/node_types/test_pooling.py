@@ -1,0 +1,38 @@
+"""Pools, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.onnx_models import random, run
+
+
+def test_pools_leave_out_their_border() -> None:
+    x = random(1, 2, 5, 5)
+    bordered = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(bordered, (3, 3), (2, 3))[:, :, ::2, ::2]
+    settings: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    np.testing.assert_allclose(run("MaxPool", x, **settings), np.nanmax(windows, (4, 5)))
+    np.testing.assert_allclose(run("AveragePool", x, **settings), np.nanmean(windows, (4, 5)), rtol=1e-5)
+    counted = np.nan_to_num(windows).mean((4, 5))
+    np.testing.assert_allclose(run("AveragePool", x, count_include_pad=1, **settings), counted, rtol=1e-5)
+    largest, places = run("MaxPool", x, outputs=2, **settings)
+    np.testing.assert_array_equal(x.reshape(-1)[places], largest)
+
+
+def test_a_window_that_is_cut_off_counts_where_ceil_mode_says_so() -> None:
+    x = random(1, 1, 6)
+    np.testing.assert_array_equal(
+        run("MaxPool", x, kernel_shape=[3], strides=[2], ceil_mode=1)[0, 0],
+        [max(x[0, 0, n : n + 3]) for n in (0, 2, 4)],
+    )
+    assert run("MaxPool", x, kernel_shape=[3], strides=[2]).shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize(("op", "function"), [("GlobalAveragePool", np.mean), ("GlobalMaxPool", np.max)])
+def test_global_pools(op: str, function: Any) -> None:
+    x = random(2, 3, 4, 5)
+    np.testing.assert_allclose(run(op, x), function(x, axis=(2, 3), keepdims=True), rtol=1e-5)

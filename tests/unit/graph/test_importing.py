@@ -1,0 +1,173 @@
+"""From a model to a graph: sizes, refusals, functions, branches, and what is computed at load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import metasched as ms
+from metasched.graph.functions import schema_of
+from metasched.graph.ir import Compute, ShapeView
+from metasched.graph.registry import FILES, node_types
+from tests.support.onnx_models import model, node, random, run, unknown, value
+
+OPEN = helper.make_tensor_value_info("X", onnx.TensorProto.FLOAT, ["batch", "seq", 4])
+
+
+def test_sizes_left_open_are_bound_by_their_names() -> None:
+    whole = model([node("Relu", "X")], [OPEN])
+    network = ms.load_onnx(whole, batch=2, seq=3)
+    assert network.inputs["X"].shape == (2, 3, 4)
+    assert network(random(2, 3, 4)).shape == (2, 3, 4)
+
+
+def test_all_open_sizes_are_named_at_once() -> None:
+    unnamed = helper.make_tensor_value_info("Z", onnx.TensorProto.FLOAT, [None])
+    with pytest.raises(ms.NetworkError) as error:
+        ms.load_onnx(model([node("Add", "X Z")], [OPEN, unnamed]), batch=2)
+    assert "`seq` (dimension 1 of `X`); an unnamed one (dimension 0 of `Z`)" in str(error.value)
+    network = ms.load_onnx(model([node("Add", "X Z")], [OPEN, unnamed]), batch=2, seq=1, shapes={"Z": (4,)})
+    assert network.outputs["Y"].shape == (2, 1, 4)
+
+
+@pytest.mark.parametrize("given", [{"width": 3}, {"values": {"W": 1}}, {"shapes": {"W": (1,)}}])
+def test_what_the_model_lacks_cannot_be_bound(given: dict[str, Any]) -> None:
+    with pytest.raises(ms.NetworkError, match=r"`(width|W)`"):
+        ms.load_onnx(model([node("Relu", "X")], [OPEN]), **({"batch": 1, "seq": 1} | given))
+
+
+def test_everything_that_cannot_be_expressed_is_refused_at_once() -> None:
+    x = random(4)
+    nodes = [node("NonZero", "X", "A"), node("Cast", "A", "B", to=1), node("Unique", "X", "C"), node("Add", "B C")]
+    with pytest.raises(ms.RefusedModel) as error:
+        ms.load_onnx(model(nodes, [value("X", x)]))
+    assert [refusal.op for refusal in error.value.refusals] == ["NonZero", "Unique"]
+    assert "NonZero (opset 22) `NonZero_node`(f32[4]): no program is known" in str(error.value)
+
+
+def test_an_input_that_decides_shapes_is_given_at_load() -> None:
+    x, shape = random(6), np.array([2, 3], np.int64)
+    whole = model(
+        [node("Add", "S S", "T"), node("Sub", "T S", "U"), node("Reshape", "X U")], [value("X", x), value("S", shape)]
+    )
+    with pytest.raises(
+        ms.RefusedModel, match=r'its shape, `U`, is computed from data.*(\n.*)*values=\{"S": ...\}'
+    ) as error:
+        ms.load_onnx(whole)
+    assert error.value.unbound == ("S",)
+    network = ms.load_onnx(whole, values={"S": shape})
+    assert list(network.inputs) == ["X"]
+    np.testing.assert_array_equal(network(x), x.reshape(2, 3))
+
+
+def test_shapes_that_a_model_computes_are_numbers_at_load() -> None:
+    x = random(2, 3, 4)
+    nodes = [
+        node("Shape", "X", "S"), node("Gather", "S zero", "N"), node("Unsqueeze", "N axis", "M"),
+        node("Concat", "M rest", "T", axis=0), node("Reshape", "X T", "R"), node("Relu", "R"),
+    ]  # fmt: skip
+    constants = {"zero": np.int64(0), "axis": np.array([0]), "rest": np.array([-1])}
+    network = ms.load_onnx(model(nodes, [value("X", x)], constants=constants))
+    assert [type(n) for n in network.graph.nodes] == [ShapeView, Compute]
+    assert not network.graph.constants
+    np.testing.assert_array_equal(network(x), np.maximum(x.reshape(2, 12), 0))
+
+
+def test_node_types_that_onnx_defines_by_others_are_expanded() -> None:
+    x = random(2, 4, 3)
+    scale, bias = random(4), random(4, seed=1)
+    made = run("GroupNormalization", x, scale, bias, num_groups=2, opset=21)
+    parts = x.reshape(2, 2, 6).astype(np.float64)
+    normal = ((parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)).reshape(2, 4, 3)
+    np.testing.assert_allclose(made, normal * scale[:, None] + bias[:, None], rtol=1e-4, atol=1e-5)
+
+
+def function(name: str, nodes: list[Any], attributes: tuple[str, ...] = ()) -> Any:
+    return helper.make_function(
+        "mine", name, ["A"], ["B"], nodes, [helper.make_opsetid("", 22), helper.make_opsetid("mine", 1)], attributes
+    )
+
+
+def with_functions(*functions: Any) -> Any:
+    call = helper.make_node(functions[0].name, ["X"], ["Y"], domain="mine", name="call", slope=0.5)
+    whole = model([call], [value("X", random(4))], functions=list(functions))
+    whole.opset_import.append(helper.make_opsetid("mine", 1))
+    return whole
+
+
+def test_functions_of_a_model_are_expanded_with_their_attributes() -> None:
+    leaky = helper.make_node("LeakyRelu", ["A"], ["B"])
+    leaky.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
+    x = random(4)
+    network = ms.load_onnx(with_functions(function("leak", [leaky], ("slope",))))
+    np.testing.assert_allclose(network(x), np.where(x >= 0, x, 0.5 * x))
+
+
+def test_functions_that_call_themselves_are_a_mistake() -> None:
+    again = helper.make_node("again", ["A"], ["B"], domain="mine")
+    with pytest.raises(ms.NetworkError, match="call one another 32 deep"):
+        ms.load_onnx(with_functions(function("again", [again])))
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_that_is_known_at_load_is_taken(taken: bool) -> None:
+    x = random(3)
+    branches = {
+        f"{name}_branch": helper.make_graph([helper.make_node(op, ["X"], ["Z"])], name, [], [unknown("Z")])
+        for name, op in (("then", "Neg"), ("else", "Abs"))
+    }
+    whole = model([node("If", "C", **branches)], [value("X", x)], constants={"C": np.array(taken)})
+    np.testing.assert_array_equal(ms.load_onnx(whole)(x), -x if taken else abs(x))
+
+
+def test_old_operator_sets_are_refused_where_they_differ() -> None:
+    with pytest.raises(ms.RefusedModel, match="it is of opset 11, and has changed until 13"):
+        run("Softmax", random(2, 3), opset=11)
+    np.testing.assert_array_equal(run("Softplus", np.float32([0]), opset=11), np.log(np.float32([2])))
+
+
+def test_operator_sets_that_onnx_does_not_know_yet_are_refused() -> None:
+    with pytest.raises(ms.NetworkError, match="of opset 1000, and the installed onnx knows those up to"):
+        run("Relu", random(2), opset=1000)
+
+
+def test_a_value_that_nothing_computes_is_a_mistake() -> None:
+    with pytest.raises(ms.NetworkError, match="`W` is read, and nothing before computes it"):
+        ms.load_onnx(model([node("Add", "X W")], [value("X", random(2))]))
+    with pytest.raises(ms.NetworkError, match="nothing computes the output W"):
+        ms.load_onnx(model([node("Relu", "X")], [value("X", random(2))], outputs=("W",)))
+
+
+def test_inputs_that_the_language_has_no_type_for_are_refused() -> None:
+    strings = helper.make_tensor_value_info("X", onnx.TensorProto.STRING, [2])
+    with pytest.raises(ms.RefusedModel, match="no element type string"):
+        ms.load_onnx(model([node("Identity", "X")], [strings]))
+
+
+def test_node_types_are_onnx_ones_and_are_looked_up_by_name() -> None:
+    assert len(FILES.load()) > 15
+    for name in node_types():
+        assert any(schema_of(name, "", opset) for opset in (22, 28, 9)), name
+
+
+def test_a_kernel_runs_nothing_else_than_its_programs_say() -> None:
+    """The graph's programs, run by the reference one by one, give what the network gives."""
+    x, w = random(1, 3, 6, 6), random(4, 3, 3, 3, seed=1)
+    nodes = [
+        node("Conv", "X W", "A", pads=[1] * 4),
+        node("Relu", "A", "B"),
+        node("GlobalAveragePool", "B", "C"),
+        node("Softmax", "C", axis=1),
+    ]
+    network = ms.load_onnx(model(nodes, [value("X", x)], constants={"W": w}))
+    values: dict[str, Any] = {"X": x, **network.graph.constants}
+    for one in network.graph.nodes:
+        if isinstance(one, Compute):
+            values[one.outputs[0]] = ms.reference(one.program)(*(values[name] for name in one.inputs))
+        else:
+            values[one.output] = values[one.input].reshape(network.graph.types[one.output].shape)
+    np.testing.assert_allclose(network(x), values["Y"], rtol=1e-5)
