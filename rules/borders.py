@@ -29,8 +29,9 @@ def borders(
     For reductions that read each padded element a few times, such as depthwise convolutions and pooling: the copy would
     take about as long. Elements are tiled in two levels, the inner tile and the terms are unrolled, and vectors run
     along the last dimension; the last two of the other dimensions are partitioned where a tile no longer meets a
-    border, or only the last of them, so that threads share the borders of the other, under conditions. A structural
-    choice between these two and whatever other rules make of the padded copy.
+    border, or only the last of them, so that threads share the borders of the other, under conditions. Terms are then
+    added column by column: what is read of a column is used for all rows of the tile at once. A structural choice
+    between these two and whatever other rules make of the padded copy.
 
     Args:
         reuse: how often a padded element may be read.
@@ -60,7 +61,7 @@ def borders(
     if how == COPIED:
         return None
     _inline(sch, padding)
-    (nest if how == APART else replace(nest, bordered=nest.bordered[-1:])).make(sch)
+    (nest if how == APART else replace(nest, bordered=nest.bordered[-1:], by_columns=True)).make(sch)
     return None
 
 
@@ -92,7 +93,10 @@ def _inline(sch: ms.Schedule, padding: list[str]) -> None:
 
 @dataclass(frozen=True)
 class _Nest:
-    """The nest of a block whose padding is inlined; loops over `bordered` are partitioned."""
+    """The nest of a block whose padding is inlined; loops over `bordered` are partitioned.
+
+    `by_columns`: the last variable of the terms is the outermost.
+    """
 
     block: ms.BlockRV
     info: ms.BlockInfo
@@ -101,6 +105,7 @@ class _Nest:
     tile: int
     lanes: tuple[int, ...]
     small: int
+    by_columns: bool = False
 
     def make(self, sch: ms.Schedule) -> None:
         outer: dict[str, ms.LoopRV] = {}
@@ -119,6 +124,8 @@ class _Nest:
         widths = sch.sample_tile(loops[last.name], parts=2, innermost=64, step=sch.target.lanes(self.info.dtype))
         columns, lane = sch.split(loops[last.name], widths)
         terms = [loops[it.name] for it in self.info.reduction]
+        if self.by_columns:
+            terms.reverse()
         sch.reorder(*outer.values(), columns, *terms, *inner, lane)
         for loop in (*terms, *inner):
             sch.unroll(loop)

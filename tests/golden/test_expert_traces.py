@@ -164,6 +164,15 @@ FOUND: Mapping[str, Way] = {
         },
         {"H": 32, "W": 36, "R": 5, "P": 2},
     ),
+    "depthwise_conv2d_nhwc.columns": Way(
+        {
+            "borders(conv)/borders": "columns apart",
+            "borders(conv)/h_conv": tile(4),
+            "borders(conv)/c_conv": tile(16),
+            "borders(conv)/lanes": 16,
+        },
+        {"H": 112, "W": 112},
+    ),
     "depthwise_conv2d_nhwc.rows": Way(
         {
             f"{TILED}(conv)/fusion": "none",
@@ -267,16 +276,6 @@ OTHERWISE: Mapping[str, Way] = {
     "depthwise_conv2d_nhwc.borders": Way(
         {"borders(conv)/borders": "apart"}, reason="whole rows run in parallel, and in the space tiles of rows"
     ),
-    "depthwise_conv2d_nhwc.columns": Way(
-        {
-            "borders(conv)/borders": "columns apart",
-            "borders(conv)/h_conv": tile(4),
-            "borders(conv)/c_conv": tile(16),
-            "borders(conv)/lanes": 16,
-        },
-        {"H": 112, "W": 112},
-        reason="terms are added column by column, and in the space row by row",
-    ),
     "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.amx_u8i8": Way({}, reason=IN_PANELS),
     "matmul_nn.bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
@@ -305,7 +304,18 @@ OTHERWISE: Mapping[str, Way] = {
         reason="partial sums are in memory, and in the space in registers along the lanes",
     ),
     "transpose_batch_matmul.heads": Way(
-        {"inline(key_t)/transpose": "kept"}, reason="a transposed block's loops are in the order of what it reads"
+        {
+            f"{TILED}(C)/fusion": "none",
+            f"{TILED}(C)/i_C": tile(5, 1, 14),
+            f"{TILED}(C)/j_C": tile(1, 1, 32),
+            f"{TILED}(C)/d_C": tile(20),
+            "inline(key_t)/transpose": "kept",
+            "compute_location(key_t)/key_t": Ref("h_C_0"),
+            "unroll(C)/limit": 64,
+            **lanes("vectorize", 16, "C", "key_t"),
+        },
+        {"L": 70},
+        reason="keys are transposed from rows that are loaded whole, and in the space to rows that are stored whole",
     ),
 }
 
