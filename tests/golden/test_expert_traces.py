@@ -152,6 +152,22 @@ FOUND: Mapping[str, Way] = {
         },
         {"CI": 64},
     ),
+    "conv2d_transpose_nhwc.parity": Way(
+        {
+            f"{TILED}(conv)/fusion": "none",
+            f"{TILED}(conv)/h_conv_0": tile(4, 1, 1),
+            f"{TILED}(conv)/w_conv_0": tile(1, 1, 4),
+            f"{TILED}(conv)/o": tile(1, 1, 64),
+            f"{TILED}(conv)/r_0": tile(2),
+            f"{TILED}(conv)/s_0": tile(2),
+            f"{TILED}(conv)/c_conv": tile(64),
+            "packing(conv)/packed": "none",
+            "unroll(conv)/limit": 64,
+            **lanes("vectorize", 16, "conv", "pad", "pad.fill"),
+        },
+        {"CI": 64, "CO": 128},
+        frozenset({"fastmath"}),
+    ),
     "conv3d_ndhwc.few_channels": Way(
         {
             **CHANNELS,
@@ -272,7 +288,6 @@ OTHERWISE: Mapping[str, Way] = {
         },
         reason="its padding is copied element by element, and in the space in vectors",
     ),
-    "conv2d_transpose_nhwc.parity": Way({}, reason="threads share output channels, around the digits of both axes"),
     "depthwise_conv2d_nhwc.borders": Way(
         {"borders(conv)/borders": "apart"}, reason="whole rows run in parallel, and in the space tiles of rows"
     ),
