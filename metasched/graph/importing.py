@@ -49,6 +49,7 @@ class _Scope:
     opsets: Mapping[str, int]
     path: str = ""
     depth: int = 0
+    made: set[str] = field(default_factory=set)
 
     def get(self, name: str) -> GraphValue | _NotKnown | None:
         if not name:
@@ -186,8 +187,11 @@ class _Importer:
             known = [value for value in inputs if not isinstance(value, _NotKnown)]
             outputs = self._outputs(node, scope, known if len(known) == len(inputs) else None)
             for name, value in zip(node.output, outputs, strict=False):
+                if name in scope.made:
+                    raise NetworkError(f"`{name}` is computed twice in {scope.path or self._model.name}")
                 if name:
                     scope.values[name] = value
+                    scope.made.add(name)
 
     def _outputs(
         self, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None] | None
@@ -202,7 +206,7 @@ class _Importer:
                 return self._imported(node, scope, domain, opset, inputs)
         except Unsupported as error:
             self._refuse(node, scope, opset, inputs, error)
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, ArithmeticError) as error:
             wrong = Unsupported(f"its attributes and inputs do not go together: {error}")
             self._refuse(node, scope, opset, inputs, wrong)
         return [_NOT_KNOWN] * len(node.output)
@@ -243,6 +247,7 @@ class _Importer:
     def _site(self, node: Any, schema: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None]) -> NodeSite:
         first = next((name for name in node.output if name), "value")
         name = node.name or first
+        _check_attributes(node, schema)
         origin = NodeOrigin(f"{scope.path}/{name}" if scope.path else name, node.op_type, first)
         attributes = {attribute.name: self._attribute(attribute) for attribute in with_defaults(schema, node).attribute}
         return NodeSite(
@@ -301,6 +306,18 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
         if later is not None and later.since_version != schema.since_version:
             raise Unsupported(f"it is of opset {opset}, and has changed until {OLDEST_OPSET}, the oldest that is read")
     return schema
+
+
+def _check_attributes(node: Any, schema: Any) -> None:
+    """Raise Unsupported for attributes and numbers of inputs that the node's type has not."""
+    for attribute in node.attribute:
+        known = schema.attributes.get(attribute.name)
+        if known is None:
+            raise Unsupported(f"it has no attribute `{attribute.name}`")
+        if int(known.type.value) != attribute.type:
+            raise Unsupported(f"the attribute `{attribute.name}` is of another type")
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        raise Unsupported(f"it has {len(node.input)} inputs")
 
 
 def _opsets(imports: Iterable[Any]) -> dict[str, int]:

@@ -63,9 +63,10 @@ def number(value: float | bool, dtype: DType) -> str | None:
 
 
 def real(value: float) -> str:
-    """A float literal."""
-    text = number(float(value), DType.F64)
-    assert text is not None, value
+    """A float literal. Raises Unsupported for NaN."""
+    text = number(float(value) + 0.0, DType.F64)
+    if text is None:
+        raise Unsupported("the language has no literal for NaN")
     return text
 
 
