@@ -198,3 +198,21 @@ def _scattered(
         f"{at('Y', over)} = {x.type.dtype}({joined.format(f'{wide}({own})', total)})",
     ]
     return site.single(stages, x.type, A=x, I=index, U=updates)
+
+
+@node_type("TensorScatter")
+def tensor_scatter(site: NodeSite) -> Results:
+    """A cache with a stretch along one axis replaced: it begins at a place of each batch element's own."""
+    cache, update, start = site.operand(0), site.operand(1), site.optional(2)
+    axis = site.axis(int(site.attribute("axis", -2)), cache.rank)
+    extent, count = cache.shape[axis], update.shape[axis]
+    if axis == 0 or count > extent:
+        raise Unsupported(f"{update.type} is no stretch of {cache.type} along the axis {axis}")
+    over = indices(cache.rank)
+    first = "0" if start is None else f"i64(W[{over[0]}])"
+    place = f"{over[axis]} - {first}"
+    if site.one_of("mode", "linear", ("linear", "circular")) == "circular":
+        place = f"({place}) % {extent}"
+    picked = at("U", [place if dim == axis else name for dim, name in enumerate(over)])
+    text = f"{picked} if {_inside(place, count)} else {at('A', over)}"
+    return (site.single([f"{at('Y', over)} = {text}"], cache.type, A=cache, U=update, W=start),)

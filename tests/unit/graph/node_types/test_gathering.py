@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import metasched as ms
@@ -33,6 +34,20 @@ def test_an_index_that_is_out_of_range_picks_zero_or_is_refused_where_it_is_know
     np.testing.assert_array_equal(run("Gather", random(3), ints(3, -4, 5)), [0, 0, 0])
     with pytest.raises(ms.RefusedModel, match="an index is 3, and there are 3 elements"):
         run("Gather", random(3), ints(3), constants=(1,))
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_a_stretch_of_a_cache_is_replaced(mode: str) -> None:
+    if onnx.defs.onnx_opset_version() < 24:
+        pytest.skip("the installed onnx does not know TensorScatter")
+    cache, update = random(2, 4, 3), random(2, 2, 3, seed=1)
+    starts = ints(3 if mode == "circular" else 2, 0)
+    expected = cache.copy()
+    for batch, start in enumerate(starts):
+        expected[batch, (start + np.arange(2)) % 4] = update[batch]
+    made = run("TensorScatter", cache, update, starts, opset=24, axis=1, mode=mode)
+    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(run("TensorScatter", cache, update, opset=24, axis=1)[:, :2], update)
 
 
 def test_one_of_many() -> None:
