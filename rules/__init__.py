@@ -38,5 +38,6 @@ Its files, in reading order:
 - `tile_transposition`: Tiling of transpositions
 - `unroll`: Unrolling of innermost loops, up to a sampled limit
 - `vectorize`: Vector lanes along the innermost loop
+- `winograd`: Convolutions through transforms that take fewer multiplications
 - `presets`: Lists of rules for kinds of targets
 """

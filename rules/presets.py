@@ -29,11 +29,13 @@ from metasched.rules.use_amx import use_amx
 from metasched.rules.use_avx512_bf16 import use_avx512_bf16
 from metasched.rules.use_vnni import use_vnni
 from metasched.rules.vectorize import vectorize
+from metasched.rules.winograd import winograd
 
-# Order matters: sums are marked while their lengths are known, chains of rows are found while they are whole, inlining
-# shortens the program before strips and tiling see it, tensor intrinsics come before vectors, those that do most at a
-# time first, and loops are assigned to threads and lanes last.
+# Order matters: convolutions are transformed while they are as written, sums are marked while their lengths are known,
+# chains of rows are found while they are whole, inlining shortens the program before strips and tiling see it, tensor
+# intrinsics come before vectors, those that do most at a time first, and loops are assigned to threads and lanes last.
 cpu = (
+    winograd,
     blocked_sums,
     row_chain,
     inline,

@@ -7,6 +7,8 @@ Its files, in reading order:
 - `timing`: How often a kernel is called to know its time, in visits apart from one another, and when those made are
   enough
 - `records`: Candidates and their measurements, as plain data
+- `arithmetic`: How a schedule's results are computed, where it was allowed that they be computed otherwise than the
+  program says
 - `tolerance`: How far a correct kernel may be from the float64 reference, and when it must not differ at all
 - `check`: Whether a candidate computes what its program says
 - `compiling`: A scheduled program to machine code that another process can load, and when two candidates are the same

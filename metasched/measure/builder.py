@@ -10,6 +10,7 @@ from metasched.ir.program import Program
 from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
 from metasched.measure.archive import read_arrays
+from metasched.measure.arithmetic import AllowedArithmetic
 from metasched.measure.check import prepare
 from metasched.measure.compiling import compile_candidate, lower_candidate
 from metasched.measure.inputs import Given
@@ -53,7 +54,9 @@ class Builder:
         params = settings_from_json(body["params"])
         arrays = read_arrays(Path(body["given"]))
         ranges = {name: (float(low), float(high)) for name, (low, high) in body["ranges"].items()}
-        cases = prepare(_program(body["program"], params).func, Given(arrays, ranges), int(body["seed"]))
+        program = _program(body["program"], params)
+        by = AllowedArithmetic(body["steps"], body["fastmath"]).of(program)
+        cases = prepare(program.func, Given(arrays, ranges), int(body["seed"]), by)
         cases.save(Path(body["path"]))
         return Message(MessageKind.DONE)
 

@@ -24,6 +24,7 @@ from metasched.dtypes import is_float
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants
 from metasched.measure.archive import read_arrays, write_arrays
+from metasched.measure.arithmetic import Computation
 from metasched.measure.inputs import Given, arguments, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
 from metasched.measure.tolerance import exact_magnitude, tolerances
@@ -90,8 +91,10 @@ class Cases:
         return Cases(outputs, case("integers"), case("random"), tuple(map(int, meta["constants"])))
 
 
-def prepare(func: Func, given: Given, seed: int) -> Cases:
+def prepare(func: Func, given: Given, seed: int, by: Computation | None = None) -> Cases:
     """Draw the data and compute the expected results of an unscheduled program.
+
+    The tolerance is for results that are computed `by` a program, by default this one.
 
     Raises CheckError when most of a result is not finite on this data.
     """
@@ -99,7 +102,9 @@ def prepare(func: Func, given: Given, seed: int) -> Cases:
     outputs = tuple((b.name, b.dtype.numpy.name) for b in func.outputs)
     data = random_inputs(func, given, seed)
     fixed = tuple(func.order.index(name) for name in constants(func))
-    return Cases(outputs, _integer_case(func, given, seed), _bounded_case(func, data, drawn, LARGE_BYTE), fixed)
+    by = by or Computation(func)
+    bounded = _bounded_case(func, by, data, drawn, LARGE_BYTE)
+    return Cases(outputs, _integer_case(func, by, given, seed), bounded, fixed)
 
 
 def _drawn(given: Given) -> bool:
@@ -107,21 +112,21 @@ def _drawn(given: Given) -> bool:
     return not any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
 
 
-def _integer_case(func: Func, given: Given, seed: int) -> CheckCase:
+def _integer_case(func: Func, by: Computation, given: Given, seed: int) -> CheckCase:
     for magnitude in _MAGNITUDES:
         data = integer_inputs(func, given, seed, magnitude)
-        if exact_magnitude(func, data):
+        if exact_magnitude(func, data) and (by.func is func or exact_magnitude(by.func, data)):
             # The bounds are of no use here, but compiling one program of two is.
             pairs = reference_with_bound(func)(*data.values())
             typed = tuple(value.astype(b.dtype.numpy) for (value, _), b in zip(pairs, func.outputs, strict=True))
             return CheckCase(tuple(data.values()), typed, (None,) * len(typed), NAN_BYTE)
-    return _bounded_case(func, integer_inputs(func, given, seed, _MAGNITUDES[-1]), _drawn(given), NAN_BYTE)
+    return _bounded_case(func, by, integer_inputs(func, given, seed, _MAGNITUDES[-1]), _drawn(given), NAN_BYTE)
 
 
-def _bounded_case(func: Func, data: Mapping[str, Array], drawn: bool, fill: int) -> CheckCase:
+def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], drawn: bool, fill: int) -> CheckCase:
     pairs = reference_with_bound(func)(*data.values())
     tolerance = tuple(
-        tolerances(func, bound, buffer.dtype, drawn) for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
+        tolerances(by, bound, buffer.dtype, drawn) for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
     )
     expected = tuple(value for value, _ in pairs)
     for buffer, value, allowed in zip(func.outputs, expected, tolerance, strict=True):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -22,6 +23,7 @@ from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.archive import write_arrays
+from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
 from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
@@ -41,6 +43,7 @@ from metasched.measure.records import (
 from metasched.measure.resources import explaining
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.timing import LEAST_VISITS, Times, TimingPlan, is_clearly_slower, median_of
+from metasched.measure.tolerance import divides
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
@@ -117,6 +120,12 @@ class _Job:
     visited_at: float = 0.0
     prologues: list[float] = field(default_factory=list)
 
+    @cached_property
+    def arithmetic(self) -> AllowedArithmetic:
+        """How its results are computed; it is known to be as written where nothing that counts is in the program."""
+        found = arithmetic_of(self.candidate.trace)
+        return found if found.steps or divides(self.program.func) else AS_WRITTEN
+
     @property
     def task(self) -> tuple[Any, ...]:
         """What candidates that race must have in common."""
@@ -167,7 +176,8 @@ class LocalRunner:
             self._idle.put(builder)
         self._building = ThreadPoolExecutor(settings.builders, "metasched-build")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._data: dict[_Key, Future[Path]] = {}
+        self._given: dict[_Key, Inputs | None] = {}
+        self._data: dict[tuple[_Key, AllowedArithmetic], Future[Path]] = {}
         self._best: dict[tuple[Any, ...], float] = {}
         self._built = RecentlyBuilt()
         self._turns = TimingTurns()
@@ -219,7 +229,7 @@ class LocalRunner:
         `inputs` is the data of its arguments, by default that of the runner. A program keeps the inputs that it was
         first prepared with.
         """
-        self._expected(program, inputs)
+        self._expected(program, inputs=inputs)
 
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
@@ -284,7 +294,7 @@ class LocalRunner:
         while more is not None:
             if more.future.set_running_or_notify_cancel():
                 batch.append(more)
-                under_way.append(self._expected(more.program))
+                under_way.append(self._expected(more.program, more.arithmetic))
                 under_way.append(self._building.submit(self._build, more))
             more = self._next(under_way) if len(batch) < _MAX_BATCH else None
         wait(under_way)
@@ -380,7 +390,7 @@ class LocalRunner:
             job.finish()
             return
         started = time.perf_counter()
-        self._expected(job.program).result()
+        self._expected(job.program, job.arithmetic).result()
         job.count({"reference": time.perf_counter() - started})
 
     def _visit(self, job: _Job) -> None:
@@ -392,7 +402,7 @@ class LocalRunner:
             self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
         body = {
             "artefact": job.artefact.body["artefact"],
-            "data": str(self._expected(job.program).result()),
+            "data": str(self._expected(job.program, job.arithmetic).result()),
             "plan": asdict(job.plan),
             "best_s": self._best_of(job),
             "first": not job.visits,
@@ -432,18 +442,25 @@ class LocalRunner:
         elif is_clearly_slower(job.visits, self._best_of(job), job.plan.race_ratio):
             job.finish(raced=True)
 
-    def _expected(self, program: Program, inputs: Inputs | None = None) -> Future[Path]:
-        """The file of a program's data and expected results; asked for when the program is first seen."""
+    def _expected(
+        self, program: Program, arithmetic: AllowedArithmetic = AS_WRITTEN, inputs: Inputs | None = None
+    ) -> Future[Path]:
+        """The file of a program's data and expected results, with the tolerance of a way to compute them.
+
+        It is asked for when the two are first seen.
+        """
         key = (str(program), program.params)
         with self._lock:
-            if key not in self._data:
-                self._data[key] = self._building.submit(self._prepare, program, inputs or self._inputs)
-            return self._data[key]
+            data = self._given.setdefault(key, inputs or self._inputs)
+            if (key, arithmetic) not in self._data:
+                self._data[key, arithmetic] = self._building.submit(self._prepare, program, arithmetic, data)
+            return self._data[key, arithmetic]
 
-    def _prepare(self, program: Program, inputs: Inputs | None) -> Path:
+    def _prepare(self, program: Program, arithmetic: AllowedArithmetic, inputs: Inputs | None) -> Path:
         """Have a builder compute a program's data and expected results."""
         text = str(program)
-        name = hashlib.sha256(json.dumps((text, program.params)).encode()).hexdigest()[:16]
+        said = json.dumps((text, program.params, arithmetic.steps, arithmetic.fastmath))
+        name = hashlib.sha256(said.encode()).hexdigest()[:16]
         given = given_inputs(program.func, inputs, self._settings.seed)
         given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
         with explaining(f"writing data to {self._folder}"):
@@ -454,6 +471,8 @@ class LocalRunner:
             "given": str(given_path),
             "ranges": given.ranges,
             "seed": self._settings.seed,
+            "steps": arithmetic.steps,
+            "fastmath": arithmetic.fastmath,
             "path": str(path),
         }
         what = f"computing the expected result of {program.key}"

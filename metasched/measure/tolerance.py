@@ -14,6 +14,24 @@ At n = 2304 the tolerance is 2.3e-5 B for data that we draw. Their magnitudes li
 two is at least 0.11 of the mean one, 4.9e-5 B: one dropped term of a matrix product is always seen, at any length up to
 about 10,000.
 
+**Permissions.** A result of Winograd's F(m, r) differs from the exact one, to first order, by at most
+
+    |A^T| ((|G| |g|) * (|B^T| |d|)) * (alpha + beta + gamma + 1) * u,
+
+summed over channels: theorem 1 of Barabasz, Anderson, Soodhalter and Gregg 2020, "Error Analysis and Improving the
+Accuracy of Winograd Convolution for Deep Neural Networks" (ACM Trans. Math. Softw. 46), where alpha, beta and gamma
+count the roundings of the three transforms; along two axes (theorem 2) there are twice as many. We count the roundings
+in the program that has the transforms, and take the matrices by their norms: `kappa max(B)` in the place of B, with
+
+    kappa = max_k norm_i(A^T[k, i] norm(G[i]) norm(B^T[i])) / norm(r ones)
+
+along each axis, for two axes the product. It is the same for all elements, as a result depends on its whole tile. For
+data that the user gives it is the 1-norm; for data that we draw, whose signs are independent, the 2-norm: for a window
+of 3 x 3, kappa is then 1.7 at m = 2, 31 at m = 4 and 47 at m = 6.
+
+With `fastmath` a quotient may be a product with a reciprocal that is refined. `flush_denormals` needs no more than is
+there for every f32 and bf16: what is smaller than the smallest normal number may be zero.
+
 Each operation rounds to its own type. f16 and bf16 are rounded to where they are stored, which the program says as a
 cast: one such rounding counts as much as 2**13 (f16) or 2**16 (bf16) of f32.
 
@@ -25,7 +43,7 @@ multiplies, and takes maxima and minima.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,33 +68,45 @@ from metasched.ir.nodes import (
     Unary,
     UnOp,
 )
+from metasched.measure.arithmetic import Computation
 
 _CONFIDENCE = 8.0
 _CALL_ROUNDINGS = 8  # a math function may be a few units in the last place off
+_FAST_DIVISION_ROUNDINGS = 4  # of an approximate reciprocal, a step of Newton's method, and a product
 _EXACT_CALLS = frozenset({"abs", "floor", "ceil"})
 
 
-def tolerances(func: Func, bound: NDArray[np.float64], dtype: DType, drawn: bool) -> NDArray[np.float64] | None:
+def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, drawn: bool) -> NDArray[np.float64] | None:
     """How far each element of an output may be from the reference; None when it may not differ.
 
-    `bound` is the sum of the absolute terms (see above); `drawn` says that the inputs are ours, and random. An
+    The results are computed `by` what may be another program. `bound` is the sum of the absolute terms (see above);
+    `drawn` says that the inputs are ours, and random. An
     element whose bound is not finite gets an infinite tolerance: nothing can be said about it. So does a position that
     an arg-reduction finds among values nearer to one another than rounding can tell; other integers must match.
     """
     if not dtype.is_float and not np.any(bound):
         return None
+    bound = _amplified(bound, by.amplification_of_drawn if drawn else by.amplification)
     relative = absolute = 0.0
-    for kind, count in roundings(func, drawn).items():
+    for kind, count in roundings(by.func, drawn, fastmath=by.fastmath).items():
         relative += count * kind.unit_roundoff
-        # Halves are rounded to where they are subnormal; of an f32 nothing is asked there.
-        absolute += count * kind.smallest_normal * (2 * kind.unit_roundoff if kind.is_half else 1.0)
+        # An f16 is rounded to where it is subnormal; of others nothing is asked there.
+        absolute += count * kind.smallest_normal * (2 * kind.unit_roundoff if kind is DType.F16 else 1.0)
     if not dtype.is_float:
         return np.where(relative * bound >= 1.0, np.inf, 0.0)
     allowed = relative * bound + absolute
     return np.where(np.isfinite(allowed), allowed, np.inf)
 
 
-def roundings(func: Func, drawn: bool) -> dict[DType, float]:
+def _amplified(bound: NDArray[np.float64], amplification: float) -> NDArray[np.float64]:
+    """The bound where errors are larger, and depend on all elements of a tile: as for the largest of all."""
+    finite = bound[np.isfinite(bound)]
+    if not amplification or not finite.size:
+        return bound
+    return np.where(np.isfinite(bound), amplification * finite.max(), bound)
+
+
+def roundings(func: Func, drawn: bool, *, fastmath: bool = False) -> dict[DType, float]:
     """How many roundings to each type count against a result of `func`; see the module's text."""
     counts: defaultdict[DType, float] = defaultdict(float)
     for block in blocks(func):
@@ -84,9 +114,8 @@ def roundings(func: Func, drawn: bool) -> dict[DType, float]:
         if kind.is_float:
             length = reduction_length(block) if block.reducer in (Reducer.SUM, Reducer.PROD) else 1
             counts[kind] += min(length, _CONFIDENCE * math.sqrt(length)) if drawn else length
-            for node in block.store.value.walk():
-                if isinstance(node, Expr) and node.dtype.is_float:
-                    counts[node.dtype] += _roundings_of(node)
+            for dtype, count in _roundings_in(block.store.value, fastmath).items():
+                counts[dtype] += count
     for kind in counts:
         counts[kind] += 0 if kind.is_half else 2.0  # the last store's, and second-order terms
     # The reference rounds, too: in float64, which counts only against float64.
@@ -109,10 +138,25 @@ def reduction_length(block: Block) -> int:
     return length
 
 
-def _roundings_of(node: Expr) -> int:
+def _roundings_in(e: Expr, fastmath: bool) -> Counter[DType]:
+    """How many roundings to each type an expression is worth; of a choice, one side and the condition are evaluated."""
+    if isinstance(e, Select):
+        return _roundings_in(e.cond, fastmath) + (
+            _roundings_in(e.then, fastmath) | _roundings_in(e.otherwise, fastmath)
+        )
+    found: Counter[DType] = Counter({e.dtype: _roundings_of(e, fastmath)} if e.dtype.is_float else {})
+    for child in e.children():
+        if isinstance(child, Expr):
+            found += _roundings_in(child, fastmath)
+    return found
+
+
+def _roundings_of(node: Expr, fastmath: bool) -> int:
     """How many roundings one operation on floats is worth."""
     if isinstance(node, Call):
         return _CALL_ROUNDINGS
+    if fastmath and isinstance(node, Binary) and node.op is BinOp.DIV:
+        return _FAST_DIVISION_ROUNDINGS
     widens = isinstance(node, Cast) and node.value.dtype.is_float and node.value.dtype.bits <= node.dtype.bits
     return int(isinstance(node, Binary | Cast) and not widens)
 
@@ -189,3 +233,8 @@ def _binary_magnitude(e: Binary, largest: Mapping[str, float]) -> float | None:
 
 def _largest(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else max(a, b)
+
+
+def divides(func: Func) -> bool:
+    """Whether floats are divided, which `fastmath` does with more roundings."""
+    return any(isinstance(n, Binary) and n.op is BinOp.DIV and n.dtype.is_float for n in func.body.walk())

@@ -651,3 +651,37 @@ class PrimitiveMethods:
             for j in 512:                   for j in 512 vectorized(16):
                 C[j] = A[j]          ->         C[j] = A[j]
         """
+    def winograd(self, block: BlockRV, tile: int, *, labels: Sequence[str] = ...) -> list[BlockRV]:
+        """Compute a convolution in tiles of its result, from products of transformed tiles of its operands.
+
+        A tile of m results of a window of r elements takes m + r - 1 products instead of m * r, along each of one or two
+        axes (Winograd 1980; Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks", sections 3 and 4).
+        Their rounding errors are larger, so callers allow it by `allow={"winograd"}`. The matrices are those of the method
+        of Cook and Toom at the points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity, by exact arithmetic.
+
+        The block becomes a batch of products, one for each of the (m + r - 1)^2 elements of a tile. The last pass over its
+        operands are the blocks `BLOCK.X.winograd`, which depend on one operand each, so that the filter's is run ahead of
+        calls where it is a `const` argument; the last pass over its products is `BLOCK.inverse`. With two axes, a pass
+        along the first comes before each, `BLOCK.X.rows` and `BLOCK.rows`. Where the data has a condition, such as padding,
+        or tiles go beyond it, the first step is a copy with zeros there, `BLOCK.X.pad`. Returns the last passes: over the
+        filter, over the data, over the products; `get_producers` finds the others.
+
+        Args:
+            block: the convolution: a sum of products of two operands, of which one is read at `h + r` and the other at `r`,
+                for a spatial variable `h` and a variable of the sum `r`. Of more than two such axes, the last two count.
+            tile: m, at least 2. It is no random variable, as the steps depend on it; `choose` among some.
+
+        Requires:
+            The block's loops are untransformed, and it sums f32 or f64 from 0. Windows have 2 to 7 elements, and
+            m + r - 1 is at most 8. Each operand has one read, whose index moves with the window in dimensions of its own.
+
+        Rewrite:
+            for h, r in grid(8, 3):                      for r_.. in 4:
+                conv: Y[h] += X[h + r] * K[r]    ->          conv.K.winograd: U[t] = ... K ...
+                                                         for h_.., t_.. in grid(4, 4):
+                                                             conv.X.winograd: V[t, h] = ... X[2*h], X[2*h + 1] ...
+                                                         for t, h in grid(4, 4):
+                                                             conv: M[t, h] += V[t, h] * U[t]
+                                                         for h_.. in 8:
+                                                             conv.inverse: Y[h] = ... M[0, h//2], M[1, h//2] ...
+        """

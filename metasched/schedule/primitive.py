@@ -52,6 +52,7 @@ Upgrade = Callable[[Instruction], Instruction]
 # The support in words where a decision is outside of it whatever the program, and None where that does not show. Given
 # are the arguments whose values a text shows, by parameter.
 OutsideSupport = Callable[[Mapping[str, Any], Decision], str | None]
+Amplification = Callable[..., tuple[float, float]]
 # Which of the loops that it makes certainly run as often as an open random variable says; empty where that does not
 # show. Given are all parameters without defaults, and the same of each: whether a loop does, whether an integer is
 # open; None for None.
@@ -71,6 +72,8 @@ class Traits:
     `named` is for samplers that are given a name in Python, and then a list of their arguments.
     `outside_support` is for the check of modules in text: decisions that no program would allow.
     `permission` is what a step of it lets results differ by, which the caller has to allow.
+    `amplification` is how much larger a step of it makes rounding errors: for data of any signs, and for data of
+    independent signs. Given are the program before, the name of the block, and the arguments after that.
     """
 
     version: int = 1
@@ -84,6 +87,7 @@ class Traits:
     named: bool = False
     outside_support: OutsideSupport | None = None
     permission: Permission | None = None
+    amplification: Amplification | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +138,7 @@ def primitive(
     threads: bool = False,
     varying_loops: VaryingLoops | None = None,
     permission: Permission | None = None,
+    amplification: Amplification | None = None,
 ) -> Callable[[F], F]: ...
 def primitive(
     fn: F | None = None, *, upgrades: Mapping[int, Upgrade] | None = None, **traits: Any

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 import metasched as ms
+from metasched.measure.arithmetic import arithmetic_of
 from metasched.measure.check import CheckCase, mismatch, prepare
 from metasched.measure.inputs import Inputs, given_inputs
 
 
 def check_kernel(kernel: ms.Kernel, program: ms.Program, inputs: Inputs | None = None) -> None:
     """`inputs` says what data an argument takes, as `ms.tune` does."""
-    cases = prepare(program.func, given_inputs(program.func, inputs, seed=0), seed=0)
+    by = arithmetic_of(str(kernel.trace)).of(program)
+    cases = prepare(program.func, given_inputs(program.func, inputs, seed=0), seed=0, by=by)
     for case in (cases.integers, cases.random):
         _check_case(kernel, program, case)
 

@@ -6,6 +6,8 @@ Its files, in reading order:
 - `parts`: Finding, removing and inserting parts of a program
 - `buffer_copies`: Inserting copies of buffers before or after the nest of a block, and their preconditions
 - `borders`: Where a bound in a condition begins or ceases to hold along a variable
+- `convolution`: Finding the convolution in a sum of products: the windows and the filter
+- `cook_toom`: Fast filtering by the method of Cook and Toom: the matrices of F(m, r), by exact rational arithmetic
 - `guards`: Guards in terms of iteration variables: those that remain when a block gets new loops
 - `inlined`: Checks of a block after another block's expression was inlined into it
 - `iterations`: A limit on iteration counts, so that they and index arithmetic fit in 64 bits

@@ -264,6 +264,11 @@ def _tensorize(s: Spot) -> None:
     s.sch.tensorize(j_1, "dot_u8i8_vnni")
 
 
+def _winograd(s: Spot) -> None:
+    s = s.on(lambda info: info.reduces and info.trivial)
+    s.sch.winograd(s.block, s.pick([2, 3, 4]))
+
+
 def _epilogue(s: Spot) -> None:
     s = s.on(lambda info: info.reduces and len(info.readers) == 1)
     s.sch.fuse_reduction_epilogue(s.block, s.sch.get_block(s.pick(s.info.readers or (s.info.name,))))
@@ -327,6 +332,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "fuse_reduction_epilogue": (_epilogue,),
     "sample_partitioned_tile": (_partitioned,),
     "tensorize": (_tensorize,),
+    "winograd": (_winograd,),
     "sample_compute_location": (_located, _located_at_source),
 }
 # Queries that every attempt begins with, and what has a method of its own.

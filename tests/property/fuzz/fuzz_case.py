@@ -14,6 +14,7 @@ from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.program import Program
 from metasched.ir.validate import InvalidProgram, validate
 from metasched.lang.instructions import Instruction, TraceData
+from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
 from metasched.measure.check import Bench, Cases, Guarded, mismatch, prepare
 from metasched.measure.inputs import Given
 from metasched.measure.records import CheckError
@@ -87,8 +88,16 @@ class Oracle:
         self.source = source
         self.program: Program = source.program()
         given = Given(extremes(self.program.func) if is_plain(self.program.definition) else {}, {})
-        self.cases: Cases = prepare(self.program.func, given, 0)
-        self._bench = Bench(self.cases)
+        self._given = given
+        self._cases: dict[AllowedArithmetic, Cases] = {}
+        self.cases = self.cases_by(AS_WRITTEN)
+
+    def cases_by(self, arithmetic: AllowedArithmetic) -> Cases:
+        """The results, with the tolerance of a way to compute them."""
+        if arithmetic not in self._cases:
+            by = arithmetic.of(self.program)
+            self._cases[arithmetic] = prepare(self.program.func, self._given, 0, by=by)
+        return self._cases[arithmetic]
 
     def wrong_result(self, schedule: Schedule, target: Target) -> str | None:
         """What machine code gets wrong; None when nothing, and where the machine cannot do what is asked."""
@@ -101,15 +110,17 @@ class Oracle:
             return None
         kernel.prepare()
         workspace = Guarded(kernel.workspace_bytes, offset=0)
-        for case in (self.cases.integers, self.cases.random):
-            self._bench.load(case, workspace)
+        cases = self.cases_by(arithmetic_of(str(schedule.trace)))
+        bench = Bench(cases)
+        for case in (cases.integers, cases.random):
+            bench.load(case, workspace)
             scalars = [
                 None if p.shape is not None else a.item() for p, a in zip(kernel.parameters, case.inputs, strict=False)
             ]
             scalars += [None] * len(case.expected)
-            values = [a if s is None else s for s, a in zip(scalars, self._bench.addresses, strict=True)]
+            values = [a if s is None else s for s, a in zip(scalars, bench.addresses, strict=True)]
             status = kernel.function(*values, workspace.address)
-            failure = self._bench.verify(workspace)
+            failure = bench.verify(workspace)
             if status or failure is not None:
                 return f"status {status}, {failure}"
         return None
@@ -135,7 +146,7 @@ class Oracle:
             return None
         if not can_run(kernel):
             return None
-        case = self.cases.integers
+        case = self.cases_by(arithmetic_of(str(schedule.trace))).integers
         given = dict(zip(self.program.func.order, case.inputs, strict=True))
         scalars = {s.name: given.pop(s.name)[()] for s in self.program.func.scalars}
         ran = run_lir(kernel, list(given.values()), scalars)

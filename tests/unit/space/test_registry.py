@@ -23,7 +23,8 @@ TILES = (
 )
 LAST = ("columns", "parallelize", "prefetch", "vectorize", "reduction_lanes", "stream", "fast_arithmetic", "unroll")
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
-CPU = ("blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities", *TENSORS, *TILES, *LAST)
+FIRST = ("winograd", "blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities")
+CPU = (*FIRST, *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
 OTHERS = ("merge_parallel", "tensorize")
 
@@ -61,9 +62,9 @@ def test_installed_is_not_active() -> None:
     [
         (None, CPU),
         ("cpu", CPU),
-        ("cpu,-blocked_sums", CPU[1:]),
-        ("cpu, -blocked_sums , -unroll", CPU[1:-1]),
-        ("cpu,-blocked_sums,+blocked_sums", (*CPU[1:], "blocked_sums")),
+        ("cpu,-winograd", CPU[1:]),
+        ("cpu, -winograd , -unroll", CPU[1:-1]),
+        ("cpu,-winograd,+winograd", (*CPU[1:], "winograd")),
         ("unroll,vectorize", ("unroll", "vectorize")),
         ("+unroll", ("unroll",)),
         (["unroll", "cpu"], ("unroll", *CPU)),
