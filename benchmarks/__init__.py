@@ -46,6 +46,8 @@ Its files, in reading order:
   thread
 - `run_main`: What `make run` shows: three real programs, tuned on this machine, next to NumPy and naive Numba, in one
   table
+- `structures`: How long a structure takes to make, and its features to analyse: CPU time, over many bred from one
+  another
 - `scoring`: How fast a search scores candidates: candidates a second on one core, over whole generations
 - `search_noise`: What searches of the twelve operators measured: how much the time of the same code varies, how many
   records are of different code, and what the search gained over the guess

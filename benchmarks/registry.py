@@ -65,6 +65,7 @@ _ALL = (
     Benchmark("composition", "what each group of rules adds: a dense layer of BERT-large in f32, bf16 and u8 x s8"),
     Benchmark("tensor_cores", "tuned products of bf16 and of bytes, by AMX and VNNI, against f32 and PyTorch's bf16"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
+    Benchmark("structures", "milliseconds to make a structure of a space, and to analyse its features"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("first_compile", "seconds of `ms.compile` in a fresh process, of programs that nobody tuned"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),

@@ -38,7 +38,7 @@ import numpy as np
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
-from metasched.cost.groups import STATEMENT_FEATURES, describe
+from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_in_part
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Analyses, Nest, Statement, analyse
 from metasched.cost.peak import cycles_at_peak
@@ -134,9 +134,9 @@ class FeatureProgram:
         values = (np.asarray(value, dtype=np.float32) for value in self._evaluate(env))
         sizes = dict(zip(self._nest.slots, values, strict=True))
         views = [View(statement, sizes, count, self.target, self.core) for statement in self._nest.statements]
-        described = [describe(view) for view in views]
-        empty = np.zeros(count, np.float32)
         first, second = ([*self._order, None, None])[:2]
+        described = [(describe if n in (first, second) else describe_in_part)(view) for n, view in enumerate(views)]
+        empty = np.zeros(count, np.float32)
         out = [_named(described, first, f.name, empty) for f in STATEMENT_FEATURES]
         if first is None:
             out += [empty] * (BUFFERS * len(BUFFER_NAMES))

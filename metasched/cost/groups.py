@@ -232,7 +232,25 @@ require_distinct(STATEMENT_FEATURES)
 
 def describe(view: View) -> Columns:
     """All groups of a statement, in order; zeros where it does not run."""
-    columns = _described(view)
+    return _where_it_runs(view, _described(view))
+
+
+def describe_in_part(view: View) -> Columns:
+    """Those groups of a statement that sums over all statements are made from; zeros where it does not run."""
+    spread, conditions = parallelism(view), guards(view)
+    return _where_it_runs(
+        view,
+        {
+            **arithmetic(view),
+            **conditions,
+            "code_bytes": code_bytes(view),
+            **spread,
+            **cycles(view, spread["speedup"], conditions),
+        },
+    )
+
+
+def _where_it_runs(view: View, columns: Columns) -> Columns:
     if view.ranges.runs.all():
         return columns
     return {name: np.where(view.ranges.runs, column, 0.0).astype(np.float32) for name, column in columns.items()}
