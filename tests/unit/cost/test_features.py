@@ -49,6 +49,22 @@ def test_rows_do_not_influence_one_another(target: Target) -> None:
     assert (together >= -1e-6).all()
 
 
+def test_analyses_of_other_programs_change_nothing() -> None:
+    rows, analyses = draw_rows(20), Analyses()
+    for shape in ((512, 512, 512), (500, 512, 512), (512, 512, 512)):
+        shared = FeatureProgram(dense_relu(*shape), COLUMNS, AVX512, analyses=analyses)
+        alone = FeatureProgram(dense_relu(*shape), COLUMNS, AVX512)
+        np.testing.assert_array_equal(shared(rows), alone(rows))
+        assert shared.fallbacks == alone.fallbacks
+
+
+def test_equal_statements_are_analysed_once() -> None:
+    analyses = Analyses()
+    first, second = (analyse(dense_relu(), analyses) for _ in range(2))
+    assert [s.accesses[0] for s in first.statements] == [s.accesses[0] for s in second.statements]
+    assert all(a.accesses is b.accesses for a, b in zip(first.statements, second.statements, strict=True))
+
+
 def test_no_rows_give_no_features(target: Target) -> None:
     assert FeatureProgram(dense_relu(), COLUMNS, target)(np.empty((0, 6), np.int64)).shape == (0, len(NAMES))
 
