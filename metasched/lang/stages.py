@@ -21,9 +21,11 @@ from metasched.ir.nodes import (
     IterKind,
     IterVar,
     Reducer,
+    Select,
     Stmt,
     Store,
     Var,
+    no_position,
 )
 from metasched.ir.source import Axis, FloatLit, IfElse, IntLit, Name, Read, Reduce, SourceExpr, Stage
 from metasched.ir.source_printer import print_domain, print_source, print_stage
@@ -104,12 +106,6 @@ class StageBuilder:
             value = f"{stage.buffer}_value"
             hint = f"name both: `{value}[{indices}], {stage.buffer}[{indices}] = {print_source(stage.value)}`"
             self._report.error(stage.at, message, hint)
-        elif is_arg and isinstance(stage.value, Reduce) and stage.value.cond is not None:
-            worst = "-inf" if stage.value.reducer is Reducer.ARGMAX else "inf"
-            message = f"`{stage.value.reducer.value}` takes no condition: where no term is there, there is no position"
-            hint = f"give the terms that do not count the worst value: `{print_source(stage.value.operand)} if "
-            hint += f"{print_source(stage.value.cond)} else {worst}`"
-            self._report.error(stage.value.cond.start, message, hint)
         elif stage.position is not None and not is_arg:
             message = f"`{stage.buffer}` and `{stage.position}` are computed by one stage, which has one result"
             self._report.error(stage.at, message, "`argmax` and `argmin` have two; write two stages otherwise")
@@ -130,7 +126,13 @@ class StageBuilder:
         return replace(declared, positions=self._positions())
 
     def _positions(self) -> int | None:
-        """How many positions there are."""
+        """How many positions there are; None where one may be that of no term, which is larger."""
+        value = self._stage.value
+        if isinstance(value, Reduce) and value.cond is not None:
+            return None
+        return self._all_positions()
+
+    def _all_positions(self) -> int | None:
         extents = [self._extents.get(axis.name) for axis in self._reduce]
         return None if None in extents else math.prod(n for n in extents if n is not None)
 
@@ -143,13 +145,17 @@ class StageBuilder:
         for it in block.iters:
             if it.kind is IterKind.REDUCE:
                 flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, it.extent), Var(it.name))
-        count = position.positions or 1
+        count = self._all_positions() or 1
         if count - 1 > integer_range(dtype)[1]:
             message = f"there are {count} positions, more than {dtype} can hold"
             self._report.error(self._stage.at, message, f"declare `{position.name}` as i64")
             return None
         flat = simplify(flat)
         value = flat if dtype is INDEX else Cast(flat, dtype)
+        some, terms = self._stage.value, block.store.value
+        if isinstance(some, Reduce) and some.cond is not None and isinstance(terms, Select):
+            # Like the value that a term has which is not there, this changes nothing that it is combined with.
+            value = Select(terms.cond, value, no_position(dtype))
         return replace(block, index=Store(position.name, block.store.indices, value))
 
     def _check_nesting(self) -> None:

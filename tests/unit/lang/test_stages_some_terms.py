@@ -12,6 +12,11 @@ from metasched.ir.validate import validate
 from metasched.lang.build import compute, max, placeholder, program, sum  # noqa: A004
 from metasched.lang.load import parse_program
 from metasched.lang.python_values import Value
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
+from metasched.schedule.trace import Schedule
+from metasched.target import Target
 
 A = np.arange(1, 37, dtype=np.float32).reshape(6, 6)
 
@@ -113,11 +118,46 @@ def test_mistakes(value: str, message: str, hint: str) -> None:
     assert hint.replace("A_sum", "B_sum") in str(caught.value)
 
 
-def test_an_arg_reduction_has_no_condition() -> None:
-    text = "program p(A: f32[6, 6]) -> (V: f32[6], P: i64[6]):\n    V[i], P[i] = argmax[k if k < i](A[i, k])\n"
-    with pytest.raises(LanguageError, match="`argmax` takes no condition") as caught:
-        parse_program(text)
-    assert "`A[i, k] if k < i else -inf`" in str(caught.value)
+@pytest.mark.parametrize(("op", "worst"), [("argmax", -np.inf), ("argmin", np.inf)])
+@pytest.mark.parametrize(("position", "none"), [("i64", 2**63 - 1), ("i32", 2**31 - 1)])
+def test_an_arg_reduction_over_some_terms(op: str, worst: float, position: str, none: int) -> None:
+    text = (
+        f"program p(A: f32[6, 20]) -> (V: f32[6], P: {position}[6]):\n    V[i], P[i] = {op}[k if k % 7 < i](A[i, k])\n"
+    )
+    program = parse_program(text)
+    a = np.random.default_rng(0).integers(-3, 4, (6, 20)).astype(np.float32)
+    a[2] = worst  # a term that is there wins over those that are not, though their values are equal
+    a[3, 5:9] = np.nan
+    found = [[k for k in range(20) if k % 7 < i] for i in range(6)]
+    best = [found[i][int(getattr(np, op)(a[i, found[i]]))] if found[i] else none for i in range(6)]
+    values = [a[i, best[i]] if found[i] else worst for i in range(6)]
+    results = [reference(program)(a)]
+    for step in ("as written", "in parts", "in lanes", "across rows"):
+        sch = Schedule(program, seed=0)
+        row, term = sch.get_loops(sch.get_block(sch.block_names()[0]))
+        if step == "in parts":
+            sch.rfactor(sch.split(term, [None, 8])[1])
+        elif step == "in lanes":
+            sch.vectorize(term, lanes=8)
+        elif step == "across rows":
+            sch.reorder(term, row)
+            sch.vectorize(row, lanes=4)
+        results.append(Kernel(build(sch.func, Target.detect(threads=2)))(a))
+    for value, at in results:
+        np.testing.assert_array_equal(value, values)
+        np.testing.assert_array_equal(at, best)
+
+
+def test_a_position_that_may_be_none_is_no_index_without_a_condition() -> None:
+    text = """\
+program p(A: f32[6, 8], T: f32[8]) -> Y: f32[6]:
+    V[i], P[i] = argmax[k if k < i](A[i, k])
+    Y[i] = {} + V[i]
+"""
+    with pytest.raises(LanguageError, match=r"nothing says that `P\[i\]` stays inside `T`"):
+        parse_program(text.format("T[P[i]]"))
+    program = parse_program(text.format("(T[P[i]] if P[i] >= 0 and P[i] < 8 else 0)"))
+    assert reference(program)(np.ones((6, 8), np.float32), np.ones(8, np.float32)).tolist() == [-np.inf] + [2.0] * 5  # type: ignore[union-attr]
 
 
 def test_the_index_of_a_term_takes_its_range_from_reads_under_the_condition() -> None:
