@@ -24,6 +24,10 @@ _SPARE = 2
 SPECIALISED_GUARDS = 2
 CASES = 2**SPECIALISED_GUARDS
 
+# Lanes that are spread over up to so many times their number of elements are loaded with what lies between, and picked:
+# vectors and shuffles. Those further apart are loaded one by one.
+SPREAD = 4
+
 # AMX's tile registers; two are left for operands.
 TILE_REGISTERS = 8
 TILE_ACCUMULATORS = TILE_REGISTERS - 2

@@ -12,7 +12,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
 from metasched.cost.groups import describe
 from metasched.cost.nest import Analyses, Nest, analyse
-from metasched.cost.peak import cycles_at_peak
+from metasched.cost.peak import cycles_at_peak, domain_left
 from metasched.cost.roofline import start_cycles
 from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
@@ -123,7 +123,7 @@ def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float
 
 def _least(view: View) -> float:
     lanes = view.target.vector_bits / (8 * view.statement.store.element_bytes)
-    instructions = float(view.domain[0]) * view.statement.operations.instructions
+    instructions = float(domain_left(view)[0]) * view.statement.operations.instructions
     in_vectors = instructions / (view.core.operations * lanes * max(view.target.threads, 1))
     return min(in_vectors, float(cycles_at_peak(view)[0])) if view.statement.intrinsics else in_vectors
 

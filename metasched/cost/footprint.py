@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom
+from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
@@ -138,20 +138,61 @@ class Ranges:
                 split |= self._is_crossed(term.atom, loop, lanes, unrolled)
         return split
 
-    def _is_crossed(self, atom: QuotientAtom | RemainderAtom, loop: int, lanes: Array, unrolled: Array) -> Mask:
+    def lanes_reach(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Array:
+        """How far `index` reaches in a vector of `lanes` iterations of `loop`: FAR where the compiler does not know at
+        which places its lanes are. (rows,)
+        """
+        reach = np.zeros(self.rows, np.float32)
+        for term in index.terms:
+            if loop not in loops_of(term.atom):
+                continue
+            coefficient = np.abs(self.sizes[term.coefficient])
+            if isinstance(term.atom, LoopAtom):
+                reach = reach + coefficient * (lanes - 1.0)
+            elif isinstance(term.atom, QuotientAtom | RemainderAtom):
+                step, known = self._step_inside(term.atom, loop)
+                divisor = self.sizes[term.atom.divisor]
+                crossed = self._is_crossed(term.atom, loop, lanes, unrolled)
+                is_quotient = isinstance(term.atom, QuotientAtom)
+                there = np.zeros(self.rows, np.float32) if is_quotient else step * (lanes - 1.0)
+                beyond = np.floor((step * lanes - 1.0) / divisor) if is_quotient else divisor - 1.0
+                reach = reach + coefficient * np.where(crossed, np.where(known, beyond, FAR), there)
+            else:
+                reach = reach + np.where(self.extents[loop] > 1, np.float32(FAR), np.float32(0.0))
+        return reach
+
+    def _step_inside(self, atom: QuotientAtom | RemainderAtom, loop: int) -> tuple[Array, Mask]:
+        """By how much `loop` moves what is divided, and whether all else in it is a multiple of the divisor. (rows,)"""
         divisor, value = self.sizes[atom.divisor], atom.value
         step = np.zeros(self.rows, np.float32)
-        whole = np.mod(self.sizes[value.constant], divisor) == 0
+        whole: Mask = np.mod(self.sizes[value.constant], divisor) == 0
         for term in value.terms:
             coefficient = np.abs(self.sizes[term.coefficient])
             if term.atom == LoopAtom(loop):
                 step = step + coefficient
             else:
                 whole = whole & (np.mod(coefficient, divisor) == 0)
+        return step, whole
+
+    def _is_aligned(self, atom: QuotientAtom | RemainderAtom, loop: int, vector: Array) -> Mask:
+        """Whether the divisor and all else that is divided are multiples of what a vector moves it by. (rows,)"""
+        unit = np.maximum(vector, 1.0)
+        aligned: Mask = (np.mod(self.sizes[atom.divisor], unit) == 0) & (
+            np.mod(self.sizes[atom.value.constant], unit) == 0
+        )
+        for term in atom.value.terms:
+            if term.atom != LoopAtom(loop):
+                aligned = aligned & (np.mod(np.abs(self.sizes[term.coefficient]), unit) == 0)
+        return aligned
+
+    def _is_crossed(self, atom: QuotientAtom | RemainderAtom, loop: int, lanes: Array, unrolled: Array) -> Mask:
+        divisor, value = self.sizes[atom.divisor], atom.value
+        step, whole = self._step_inside(atom, loop)
         vector = step * lanes
         begins = (self.extents[loop] <= lanes) | (np.mod(vector, divisor) == 0)
         begins |= (unrolled > 0) & (np.mod(divisor, np.maximum(vector, 1.0)) == 0)
         inside = whole & begins & (vector - step < divisor)
+        inside |= self._is_aligned(atom, loop, vector)
         never = (self.sizes[value.constant] >= 0) & (self.sizes[value.constant] + self.reach(value)[0] < divisor)
         crossed: Mask = ~(inside | never) & (np.mod(step, divisor) != 0) & (self.extents[loop] > 1)
         return crossed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from metasched.cost.condition_cycles import alive, there
 from metasched.cost.core import Core
 from metasched.cost.footprint import Array
 from metasched.cost.nest import Statement
@@ -17,8 +20,17 @@ def flops_per_cycle(statement: Statement, target: Target, core: Core) -> float:
     return max([vectors, *(2.0 * i.products / i.throughput for i in usable)])
 
 
+def domain_left(view: View) -> Array:
+    """Elements and terms of a statement's domain that its conditions leave: (rows,)."""
+    left: Array = np.minimum(view.domain * there(view), view.iterations * alive(view))
+    return left
+
+
 def cycles_at_peak(view: View) -> Array:
-    """Cycles of the arithmetic of a statement's domain, were it done at its peak on all threads: (rows,)."""
-    flops = view.domain * view.statement.operations.flops
+    """Cycles of the arithmetic of a statement's domain, were it done at its peak on all threads: (rows,).
+
+    Terms that a condition leaves out are no part of it.
+    """
+    flops = domain_left(view) * view.statement.operations.flops
     least: Array = flops / (flops_per_cycle(view.statement, view.target, view.core) * max(view.target.threads, 1))
     return least

@@ -82,13 +82,24 @@ def issue_cycles(view: View) -> Array:
     if tensor is None:
         reads = max(len(view.statement.accesses) - 1, 1)
         again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
-        each: Array = operations.instructions - moved_out(view) + operations.conversions * again
+        each: Array = operations.instructions - moved_out(view) + operations.conversions * again + shuffles(view)
         return each / view.core.operations
     cycles = view.full(tensor.intrinsic.throughput)
     for n in () if tensor.intrinsic.tiles else view.reads():
         single, loaded = view.loads_of_one[n], tile.vectors[n] / tile.operations
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
     return cycles
+
+
+def shuffles(view: View) -> Array:
+    """Shuffles of an instance, which pick lanes from vectors that they are spread over."""
+    tile, found = view.tile, view.full(0.0)
+    for n in view.reads():
+        if not view.spread[n].any():
+            continue
+        loaded = view.vectors(n, tile.level, tile.place) / tile.operations
+        found = found + np.where(view.spread[n] >= 1, 0.5 * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
+    return found
 
 
 @once

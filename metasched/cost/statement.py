@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from metasched.compiler.policy import (
+    SPREAD,
     joins_unrolled,
     lanes_used,
     loads_rereading,
@@ -30,7 +31,7 @@ from metasched.cost.footprint import (
     positions,
     usable_sets,
 )
-from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom
+from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
 from metasched.cost.shares import Shares
 from metasched.cost.tensor_use import (
@@ -149,6 +150,7 @@ class View:
         self.instances = self.strips_inside[0]
         self.unrolled, self.copies = self._unroll()
         self.steps = self._vector_steps()
+        self.spread = self._spread()
         self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
         self.loads_of_one = self._loads_of_one()
         self.shares = Shares(self.ranges, self._copied(), tuple(info.reduces for info in statement.loops))
@@ -254,8 +256,8 @@ class View:
     def _lane_step(self, access: StatementAccess, mark: Footprint, loop: int) -> Array:
         """Lanes that are not at one distance from one another are gathered, as those far apart are."""
         step = np.abs(flat_step(access, mark, self.ranges, loop))
-        atoms = {type(term.atom) for dim in access.dims if dim.uses(loop) for term in dim.terms}
-        if {QuotientAtom, RemainderAtom} <= atoms:
+        terms = (term for dim in access.dims for term in dim.terms if loop in loops_of(term.atom))
+        if {QuotientAtom, RemainderAtom} <= {type(term.atom) for term in terms}:
             # Together they are what was divided, where that is how the buffer lies in memory.
             return step
         for dim in access.dims:
@@ -263,6 +265,34 @@ class View:
                 split = self.ranges.is_split(dim, loop, self.vector.lanes, self.unrolled[loop])
                 step = np.where(split, np.maximum(step, float(LINE)), step)
         return step
+
+    def _spread(self) -> list[Array]:
+        """For each access, the vectors from the first lane to the last where all between are loaded and shuffled, as
+        they are near; a half where one element fills each register, 0 where they are neighbours or one, or loaded one
+        by one: (rows,).
+        """
+        depth = self.statement.vector
+        if depth is None:
+            return [self.full(0.0) for _ in self.marks]
+        gated = {n for gate in self.statement.gates for n in gate.reads}
+        return [self.full(0.0) if n == 0 or n in gated else self._spread_of(n, depth) for n in range(len(self.marks))]
+
+    def _spread_of(self, n: int, loop: int) -> Array:
+        apart = self.steps[n] > 1
+        if not apart.any():
+            return self.full(0.0)
+        access, mark, lanes = self.statement.accesses[n], self.marks[n], self.vector.lanes
+        reach = self.full(0.0)
+        for dim, stride in zip(access.dims, mark.strides, strict=True):
+            if dim.uses(loop):
+                reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, self.unrolled[loop])
+        near = apart & (reach < SPREAD * lanes) & (lanes > 1)
+        spread: Array = np.where(near, np.ceil((reach + 1.0) / lanes), 0.0)
+        register = self.target.vector_bits / (8.0 * access.element_bytes)
+        split = [self.ranges.is_split(dim, loop, self.full(register), self.unrolled[loop]) for dim in access.dims]
+        moves = [self.ranges.step(dim, loop) != 0 for dim in access.dims]
+        alike = (lanes >= register) & ~np.logical_or.reduce([*split, *moves])
+        return np.where(near & alike, 0.5, spread)
 
     def _operands(self, tensor: TensorUse) -> list[Array]:
         """For each access, (levels, rows) how many operands of a tensor intrinsic there are under each level."""
@@ -273,7 +303,10 @@ class View:
         a tensor intrinsic."""
         tensor = self.statement.tensor
         if tensor is None:
-            return [np.where(step > 1, self.vector.lanes, self.full(1.0)) for step in self.steps]
+            # Beside every vector that is loaded for lanes to be picked from it there is a shuffle; an element that all
+            # lanes of a register read fills it when it is loaded.
+            apart = [np.where(spread > 0, 2.0 * spread, self.vector.lanes) for spread in self.spread]
+            return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
         bits = tensor.intrinsic.vector_bits or self.target.vector_bits
         pairs = zip(self.statement.accesses, self.marks, strict=True)
         return [loads_of_one(mark, access, tensor.depth, bits) for access, mark in pairs]
@@ -437,7 +470,9 @@ class View:
         if depth is None:
             return elements
         packed = elements / self.vector.extent * self.vector.strips
-        elements = np.where(self.steps[access] > 1, places, elements)
+        picked_from = places / self.vector.extent * self.vector.strips * self.loads_of_one[access]
+        apart = np.where(self.spread[access] > 0, picked_from, places)
+        elements = np.where(self.steps[access] > 1, apart, elements)
         contiguous = (self.steps[access] == 1) & (level <= depth)
         # Around nothing but lanes of a reduction, a tile is one operation.
         single = np.where(level > depth, self.loads_of_one[access], elements)
@@ -485,7 +520,9 @@ class View:
             return accumulators, loads
         if len(taken) == 2:
             fewest = np.minimum(*taken.values())
-            again = rereads(sums, fewest, self.target.registers)
+            # What is put together of several loads stays in registers, or is spilled.
+            loaded = np.logical_and.reduce([self.steps[n] <= 1 for n in taken])
+            again = rereads(sums, fewest, self.target.registers) & loaded
             loads = np.where(again, loads_rereading(sums, fewest), loads)
         return sums, loads
 

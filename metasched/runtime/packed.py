@@ -141,9 +141,18 @@ def _checked(p: KernelArgument, weight: Any) -> Array:
 
 
 def _results(prologue: CallableKernel, weights: Mapping[str, Array]) -> list[Array]:
-    """What a prologue computes of the weights that it takes."""
-    found = prologue(*(weights[p.name] for p in prologue.compiled.parameters if not p.is_output))
-    return list(found) if isinstance(found, tuple) else [found]
+    """What a prologue computes of the weights that it takes.
+
+    Layouts may have room that nothing is stored to, and whole vectors compute with it: it is zero, as they are slow
+    where denormals are in it.
+    """
+    parameters = prologue.compiled.parameters
+    results = [aligned_empty(p.shape or (), p.dtype.numpy) for p in parameters if p.is_output]
+    for array in results:
+        array.fill(0)
+    taken = (weights[p.name] for p in parameters if not p.is_output)
+    prologue(*taken, out=results[0] if len(results) == 1 else tuple(results))
+    return results
 
 
 def _aligned(weight: Array) -> Array:

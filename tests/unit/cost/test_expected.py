@@ -49,6 +49,15 @@ def test_no_schedule_goes_below_its_operations() -> None:
     assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least
 
 
+def test_terms_that_a_condition_leaves_out_are_no_operations() -> None:
+    text = "program p[N=64, M=64](A: f32[N, M]) -> B: f32[N]:\n    B[i] = sum[j if {}](A[i, j])"
+    every, odd, few = (
+        least_cycles(ms.parse_program(text.format(c)).func, SERVER) for c in ("j < 64", "(i + j) % 2 == 1", "j < 16")
+    )
+    assert odd == pytest.approx(every / 2)
+    assert few == pytest.approx(every / 4)
+
+
 def test_an_intrinsic_of_the_target_does_more_in_a_cycle() -> None:
     program = operators.load("matmul_nn", M=512, N=512, K=512, T="u8", U="i8", ACC="i32")
     vectors = least_cycles(program.func, SERVER)

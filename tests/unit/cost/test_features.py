@@ -140,9 +140,8 @@ def copy_program(index: Expr, extent: int = 64) -> Func:
         (Var("i"), 64, "contiguous"),
         (Var("i") * 3 + 5, 190, "strided"),
         (Var("i") // 64, 1, "broadcast"),
-        # A gather: lanes are on both sides of a multiple, or not seen to be on one.
-        (Var("i") // 24, 3, "strided"),
-        (Var("i") // 32, 2, "strided"),
+        (Var("i") // 24, 3, "strided"),  # lanes on both sides of a multiple
+        (Var("i") // 32, 2, "broadcast"),
         (Var("i") // 24 * 24 + Var("i") % 24, 64, "contiguous"),
         (Var("i") % 16, 16, "contiguous"),
     ],

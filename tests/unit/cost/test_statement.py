@@ -10,9 +10,14 @@ import pytest
 from metasched.compiler.cpu.emit import emit
 from metasched.compiler.lower import lower
 from metasched.cost.condition_cycles import joint_share
+from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.index import Table
+from metasched.cost.nest import analyse
 from metasched.cost.operations import count
+from metasched.cost.statement import View
 from metasched.dtypes import DType
+from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -407,21 +412,23 @@ program f[N=256, K=128](A: f32[N, K], B: f32[K, K]) -> C: f32[N, K]:
     assert total("one's", 4) > total("own", 4) + 4 * 128 * 128 * 4 * 0.7 / 2
 
 
-GROUPED = """program grouped[N=8, M=64, G=4](X: f32[N, M // G], K: f32[M]) -> Y: f32[N, M]:
-    Y[n, o] = X[n, o // G] * K[o]
+GROUPED = """program grouped[N=8, M=64, G=4, A=1](X: f32[N, (M // G) * A], K: f32[M]) -> Y: f32[N, M]:
+    Y[n, o] = X[n, o // G * A] * K[o]
 """
 
 
 @pytest.mark.parametrize(
-    ("group", "lanes", "gathered"),
-    [(4, 4, False), (16, 16, False), (8, 16, True), (32, 16, True)],
+    ("group", "apart", "lanes", "loads"),
+    [(4, 1, 4, 1), (16, 1, 16, 1), (32, 1, 16, 1), (8, 1, 16, 2), (16, 1, 32, 1), (4, 12, 16, 6), (8, 100, 16, 16)],
 )
-def test_lanes_of_several_quotients_are_gathered(group: int, lanes: int, gathered: bool) -> None:
-    """What emission makes of it is what the features say: one load for each lane, or one for all of them."""
-    schedule = Schedule(parse_program(GROUPED, G=group), seed=0)
+def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: int) -> None:
+    """What emission makes of it is what is counted: a load for all lanes, loads and shuffles, or one for each lane."""
+    schedule = Schedule(parse_program(GROUPED, G=group, A=apart), seed=0)
     _, o = schedule.get_loops(schedule.get_block("Y"))
     _, o1 = schedule.split(o, [None, lanes])
     schedule.vectorize(o1, lanes=lanes)
-    features = FeatureProgram(schedule.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
-    assert (features[NAMES.index("s0.strided")] > 0) == gathered
-    assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == gathered
+    table = Table()
+    (statement,) = analyse(schedule.func, table).statements
+    sizes = [np.asarray(size, np.float32) for size in Evaluator(table.exprs)({})]
+    assert View(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1] == loads
+    assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == (loads == lanes)

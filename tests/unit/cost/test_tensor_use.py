@@ -126,7 +126,7 @@ def test_one_operation_is_one_use() -> None:
     assert [counted(sch, "s0.operation_issue") for sch in (tiles, dots)] == [16, 0.5]
     assert [counted(sch, "s0.tile_operations") for sch in (tiles, dots, vectors)] == [4, 24, 24]
     assert [counted(sch, "s0.copies") for sch in (tiles, dots, vectors)] == [4, 24, 24]
-    assert [counted(sch, "s0.operation_loads") for sch in (tiles, dots, vectors)] == [32, 2, 17]
+    assert [counted(sch, "s0.operation_loads") for sch in (tiles, dots, vectors)] == [32, 2, 9]
     assert len({counted(sch, "s0.flops") for sch in (tiles, dots, vectors)}) == 1
 
 

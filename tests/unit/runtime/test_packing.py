@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,6 +72,20 @@ def test_packing_is_what_the_layout_says() -> None:
     packed = kernel.pack(b, bias).kernel
     shapes = [p.shape for p in packed.compiled.parameters]
     assert shapes == [(64, 80), (96,), (3, 80, 32), (64, 96)]
+
+
+def test_room_that_nothing_is_stored_to_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole vectors compute with it, and are slow where what happened to be in memory is denormal."""
+
+    def dirty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        return np.full(shape, 1e-40, dtype)
+
+    for module in ("packed", "callable_kernel"):
+        monkeypatch.setattr(f"metasched.runtime.{module}.aligned_empty", dirty)
+    kernel, (_, b, bias) = expert("dense_bias_relu.weights")
+    panels = next(array for array in kernel.pack(b, bias).arrays if array.shape == (3, 80, 32))
+    assert np.count_nonzero(panels == 0) >= 3 * 80 * 32 - b.size
+    assert np.count_nonzero(panels) == b.size
 
 
 def test_weights_are_copied() -> None:

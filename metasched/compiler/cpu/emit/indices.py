@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import gcd
 
 from metasched.dtypes import INDEX
 from metasched.ir.data import depends_on_data
@@ -155,11 +156,28 @@ class Indices:
             # The dividend was checked to fit; what is left of it may still leave 64 bits, by less than `d`.
             return Linear.of_atom(Binary(whole, to_expr(dividend), Const(d)))
         inside = lo is not None and hi is not None and lo >= 0 and hi < d
-        if op is BinOp.MOD:
-            return rest if inside else Linear.of_atom(Binary(op, to_expr(rest), Const(d)))
+        if op is BinOp.MOD and inside:
+            return rest
         if inside:
             return quotient
-        return combine((1, quotient), (1, Linear.of_atom(Binary(op, to_expr(rest), Const(d)))))
+        unit, large, small = self._apart(rest, d)
+        divided = Linear.of_atom(Binary(op, to_expr(large), Const(d // unit)))
+        if op is BinOp.MOD:
+            return combine((unit, divided), (1, small))
+        return combine((1, quotient), (1, divided))
+
+    def _apart(self, rest: Linear, d: int) -> tuple[int, Linear, Linear]:
+        """A form as `unit * large + small`, with the largest divisor `unit` of `d` that `small` is known to stay below.
+
+        So `(32*i + lane) // 128` is `i // 4`, the same in 32 lanes, and `(32*i + lane) % 128` are neighbours in them.
+        """
+        for unit in sorted({gcd(c, d) for _, c in rest.terms} - {1}, reverse=True):
+            small = Linear(rest.const % unit, tuple((t, c) for t, c in rest.terms if c % unit))
+            lo, hi = self.range(small)
+            if lo is not None and hi is not None and lo >= 0 and hi < unit:
+                large = Linear(rest.const // unit, tuple((t, c // unit) for t, c in rest.terms if c % unit == 0))
+                return unit, large, small
+        return 1, rest, Linear(0)
 
     def _extremum(self, op: BinOp, a: Linear, b: Linear) -> Linear:
         lo, hi = self.range(combine((1, a), (-1, b)))

@@ -12,7 +12,15 @@ from itertools import groupby
 import numpy as np
 
 from metasched.compiler.cpu.emit.scope import ArrayPointer, FunctionScope, Lane
-from metasched.compiler.cpu.emit.shuffled_loads import find_runs, is_arithmetic, shuffled
+from metasched.compiler.cpu.emit.shuffled_loads import (
+    Runs,
+    find_runs,
+    find_span,
+    find_splats,
+    is_arithmetic,
+    shuffled,
+    splats,
+)
 from metasched.compiler.cpu.emit.text import INLINE, Place
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
@@ -29,6 +37,7 @@ _REMEMBERED = 16
 
 # Bytes of a line, as far as streams and prefetches go.
 _LINE = 64
+_REGISTER = 64  # bytes of the widest vectors: a broadcast fills one
 _VECTOR = 16  # the smallest store that goes past the caches
 
 
@@ -233,14 +242,26 @@ class Memory:
         width, dtype = self.scope.lane.width, storage.array.dtype
         mask = self.scope.mask()
         assert mask is not None
+        raw = self._load_under(storage, form, width, mask.typed)
+        return self._from_memory(SSAValue(raw, _stored(dtype), width), dtype)
+
+    def _load_under(self, storage: ArrayPointer, form: Linear, width: int, mask: str) -> str:
+        """The elements that a mask selects, of a vector of `width`; others are zero."""
+        dtype = storage.array.dtype
         type_ = memory_text(dtype, width)
         symbol = f"@llvm.masked.load.{suffix(_stored(dtype), width)}.p0"
         self.declarations[symbol] = f"declare {type_} {symbol}(ptr, i32, <{width} x i1>, {type_})"
         address = self.pointer(storage, form)
-        raw = self.text.fresh(
-            f"call {type_} {symbol}(ptr {address}, i32 {dtype.bytes}, {mask.typed}, {type_} zeroinitializer)"
-        )
-        return self._from_memory(SSAValue(raw, _stored(dtype), width), dtype)
+        arguments = f"ptr {address}, i32 {dtype.bytes}, {mask}, {type_} zeroinitializer"
+        return self.text.fresh(f"call {type_} {symbol}({arguments})")
+
+    def _run(self, storage: ArrayPointer, form: Linear, runs: Runs) -> str:
+        """The vector of a run; what is past the end of it is read where that is memory of the array, too."""
+        last = Linear(form.const + runs.length - 1, form.terms)
+        if runs.read == runs.length or self.in_bounds(storage, last):
+            return self._read(storage, form, runs.length, runs.length).text
+        lanes = ", ".join(f"i1 {'true' if n < runs.read else 'false'}" for n in range(runs.length))
+        return self._load_under(storage, form, runs.length, f"<{runs.length} x i1> <{lanes}>")
 
     def _addresses(self, storage: ArrayPointer, form: Linear) -> str:
         element = memory_text(storage.array.dtype)
@@ -261,7 +282,7 @@ class Memory:
         return SSAValue(raw, _stored(dtype), width)
 
     def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
-        """Lanes that read a few runs of neighbours, each in full: as vectors, shuffled."""
+        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled."""
         lane = self.scope.lane
         assert lane is not None
         shared, step, varying = self.split_lane(form)
@@ -271,13 +292,17 @@ class Memory:
             return None
         numbers = np.arange(lane.width)
         offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)
-        runs = find_runs(offsets.tolist())
+        block = _REGISTER // storage.array.dtype.bytes
+        elements = find_splats(offsets.tolist(), block)
+        if elements is not None:
+            places = [Linear(shared.const + at, shared.terms) for at in elements]
+            dtype = storage.array.dtype
+            return splats(self.text, [self._read(storage, place, 0, 0) for place in places], dtype, block)
+        runs = find_runs(offsets.tolist()) or find_span(offsets.tolist())
         if runs is None:
             return None
-        parts = [
-            self._read(storage, Linear(shared.const + start, shared.terms), runs.length, runs.length).text
-            for start in runs.starts
-        ]
+        places = [Linear(shared.const + start, shared.terms) for start in runs.starts]
+        parts = [self._run(storage, place, runs) for place in places]
         return shuffled(self.text, parts, storage.array.dtype, runs)
 
     # --- stores ---

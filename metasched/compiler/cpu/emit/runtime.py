@@ -127,7 +127,8 @@ NO_WORKSPACE = """\
   ret i32 0
 """
 
-# A workspace is taken out of the module's one slot, or allocated; afterwards it goes into the slot, or is freed.
+# A workspace is taken out of the module's one slot, or allocated; afterwards it goes into the slot, or is freed. A new
+# one is zero: whole vectors compute with lanes that nothing was stored to, and are slow where denormals are in them.
 WORKSPACE = f"""\
   %given = icmp ne ptr %workspace, null
   br i1 %given, label %use_given, label %take
@@ -141,11 +142,14 @@ take:
 allocate:
   %new = call ptr @aligned_alloc(i64 64, i64 {{size}})
   %failed = icmp eq ptr %new, null
-  br i1 %failed, label %no_memory, label %run
+  br i1 %failed, label %no_memory, label %clear
+clear:
+  call void @llvm.memset.p0.i64(ptr align 64 %new, i8 0, i64 {{size}}, i1 false)
+  br label %run
 no_memory:
   ret i32 {int(Status.NO_MEMORY)}
 run:
-  %memory = phi ptr [ %idle, %take ], [ %new, %allocate ]
+  %memory = phi ptr [ %idle, %take ], [ %new, %clear ]
   call void @body({{arguments}}, ptr %memory)
   %back = cmpxchg ptr @{SLOT}, ptr null, ptr %memory acq_rel monotonic
   %kept = extractvalue {{{{ ptr, i1 }}}} %back, 1
@@ -160,4 +164,5 @@ done:
 WORKSPACE_DECLARATIONS = {
     "@aligned_alloc": "declare noalias ptr @aligned_alloc(i64, i64)",
     "@free": "declare void @free(ptr)",
+    "@llvm.memset.p0.i64": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
 }

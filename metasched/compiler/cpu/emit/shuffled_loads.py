@@ -1,7 +1,8 @@
 """Reads whose lanes are in another order than memory, of which some neighbours make up all: vectors, and shuffles.
 
 `B[4*k + l % 4, j + l // 4]` over 64 lanes `l` is four rows of 16 neighbours. Loading these and shuffling takes a few
-instructions, where a gather takes one load for each lane.
+instructions, where a gather takes one load for each lane. So it is with lanes that are near one another, such as
+`A[2*l]` and `A[l // 4 * 4]`: all from the first to the last are loaded, and those between are not used.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, memory_text
+from metasched.compiler.policy import SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 
@@ -20,11 +22,15 @@ _SHORTEST = 4
 
 @dataclass(frozen=True)
 class Runs:
-    """Where the runs start and how long they are, in elements, and which element of all of them each lane takes."""
+    """Where the runs start and how long they are, in elements, and which element of all of them each lane takes.
+
+    `read` elements of a run are in bounds, the first ones.
+    """
 
     starts: tuple[int, ...]
     length: int
     picks: tuple[int, ...]
+    read: int
 
 
 def find_runs(offsets: Sequence[int]) -> Runs | None:
@@ -36,7 +42,24 @@ def find_runs(offsets: Sequence[int]) -> Runs | None:
     if count > _MOST or count & (count - 1) or length < _SHORTEST or whole != distinct:
         return None
     place = {at: n for n, at in enumerate(distinct)}
-    return Runs(tuple(starts), length, tuple(place[at] for at in offsets))
+    return Runs(tuple(starts), length, tuple(place[at] for at in offsets), length)
+
+
+def find_span(offsets: Sequence[int]) -> Runs | None:
+    """All from the first to the last that lanes read at `offsets` as one run, if they are near one another."""
+    first = min(offsets)
+    span = max(offsets) - first + 1
+    if span > SPREAD * len(offsets) or len(offsets) < _SHORTEST:
+        return None
+    return Runs((first,), 1 << (span - 1).bit_length(), tuple(at - first for at in offsets), span)
+
+
+def find_splats(offsets: Sequence[int], block: int) -> tuple[int, ...] | None:
+    """The element that each `block` of lanes reads, where all of its lanes read one; None where some do not."""
+    if len(offsets) % block:
+        return None
+    blocks = [offsets[n : n + block] for n in range(0, len(offsets), block)]
+    return tuple(lanes[0] for lanes in blocks) if all(len(set(lanes)) == 1 for lanes in blocks) else None
 
 
 def is_arithmetic(e: Expr) -> bool:
@@ -55,6 +78,17 @@ def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs)
     a, b = parts if len(parts) == 2 else (*parts, "poison")
     width, picks = len(runs.picks), _numbers(runs.picks)
     return SSAValue(text.pure(shuffle.format(memory_text(dtype, length), a, b, width, picks)), dtype, width)
+
+
+def splats(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, block: int) -> SSAValue:
+    """A vector of which each `block` of lanes is one of the elements."""
+    type_, count = memory_text(dtype, len(elements)), len(elements)
+    vector = "poison"
+    for n, element in enumerate(elements):
+        vector = text.pure(f"insertelement {type_} {vector}, {element.typed}, i32 {n}")
+    width, picks = count * block, _numbers([n for n in range(count) for _ in range(block)])
+    found = text.pure(f"shufflevector {type_} {vector}, {type_} poison, <{width} x i32> <{picks}>")
+    return SSAValue(found, dtype, width)
 
 
 def _numbers(lanes: Sequence[int]) -> str:

@@ -109,3 +109,14 @@ def test_copies_that_are_left_out_do_not_count() -> None:
         sch.unroll(loop)
     with pytest.raises(BuildError, match="unroll too large"):
         lower(sch.func, AVX512)
+
+
+def test_multiples_of_a_divisor_in_other_loops_do_not_matter() -> None:
+    """Of 16 x 32 x 16 copies a 16th is made, wherever the loop around them is."""
+    sch = ms.Schedule(ms.parse_program(EVEN.replace("% 2", "% 16"), N=32, K=16, M=32))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, 16])
+    sch.reorder(i0, i1, j, k)
+    for loop in (i1, j, k):
+        sch.unroll(loop)
+    lower(sch.func, AVX512)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.compiler.cpu.emit import emit
-from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_runs
+from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_runs, find_span, find_splats
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
@@ -23,10 +23,10 @@ HOST = Target.detect(threads=1)
 @pytest.mark.parametrize(
     ("offsets", "runs"),
     [
-        ([0, 100, 1, 101, 2, 102, 3, 103], Runs((0, 100), 4, (0, 4, 1, 5, 2, 6, 3, 7))),
-        ([3, 2, 1, 0], Runs((0,), 4, (3, 2, 1, 0))),
-        ([7, 7, 8, 8, 9, 9, 10, 10], Runs((7,), 4, (0, 0, 1, 1, 2, 2, 3, 3))),
-        ([-4, -3, -2, -1], Runs((-4,), 4, (0, 1, 2, 3))),
+        ([0, 100, 1, 101, 2, 102, 3, 103], Runs((0, 100), 4, (0, 4, 1, 5, 2, 6, 3, 7), 4)),
+        ([3, 2, 1, 0], Runs((0,), 4, (3, 2, 1, 0), 4)),
+        ([7, 7, 8, 8, 9, 9, 10, 10], Runs((7,), 4, (0, 0, 1, 1, 2, 2, 3, 3), 4)),
+        ([-4, -3, -2, -1], Runs((-4,), 4, (0, 1, 2, 3), 4)),
         ([0, 2, 4, 6], None),  # elements between would be read for nothing
         ([0, 1, 2, 10, 11, 12], None),  # short
         ([0, 1, 2, 3, 10, 11, 12, 13, 14], None),  # not as long as one another
@@ -36,6 +36,34 @@ HOST = Target.detect(threads=1)
 )
 def test_runs(offsets: Sequence[int], runs: Runs | None) -> None:
     assert find_runs(offsets) == runs
+
+
+@pytest.mark.parametrize(
+    ("offsets", "runs"),
+    [
+        ([0, 2, 4, 6], Runs((0,), 8, (0, 2, 4, 6), 7)),
+        ([5, 5, 9, 9], Runs((5,), 8, (0, 0, 4, 4), 5)),
+        ([3, 2, 0, -3], Runs((-3,), 8, (6, 5, 3, 0), 7)),
+        ([0, 5, 10, 15], Runs((0,), 16, (0, 5, 10, 15), 16)),
+        ([0, 6, 12, 18], None),  # far apart
+        ([0, 2], None),  # few
+    ],
+)
+def test_spans(offsets: Sequence[int], runs: Runs | None) -> None:
+    assert find_span(offsets) == runs
+
+
+@pytest.mark.parametrize(
+    ("offsets", "elements"),
+    [
+        ([3, 3, 3, 3], (3,)),
+        ([3, 3, 3, 3, 9, 9, 9, 9], (3, 9)),
+        ([3, 3, 3, 4], None),
+        ([3, 3], None),  # less than a block
+    ],
+)
+def test_splats(offsets: Sequence[int], elements: tuple[int, ...] | None) -> None:
+    assert find_splats(offsets, 4) == elements
 
 
 def scheduled(text: str, lanes: int, loops: int, **sizes: int) -> Schedule:
@@ -49,6 +77,8 @@ def scheduled(text: str, lanes: int, loops: int, **sizes: int) -> Schedule:
 
 PACK = "program pack[K=8, R=4, N=16](B: i8[K * R, 2 * N]) -> P: i8[K, N, R]:\n    P[a, c, d] = B[R*a + d, c + N]"
 BACKWARDS = "program backwards[N=32](A: f32[N]) -> B: f32[N]:\n    B[i] = A[N - 1 - i]"
+GROUPS = "program groups[N=32, G=4, C=4](A: f32[(N + G - 1) // G, C]) -> B: f32[C, N]:\n    B[c, i] = A[i // G, c]"
+STRIDED = "program strided[N=16, S=2](A: f32[S*N]) -> B: f32[N]:\n    B[i] = A[S*i + S - 1]"
 REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] = A[i // R]"
 
 
@@ -59,14 +89,23 @@ REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] =
         (PACK, 32, 2, {"R": 2}, 1),
         (PACK, 64, 2, {"R": 8, "N": 8}, 7),
         (PACK, 64, 2, {"R": 4, "N": 15}, None),  # lanes beyond the end
-        (PACK, 64, 2, {"R": 16, "N": 4}, None),
+        (PACK, 64, 2, {"R": 16, "N": 4}, 1),
         (BACKWARDS, 16, 1, {}, 1),
         (BACKWARDS, 8, 1, {"N": 8}, 1),
         (BACKWARDS, 16, 1, {"N": 31}, None),
         (REPEATED, 16, 1, {"N": 4}, 1),
+        (GROUPS, 16, 1, {}, 1),
+        (GROUPS, 32, 1, {"G": 8, "C": 7}, 1),
+        (GROUPS, 16, 1, {"G": 16}, 1),  # one element for all lanes
+        (GROUPS, 32, 1, {"G": 16, "C": 7}, 1),  # an element for each register
+        (STRIDED, 16, 1, {}, 1),
+        (STRIDED, 16, 1, {"S": 3}, 1),
+        (STRIDED, 16, 1, {"S": 5}, None),
     ],
 )
-def test_nothing_else_is_read(text: str, lanes: int, loops: int, sizes: dict[str, int], shuffles: int | None) -> None:
+def test_nothing_beyond_an_input_is_read(
+    text: str, lanes: int, loops: int, sizes: dict[str, int], shuffles: int | None
+) -> None:
     """Inputs are between pages that nothing may touch."""
     sch = scheduled(text, lanes, loops, **sizes)
     emitted = emit(lower(sch.func, HOST), HOST).text
