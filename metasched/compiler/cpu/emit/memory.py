@@ -288,7 +288,9 @@ class Memory:
         shared, step, varying = self.split_lane(form)
         names = self.scope.indices.names
         known = all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
-        if not known or self.scope.wraps or storage.array.dtype.is_bool or not self.in_bounds(storage, form):
+        # Where nothing decides which lanes run, all of them read memory that is there.
+        safe = (lane.mask is None and not self.scope.guards) or self.in_bounds(storage, form)
+        if not known or self.scope.wraps or storage.array.dtype.is_bool or not safe:
             return None
         numbers = np.arange(lane.width)
         offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)

@@ -79,6 +79,8 @@ PACK = "program pack[K=8, R=4, N=16](B: i8[K * R, 2 * N]) -> P: i8[K, N, R]:\n  
 BACKWARDS = "program backwards[N=32](A: f32[N]) -> B: f32[N]:\n    B[i] = A[N - 1 - i]"
 GROUPS = "program groups[N=32, G=4, C=4](A: f32[(N + G - 1) // G, C]) -> B: f32[C, N]:\n    B[c, i] = A[i // G, c]"
 STRIDED = "program strided[N=16, S=2](A: f32[S*N]) -> B: f32[N]:\n    B[i] = A[S*i + S - 1]"
+TILED = """program tiled[N=32, H=13](A: f32[H, N // 4]) -> B: f32[H, N]:
+    B[h, i] = A[h, i // 4]"""
 REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] = A[i // R]"
 
 
@@ -123,6 +125,18 @@ def test_nothing_beyond_an_input_is_read(
             assert np.array_equal(found, plain(source))
     finally:
         memory.close()
+
+
+def test_whole_tiles_do_not_gather() -> None:
+    """Of rows in tiles of 8 and 5, only the latter have a condition."""
+    sch = Schedule(parse_program(TILED))
+    h, i = sch.get_loops(sch.get_block("B"))
+    h0, h1 = sch.split(h, [None, 8])
+    sch.reorder(h0, i, h1)
+    sch.unroll(h1)
+    sch.vectorize(i, lanes=16)
+    a = np.arange(13 * 8, dtype=np.float32).reshape(13, 8)
+    assert np.array_equal(Kernel(build(sch.func, HOST))(a), np.repeat(a, 4, axis=1))
 
 
 @pytest.mark.parametrize("index", ["x[i]", "i64(x[i]) % 16", "min(max(x[i], 0), 15)", "(i if x[i] > 0 else 0)"])
