@@ -12,8 +12,7 @@ from metasched.compiler.lower import lower
 from metasched.cost.condition_cycles import joint_share
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.index import Table
-from metasched.cost.nest import analyse
+from metasched.cost.nest import Analyses, analyse
 from metasched.cost.operations import count
 from metasched.cost.statement import View
 from metasched.dtypes import DType
@@ -427,8 +426,8 @@ def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: i
     _, o = schedule.get_loops(schedule.get_block("Y"))
     _, o1 = schedule.split(o, [None, lanes])
     schedule.vectorize(o1, lanes=lanes)
-    table = Table()
-    (statement,) = analyse(schedule.func, table).statements
-    sizes = [np.asarray(size, np.float32) for size in Evaluator(table.exprs)({})]
+    analyses = Analyses()
+    (statement,) = analyse(schedule.func, analyses).statements
+    sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
     assert View(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1] == loads
     assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == (loads == lanes)
