@@ -74,6 +74,11 @@ def _signed(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+def cast(text: str, given: DType, wanted: DType) -> str:
+    """An expression of one type as another; nothing is written where they are the same."""
+    return text if given is wanted else f"{wanted}({text})"
+
+
 def operand_text(letter: str, operand: GraphValue, over: Sequence[str], extents: tuple[int, ...]) -> str:
     """How a broadcast operand is written in an expression: a constant of one element is a literal, if it can be."""
     if operand.constant is not None and operand.type.size == 1:

@@ -36,6 +36,8 @@ class Windows:
         """Where a window's element is in the input with its border, along a dimension."""
         stride, dilation = self.strides[dim], self.dilations[dim]
         first = output if stride == 1 else f"{stride}*{output}"
+        if inner == "0":
+            return first
         return f"{first} + {inner if dilation == 1 else f'{dilation}*{inner}'}"
 
     def inside(self, dim: int, output: str, inner: str) -> str | None:

@@ -11,7 +11,7 @@ from metasched.graph.ir import ValueType
 from metasched.graph.node_types.matmul import centred
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, cast, declared, indices
 from metasched.graph.windows import Windows, windows_of
 
 Results = tuple[GraphValue, ...]
@@ -38,28 +38,28 @@ def convolved(
     windows = windows_of(site, tuple(spatial), tuple(site.attribute("kernel_shape") or kernel))
     if windows.kernel != tuple(kernel):
         raise Unsupported(f"its `kernel_shape` {windows.kernel} is not that of {w.type}")
-    over, inner = indices(len(spatial), "h"), indices(len(spatial), "r")
+    over = indices(len(spatial), "h")
+    inner = [name if extent > 1 else "0" for name, extent in zip(indices(len(spatial), "r"), kernel, strict=True)]
     stages, source = _bordered(windows, x)
     places = [windows.place(dim, over[dim], inner[dim]) for dim in range(len(spatial))]
-    ranges = ", ".join(f"{name} < {extent}" for name, extent in zip(inner, kernel, strict=True))
-    if per_group == 1 and outputs == channels:
-        channel, own = "o", "0"
-    elif groups == 1:
-        channel, own, ranges = "c", "c", f"c < {per_group}, {ranges}"
+    within = [f"{name} < {extent}" for name, extent in zip(inner, kernel, strict=True) if extent > 1]
+    if per_group == 1 and outputs == channels and within:
+        channel, own, reduced = "o", "0", within
     else:
-        channel, own = f"o // {outputs // groups} * {per_group} + c", "c"
-        ranges = f"c < {per_group}, {ranges}"
+        channel = "c" if groups == 1 else f"o // {outputs // groups} * {per_group} + c"
+        own, reduced = "c", [f"c < {per_group}", *within]
     left = (*("n", "o"), *over)
-    product = f"{wide}({at(source, ('n', channel, *places))}) * {wide}({at('W', ('o', own, *inner))})"
+    given = cast(at(source, ("n", channel, *places)), x.type.dtype, wide)
+    product = f"{given} * {cast(at('W', ('o', own, *inner)), w.type.dtype, wide)}"
     shape = (n, outputs, *windows.outputs)
     final = bias is None and result is wide
     target = "Y" if final else "T"
     if not final:
         stages.append(declared("T", ValueType(wide, shape)))
-    stages.append(f"{at(target, left)} = sum[{ranges}]({product})")
+    stages.append(f"{at(target, left)} = sum[{', '.join(reduced)}]({product})")
     if not final:
-        added = "" if bias is None else f" + {wide}(B[o])"
-        stages.append(f"{at('Y', left)} = {result}({at('T', left)}{added})")
+        added = "" if bias is None else f" + {cast('B[o]', bias.type.dtype, wide)}"
+        stages.append(f"{at('Y', left)} = {cast(at('T', left) + added, wide, result)}")
     return site.single(stages, ValueType(result, shape), A=x, W=w, B=bias)
 
 
@@ -104,8 +104,8 @@ def conv_transpose(site: NodeSite) -> Results:
         raise Unsupported(f"{x.type} and {w.type} have no spatial dimensions that go together")
     groups = int(site.attribute("group", 1))
     n, channels, *spatial = x.shape
-    given, per_group, *kernel = w.shape
-    if given != channels or channels % groups:
+    own_channels, per_group, *kernel = w.shape
+    if own_channels != channels or channels % groups:
         raise Unsupported(f"{w.type} has not the channels of {x.type}")
     sizes = _transposed(site, tuple(spatial), tuple(kernel))
     over, inner = indices(len(spatial), "h"), indices(len(spatial), "r")
@@ -125,12 +125,14 @@ def conv_transpose(site: NodeSite) -> Results:
     ranges = ", ".join(f"{name} < {extent}" for name, extent in zip(inner, kernel, strict=True))
     left = ("n", "o", *over)
     shape = (n, per_group * groups, *sizes.outputs)
-    product = f"{wide}({at('A', ('n', channel, *places))}) * {wide}({at('W', (channel, own, *inner))})"
-    added = "" if bias is None else f" + {wide}(B[o])"
+    product = (
+        f"{cast(at('A', ('n', channel, *places)), dtype, wide)} * {cast(at('W', (channel, own, *inner)), dtype, wide)}"
+    )
+    added = "" if bias is None else f" + {cast('B[o]', dtype, wide)}"
     stages = [
         declared("T", ValueType(wide, shape)),
         f"{at('T', left)} = sum[c < {inputs}, {ranges} if {' and '.join(met)}]({product})",
-        f"{at('Y', left)} = {dtype}({at('T', left)}{added})",
+        f"{at('Y', left)} = {cast(at('T', left) + added, wide, dtype)}",
     ]
     return (site.single(stages, ValueType(dtype, shape), A=x, W=w, B=bias),)
 

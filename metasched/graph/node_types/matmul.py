@@ -8,7 +8,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, broadcast, declared, indices, operand_text, read, real
+from metasched.graph.text import at, broadcast, cast, declared, indices, operand_text, read, real
 
 Results = tuple[GraphValue, ...]
 
@@ -21,10 +21,8 @@ def matmul(site: NodeSite) -> Results:
     return (product(site, x, y, x.type.dtype.compute, x.type.dtype),)
 
 
-def product(
-    site: NodeSite, x: GraphValue, y: GraphValue, wide: DType, result: DType, terms: tuple[str, str] = ("", "")
-) -> GraphValue:
-    """`x @ y` as NumPy has it, summed in a wide type. `terms`: what is taken off the elements of each, as text."""
+def product(site: NodeSite, x: GraphValue, y: GraphValue, wide: DType, result: DType) -> GraphValue:
+    """`x @ y` as NumPy has it, summed in a wide type."""
     if not x.rank or not y.rank:
         raise Unsupported(f"{x.type} and {y.type} are no matrices")
     a = x if x.rank > 1 else site.view(x, (1, *x.shape))
@@ -39,10 +37,9 @@ def product(
     if not depth and type_.size:
         return site.single([f"{at('Y', indices(len(final)))} = {result}(0)"], ValueType(result, final))
     over = indices(len(shape))
-    left = read("A", a.shape, (*over[:-1], "k"), (*batch, rows, depth)) if depth > 1 else _row(a, over, batch)
+    left = read("A", a.shape, (*over[:-1], "k"), (*batch, rows, depth))
     right = read("B", b.shape, (*over[:-2], "k", over[-1]), (*batch, depth, columns))
-    terms_ = [_cast(wide, value) + less for value, less in zip((left, right), terms, strict=True)]
-    text = " * ".join(f"({t})" if less else t for t, less in zip(terms_, terms, strict=True))
+    text = f"{cast(left, x.type.dtype, wide)} * {cast(right, y.type.dtype, wide)}"
     total = f"sum[k < {depth}]({text})"
     if result is wide:
         made = site.single([f"{at('Y', over)} = {total}"], type_, A=a, B=b)
@@ -50,14 +47,6 @@ def product(
         stages = [declared("T", type_), f"{at('T', over)} = {total}", f"{at('Y', over)} = {result}({at('T', over)})"]
         made = site.single(stages, ValueType(result, shape), A=a, B=b)
     return site.view(made, final)
-
-
-def _row(a: GraphValue, over: tuple[str, ...], batch: tuple[int, ...]) -> str:
-    return read("A", a.shape, (*over[:-1], "k"), (*batch, a.shape[-2], 1))
-
-
-def _cast(wide: DType, text: str) -> str:
-    return f"{wide}({text})"
 
 
 @node_type("Gemm")
@@ -76,16 +65,20 @@ def gemm(site: NodeSite) -> Results:
     if not dtype.is_float and not (alpha.is_integer() and beta.is_integer()):
         raise Unsupported("of integers, alpha and beta must be whole numbers")
     left, right = ("A[k, i]" if across else "A[i, k]"), ("B[j, k]" if down else "B[k, j]")
-    total = f"sum[k < {k}]({_cast(wide, left)} * {_cast(wide, right)})"
+    total = f"sum[k < {k}]({cast(left, dtype, wide)} * {cast(right, dtype, wide)})"
     type_ = ValueType(dtype, (m, n))
     scaled, added = _scaled("T[i, j]", alpha, wide), ""
     if c is not None and beta:
         if broadcast(c.shape, (m, n)) != (m, n):
             raise Unsupported(f"{c.type} does not broadcast to {type_}")
-        added = " + " + _scaled(_cast(wide, operand_text("C", c, ("i", "j"), (m, n))), beta, wide)
+        added = " + " + _scaled(cast(operand_text("C", c, ("i", "j"), (m, n)), dtype, wide), beta, wide)
     if not added and alpha == 1 and wide is dtype:
         return (site.single([f"Y[i, j] = {total}"], type_, A=a, B=b),)
-    stages = [declared("T", ValueType(wide, (m, n))), f"T[i, j] = {total}", f"Y[i, j] = {dtype}({scaled}{added})"]
+    stages = [
+        declared("T", ValueType(wide, (m, n))),
+        f"T[i, j] = {total}",
+        f"Y[i, j] = {cast(scaled + added, wide, dtype)}",
+    ]
     return (site.single(stages, type_, A=a, B=b, C=c),)
 
 
@@ -132,7 +125,7 @@ def einsum(site: NodeSite) -> Results:
     dtype = operands[0].type.dtype
     wide = dtype.compute
     parts = [
-        _cast(wide, read(name, x.shape, [_index(s) for s in subscript], tuple(extents[s] for s in subscript)))
+        cast(read(name, x.shape, [_index(s) for s in subscript], tuple(extents[s] for s in subscript)), dtype, wide)
         for name, x, subscript in zip(letters, operands, inputs, strict=True)
     ]
     text = " * ".join(parts)

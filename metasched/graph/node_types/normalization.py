@@ -11,7 +11,7 @@ from metasched.graph.ir import ValueType
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, ranged, read, real
+from metasched.graph.text import at, cast, declared, indices, ranged, read, real
 
 Results = tuple[GraphValue | None, ...]
 
@@ -24,10 +24,11 @@ def batch_normalization(site: NodeSite) -> Results:
     over = indices(x.rank)
     wide, dtype = x.type.dtype.compute, x.type.dtype
     channel = over[1] if x.rank > 1 else "0"
-    scale, bias, mean, variance = (f"{wide}({letter}[{channel}])" for letter in "SBMV")
+    by_channel = zip("SBMV", statistics, strict=True)
+    scale, bias, mean, variance = (cast(f"{name}[{channel}]", v.type.dtype, wide) for name, v in by_channel)
     root = f"sqrt({variance} + {real(site.attribute('epsilon', 1e-5))})"
-    text = f"({wide}({at('A', over)}) - {mean}) / {root} * {scale} + {bias}"
-    stage = f"{at('Y', over)} = {dtype}({text})"
+    text = f"({cast(at('A', over), dtype, wide)} - {mean}) / {root} * {scale} + {bias}"
+    stage = f"{at('Y', over)} = {cast(text, wide, dtype)}"
     return (site.single([stage], x.type, A=x, **dict(zip("SBMV", statistics, strict=True))),)
 
 
@@ -38,8 +39,9 @@ def instance_normalization(site: NodeSite) -> Results:
     over = indices(x.rank)
     kept = (*over[:2], *("0",) * (x.rank - 2))
     wide, dtype = x.type.dtype.compute, x.type.dtype
-    normal = f"({wide}({at('A', over)}) - {at('M', kept)}) * {at('R', kept)}"
-    stages.append(f"{at('Y', over)} = {dtype}({normal} * {wide}(S[i1]) + {wide}(B[i1]))")
+    normal = f"({cast(at('A', over), x.type.dtype, wide)} - {at('M', kept)}) * {at('R', kept)}"
+    gain, offset = (cast(f"{name}[i1]", v.type.dtype, wide) for name, v in (("S", scale), ("B", bias)))
+    stages.append(f"{at('Y', over)} = {cast(f'{normal} * {gain} + {offset}', wide, dtype)}")
     return (site.single(stages, x.type, A=x, S=scale, B=bias),)
 
 
@@ -50,7 +52,7 @@ def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DTyp
     mean = ["0" if dim in axes else name for dim, name in enumerate(over)]
     ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
     count = math.prod(x.shape[axis] for axis in axes)
-    element, type_ = f"{wide}({at('A', inner)})", ValueType(wide, shape)
+    element, type_ = cast(at("A", inner), x.type.dtype, wide), ValueType(wide, shape)
     difference = f"({element} - {at('M', mean)})"
     return [
         declared("T", type_), f"{at('T', over)} = sum[{ranges}]({element})",
@@ -69,11 +71,11 @@ def layer_normalization(site: NodeSite) -> Results:
     stages = _statistics(x, axes, float(site.attribute("epsilon", 1e-5)), wide)
     over = indices(x.rank)
     kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
-    text = f"({wide}({at('A', over)}) - {at('M', kept)}) * {at('R', kept)}"
-    text += f" * {wide}({read('S', scale.shape, over, x.shape)})"
+    text = f"({cast(at('A', over), x.type.dtype, wide)} - {at('M', kept)}) * {at('R', kept)}"
+    text += f" * {cast(read('S', scale.shape, over, x.shape), scale.type.dtype, wide)}"
     if bias is not None:
-        text += f" + {wide}({read('B', bias.shape, over, x.shape)})"
-    stages.append(f"{at('Y', over)} = {dtype}({text})")
+        text += f" + {cast(read('B', bias.shape, over, x.shape), bias.type.dtype, wide)}"
+    stages.append(f"{at('Y', over)} = {cast(text, wide, dtype)}")
     statistics = ValueType(wide, kept_shape(x.shape, axes))
     outputs = {"Y": x.type} | {letter: statistics for number, letter in ((1, "M"), (2, "R")) if site.wants(number)}
     stages = [stage for stage in stages if not any(stage == declared(name, statistics) for name in outputs)]
@@ -92,12 +94,13 @@ def rms_normalization(site: NodeSite) -> Results:
     kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
     ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
     count = math.prod(x.shape[axis] for axis in axes)
-    element, epsilon = f"{wide}({at('A', inner)})", real(site.attribute("epsilon", 1e-5))
-    scaled = f"{wide}({at('A', over)}) * {at('R', kept)} * {wide}({read('S', scale.shape, over, x.shape)})"
+    element, epsilon = cast(at("A", inner), x.type.dtype, wide), real(site.attribute("epsilon", 1e-5))
+    factor = cast(read("S", scale.shape, over, x.shape), scale.type.dtype, wide)
+    scaled = f"{cast(at('A', over), dtype, wide)} * {at('R', kept)} * {factor}"
     stages = [
         declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({element} * {element})",
         declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {epsilon})",
-        f"{at('Y', over)} = {dtype}({scaled})",
+        f"{at('Y', over)} = {cast(scaled, wide, dtype)}",
     ]  # fmt: skip
     return (site.single(stages, x.type, A=x, S=scale),)
 
@@ -111,14 +114,14 @@ def lp_normalization(site: NodeSite) -> Results:
     over, wide, dtype = indices(x.rank), x.type.dtype.compute, x.type.dtype
     inner = ["r0" if dim == axis else name for dim, name in enumerate(over)]
     kept = ["0" if dim == axis else name for dim, name in enumerate(over)]
-    element, total = f"{wide}({at('A', inner)})", at("T", kept)
+    element, total = cast(at("A", inner), x.type.dtype, wide), at("T", kept)
     term = f"abs({element})" if p == 1 else f"{element} * {element}"
     length = total if p == 1 else f"sqrt({total})"
     stages = [
         declared("T", ValueType(wide, kept_shape(x.shape, (axis,)))),
         f"{at('T', over)} = sum[r0 < {x.shape[axis]}]({term})",
         # Where all elements are zero, so is what is made of them.
-        f"{at('Y', over)} = {dtype}({wide}({at('A', over)}) / {length} if {total} != 0.0 else 0.0)",
+        f"{at('Y', over)} = {dtype}({cast(at('A', over), x.type.dtype, wide)} / {length} if {total} != 0.0 else 0.0)",
     ]
     return (site.single(stages, x.type, A=x),)
 
@@ -138,6 +141,6 @@ def local_response_normalization(site: NodeSite) -> Results:
     stages = [
         declared("T", ValueType(wide, x.shape)),
         f"{at('T', over)} = sum[r0 < {size} if {inside}]({wide}({element}) * {wide}({element}))",
-        f"{at('Y', over)} = {dtype}({wide}({at('A', over)}) / {root})",
+        f"{at('Y', over)} = {dtype}({cast(at('A', over), x.type.dtype, wide)} / {root})",
     ]
     return (site.single(stages, x.type, A=x),)

@@ -10,7 +10,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, number, ranged
+from metasched.graph.text import at, cast, declared, indices, number, ranged
 from metasched.graph.windows import Windows, windows_of
 
 Results = tuple[GraphValue | None, ...]
@@ -83,7 +83,7 @@ def average_pool(site: NodeSite) -> Results:
     over = indices(len(windows.inputs), "h")
     dtype, wide = x.type.dtype, x.type.dtype.compute
     type_ = ValueType(wide, (*x.shape[:2], *windows.outputs))
-    element = f"{wide}({at('A', ('n', 'c', *places))})"
+    element = cast(at("A", ("n", "c", *places)), dtype, wide)
     left = ("n", "c", *over)
     if site.op == "LpPool":
         p = int(site.attribute("p", 2))
@@ -93,7 +93,7 @@ def average_pool(site: NodeSite) -> Results:
     stages = [
         declared("T", type_),
         f"{at('T', left)} = sum[{ranges}{met}]({element})",
-        f"{at('Y', left)} = {dtype}({result})",
+        f"{at('Y', left)} = {cast(result, wide, dtype)}",
     ]
     return (site.single(stages, ValueType(dtype, type_.shape), A=x),)
 
@@ -138,7 +138,7 @@ def global_pool(site: NodeSite) -> Results:
     element = at("A", ("n", "c", *inner))
     if site.op == "GlobalMaxPool":
         return (site.single([f"{at('Y', left)} = max[{ranges}]({element})"], ValueType(dtype, shape), A=x),)
-    element, total = f"{wide}({element})", at("T", left)
+    element, total = cast(element, dtype, wide), at("T", left)
     if site.op == "GlobalLpPool":
         p = int(site.attribute("p", 2))
         element, result = _norm(element, p), _root(total, p)
@@ -147,7 +147,7 @@ def global_pool(site: NodeSite) -> Results:
     stages = [
         declared("T", ValueType(wide, shape)),
         f"{total} = sum[{ranges}]({element})",
-        f"{at('Y', left)} = {dtype}({result})",
+        f"{at('Y', left)} = {cast(result, wide, dtype)}",
     ]
     return (site.single(stages, ValueType(dtype, shape), A=x),)
 
