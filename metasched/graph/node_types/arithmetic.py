@@ -12,6 +12,9 @@ Results = tuple[GraphValue, ...]
 
 # ONNX divides integers towards zero; the language's `//` is towards minus infinity.
 _TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
+# The remainder of a finite number by an infinite one, truncated or not.
+_INFINITE = "abs({1}) == inf and abs({0}) < inf"
+_OF_INFINITY = {True: "{0}", False: "({0} if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else {1})"}
 
 
 def _same_types(site: NodeSite) -> tuple[GraphValue, ...]:
@@ -52,7 +55,8 @@ def mod(site: NodeSite) -> Results:
     if x.type.dtype.is_float:
         quotient = "({0} / {1})"
         whole = f"(floor{quotient} if {quotient} >= 0.0 else ceil{quotient})" if truncated else f"floor{quotient}"
-        return (site.elementwise(f"{{0}} - {whole} * {{1}}", x, y),)
+        rest = f"{{0}} - {whole} * {{1}}"
+        return (site.elementwise(f"({_OF_INFINITY[truncated]} if {_INFINITE} else {rest})", x, y),)
     if truncated and not x.type.dtype.is_unsigned:
         return (site.elementwise(f"{{0}} - {_TRUNCATED} * {{1}}", x, y),)
     return (site.elementwise("{0} % {1}", x, y),)

@@ -8,6 +8,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
+from metasched.graph.node_types.padding import padded
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices, number, ranged
@@ -173,13 +174,8 @@ def max_unpool(site: NodeSite) -> Results:
     channel = f"(i0 * {x.shape[1]} + i1) * {places} + i2"
     stage = f"Y[i0, i1, i2] = sum[r0 < {count}](A[i0, i1, r0] if I[i0, i1, r0] == {channel} else {zero})"
     made = site.view(site.single([stage], ValueType(x.type.dtype, (*x.shape[:2], places)), A=flat, I=spots), shape)
-    if tuple(given) == shape:
-        return (made,)
-    # Positions count in the shape that the kernel gives, and the elements are put into the larger one.
-    larger = math.prod(given[2:])
-    stage = (
-        f"Y[i0, i1, i2] = sum[r0 < {count}](A[i0, i1, r0] if I[i0, i1, r0] == "
-        f"(i0 * {x.shape[1]} + i1) * {larger} + i2 else {zero})"
-    )
-    type_ = ValueType(x.type.dtype, (*x.shape[:2], larger))
-    return (site.view(site.single([stage], type_, A=flat, I=spots), given),)
+    # Positions count in the shape that the kernel gives; a larger one has zeros after it.
+    borders = {dim: (0, int(n) - have) for dim, (n, have) in enumerate(zip(given, shape, strict=True))}
+    if any(after < 0 for _, after in borders.values()):
+        raise Unsupported(f"its output shape {tuple(given)} is smaller than {shape}, which its kernel gives")
+    return (padded(site, made, borders, None),)

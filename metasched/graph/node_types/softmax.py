@@ -8,7 +8,7 @@ from metasched.graph.ir import ValueType
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, number
+from metasched.graph.text import at, cast, declared, indices, number
 
 Results = tuple[GraphValue, ...]
 
@@ -22,20 +22,23 @@ def softmax(site: NodeSite) -> Results:
     inner = ["r0" if dim == axis else name for dim, name in enumerate(over)]
     kept = ["0" if dim == axis else name for dim, name in enumerate(over)]
     extent = x.shape[axis]
-    cast = (lambda text: text) if wide is dtype else (lambda text: f"{wide}({text})")
-    shifted = f"{cast(at('A', over))} - {at('M', kept)}"
     log = site.op == "LogSoftmax"
-    term = f"exp({at('E', inner)})" if log else at("E", inner)
+    shifted = f"{cast(at('A', over), dtype, wide)} - {cast(at('M', kept), dtype, wide)}"
+    term = cast(at("E", inner), dtype, wide)
+    element, total = cast(at("E", over), dtype, wide), cast(at("S", kept), dtype, wide)
+    summed = "S" if wide is dtype else "T"
+    rounded = [declared("S", ValueType(dtype, row)), f"{at('S', over)} = {dtype}({at('T', over)})"]
+    # ONNX defines these by steps in the operand's own type, so a half is rounded after each.
     stages = [
-        declared("M", ValueType(wide, row)),
-        f"{at('M', over)} = max[r0 < {extent}]({cast(at('A', inner))})",
-        declared("E", ValueType(wide, x.shape)),
-        f"{at('E', over)} = {f'exp({shifted})' if not log else shifted}",
-        declared("S", ValueType(wide, row)),
-        f"{at('S', over)} = sum[r0 < {extent}]({term})",
+        declared("M", ValueType(dtype, row)),
+        f"{at('M', over)} = max[r0 < {extent}]({at('A', inner)})",
+        declared("E", ValueType(dtype, x.shape)),
+        f"{at('E', over)} = {cast(shifted if log else f'exp({shifted})', wide, dtype)}",
+        declared(summed, ValueType(wide, row)),
+        f"{at(summed, over)} = sum[r0 < {extent}]({f'exp({term})' if log else term})",
+        *([] if wide is dtype else rounded),
+        f"{at('Y', over)} = {cast(f'{element} - log({total})' if log else f'{element} / {total}', wide, dtype)}",
     ]
-    result = f"{at('E', over)} - log({at('S', kept)})" if log else f"{at('E', over)} / {at('S', kept)}"
-    stages.append(f"{at('Y', over)} = {result if wide is dtype else f'{dtype}({result})'}")
     return (site.single(stages, x.type, A=x),)
 
 

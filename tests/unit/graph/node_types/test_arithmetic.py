@@ -34,6 +34,13 @@ def test_remainders_have_the_sign_of_the_divisor_or_of_the_dividend(fmod: int) -
     np.testing.assert_allclose(run("Mod", a + 0.5, b / 2, fmod=fmod), (np.fmod if fmod else np.mod)(a + 0.5, b / 2))
 
 
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders_by_infinity_and_zero_are_those_of_numpy(fmod: int) -> None:
+    a, b = np.float32([0, -1, 3, -3, np.inf, np.nan, 5]), np.float32([np.inf, np.inf, np.inf, -np.inf, 2, 1, 0])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(run("Mod", a, b, fmod=fmod), (np.fmod if fmod else np.mod)(a, b))
+
+
 def test_integers_are_raised_to_powers() -> None:
     np.testing.assert_array_equal(run("Pow", np.int32([2, 3, -4]), np.float32([3, 2, 1])), [8, 9, -4])
 

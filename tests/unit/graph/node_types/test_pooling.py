@@ -23,6 +23,18 @@ def test_pools_leave_out_their_border() -> None:
     np.testing.assert_array_equal(x.reshape(-1)[places], largest)
 
 
+def test_what_was_pooled_goes_back_to_its_places() -> None:
+    x = random(1, 1, 4, 4) + 3
+    largest, places = run("MaxPool", x, outputs=2, kernel_shape=[2, 2], strides=[2, 2])
+    expected = np.zeros_like(x)
+    expected.reshape(-1)[places.reshape(-1)] = largest.reshape(-1)
+    settings = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    np.testing.assert_array_equal(run("MaxUnpool", largest, places, **settings), expected)
+    made = run("MaxUnpool", largest, places, np.array([1, 1, 5, 6]), constants=(2,), **settings)
+    np.testing.assert_array_equal(made[..., :4, :4], expected)
+    assert made[..., 4:, :].sum() == made[..., 4:].sum() == 0
+
+
 def test_a_window_that_is_cut_off_counts_where_ceil_mode_says_so() -> None:
     x = random(1, 1, 6)
     np.testing.assert_array_equal(
