@@ -13,7 +13,7 @@ from metasched.cost.nest import Analyses
 from metasched.errors import ScheduleError
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.schedule.trace_outline import Outline, outline_of
-from metasched.search.carried import CarriedOver, carried_into
+from metasched.search.carried import ENOUGH, CarriedOver, carried_into
 from metasched.search.locator import Locator
 from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Candidate, TextOf
@@ -49,10 +49,10 @@ class SpaceArms:
     def carried(self) -> CarriedOver:
         """What is known of similar programs, carried over to this space, the most promising first.
 
-        What is left out is counted by its reason, as are structures that are not legal.
+        What is not legal is counted by its reason, as are structures that are made later.
         """
         found = carried_into(self._space, self._knowledge, self._target, self._core)
-        self.refused.update(found.reasons)
+        self.refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH})
         return found
 
     # --- structures

@@ -45,7 +45,7 @@ _VARIED = 96
 _GAIN = 1.05
 
 # Why a neighbour is left out, where no step of it is illegal.
-_ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
+ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
 _NO_NUMBERS = "no numbers near its own are legal"
 
 
@@ -137,13 +137,13 @@ class _Carrying:
         structure, elsewhere = self._own(neighbour.entry.structure)
         numbers, without = self._own(neighbour.entry.numbers)
         if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
-            return _ENOUGH
+            return ENOUGH
         sketch = self._sketch(structure)
         if isinstance(sketch, str):
             return sketch
         arm = self._arm(sketch)
         if arm is None:
-            return _ENOUGH
+            return ENOUGH
         found = self._best_row(arm, numbers)
         if found is None:
             return _NO_NUMBERS

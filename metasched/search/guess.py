@@ -192,7 +192,7 @@ class _Guessing:
         if taken is None:
             return carried, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
         ratio = self._ratio(carried.func, taken.func)
-        if ratio < 1.0:
+        if ratio < _BETTER:
             return carried, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
         return taken, ""
 

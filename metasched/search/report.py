@@ -66,10 +66,12 @@ class TuningReport(TextReport):
         return "\n".join(lines)
 
     def _by_role(self) -> str:
-        """`: the guess, 5 expert traces, 10 candidates`, if there are any besides the candidates of the search."""
+        """`: the guess, 3 neighbours, 2 expert traces, 10 candidates`, if there are any besides the last."""
         guesses = sum(count for role, count in self.roles.items() if Role(role).is_guess)
-        experts, candidates = (self.roles.get(role.value, 0) for role in (Role.EXPERT, Role.CANDIDATE))
+        of_role = (Role.NEIGHBOUR, Role.EXPERT, Role.CANDIDATE)
+        neighbours, experts, candidates = (self.roles.get(role.value, 0) for role in of_role)
         parts = ["the guess"] if guesses else []
+        parts += [counted(neighbours, "neighbour")] if neighbours else []
         parts += [counted(experts, "expert trace")] if experts else []
         parts += [counted(candidates, "candidate")] if candidates and parts else []
         return f" ({', '.join(parts)})" if parts else ""
