@@ -12,13 +12,12 @@ from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Graph, ValueType
-from metasched.graph.model_file import ModelFile, onnx_module
+from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import node_types
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import array_of, element_type
 
-OLDEST_OPSET = 13
 _OURS = ("", "ai.onnx")
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
 _DEEPEST = 32
@@ -232,7 +231,7 @@ class _Importer:
     ) -> Sequence[GraphValue | _NotKnown | None]:
         own = self._functions.get((domain, node.op_type, node.overload))
         if own is not None:
-            return self._expanded(own, node, scope, inputs)
+            return self._expanded(own, node, scope, inputs, _opsets(own.opset_import))
         schema = _fitting_schema(node, domain, opset)
         if node.op_type == "If" and not domain:
             return self._branch(node, scope, inputs)
@@ -242,7 +241,10 @@ class _Importer:
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
             raise Unsupported("no program is known for this node type")
-        return self._expanded(body, with_defaults(schema, node), scope, inputs)
+        # The one body of an older set, that of DynamicQuantizeLinear, uses nothing that 13 means differently.
+        older = _opsets(body.opset_import)
+        opsets: dict[str, int] = older | {"": max(older.get("", OLDEST_OPSET), OLDEST_OPSET)}
+        return self._expanded(body, with_defaults(schema, node), scope, inputs, opsets)
 
     def _site(self, node: Any, schema: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None]) -> NodeSite:
         first = next((name for name in node.output if name), "value")
@@ -262,7 +264,7 @@ class _Importer:
         return value
 
     def _expanded(
-        self, body: Any, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None]
+        self, body: Any, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None], opsets: Mapping[str, int]
     ) -> Sequence[GraphValue | _NotKnown | None]:
         """What a function computes, its nodes imported one by one."""
         if scope.depth >= _DEEPEST:
@@ -272,7 +274,7 @@ class _Importer:
         values.update(zip(body.input, inputs, strict=False))
         name = node.name or next(iter(node.output), node.op_type)
         path = f"{scope.path}/{name}" if scope.path else name
-        inner = _Scope(values, {**scope.opsets, **_opsets(body.opset_import)}, path, scope.depth + 1)
+        inner = _Scope(values, {**scope.opsets, **opsets}, path, scope.depth + 1)
         self.run((bound_attributes(part, given) for part in body.node), inner)
         # A body made for a node leaves out what the node does not ask for.
         return [inner.values.get(output) for output in body.output]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from metasched.graph.errors import NetworkError
 from metasched.support.imports import imports
+
+OLDEST_OPSET = 13
 
 ModelLike: TypeAlias = "str | Path | bytes | Any"
 
@@ -62,7 +64,22 @@ def _checked(model: ModelFile) -> ModelFile:
     if not model.proto.opset_import or not model.proto.HasField("graph"):
         raise NetworkError(f"{model.name} is no ONNX model: it has no graph, or names no operator set")
     _require_texts(model.proto, model.name)
-    return model
+    return _converted(model)
+
+
+def _converted(model: ModelFile) -> ModelFile:
+    """A model of an older operator set as one of the oldest that is read, by ONNX's own converter.
+
+    A model that it cannot convert stays as it is: its nodes are refused where they have changed since.
+    """
+    opset = max((entry.version for entry in model.proto.opset_import if not entry.domain), default=OLDEST_OPSET)
+    if opset >= OLDEST_OPSET:
+        return model
+    converter = imports.module("onnx.version_converter")
+    try:
+        return replace(model, proto=converter.convert_version(model.proto, OLDEST_OPSET))
+    except (converter.ConvertError, RuntimeError):
+        return model
 
 
 def _require_texts(message: Any, name: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, version_converter
+from scipy.special import softmax
 
 import metasched as ms
 from metasched.graph.functions import schema_of
@@ -126,7 +127,20 @@ def test_a_branch_that_is_known_at_load_is_taken(taken: bool) -> None:
     np.testing.assert_array_equal(ms.load_onnx(whole)(x), -x if taken else abs(x))
 
 
-def test_old_operator_sets_are_refused_where_they_differ() -> None:
+def test_older_operator_sets_are_converted() -> None:
+    x = random(2, 3, 4)
+    # Softmax was of all axes from one on, until opset 13.
+    np.testing.assert_allclose(
+        run("Softmax", x, opset=11, axis=1), softmax(x.reshape(2, 12), -1).reshape(x.shape), rtol=1e-5
+    )
+    np.testing.assert_array_equal(run("Squeeze", x[:1], opset=11, axes=[0]), x[0])
+
+
+def test_what_cannot_be_converted_is_refused_where_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise version_converter.ConvertError("no adapter")
+
+    monkeypatch.setattr(version_converter, "convert_version", fail)
     with pytest.raises(ms.RefusedModel, match="it is of opset 11, and has changed until 13"):
         run("Softmax", random(2, 3), opset=11)
     np.testing.assert_array_equal(run("Softplus", np.float32([0]), opset=11), np.log(np.float32([2])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,10 @@ def test_a_thousand_damaged_files_are_errors_and_nothing_else() -> None:
         except ms.NetworkError:
             pass
     assert 0 < read < 1000
+
+
+def test_without_the_package_onnx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = small().SerializeToString()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ms.NetworkError, match=r"pip install 'metasched\[onnx\]'"):
+        ms.load_onnx(data)
