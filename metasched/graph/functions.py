@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metasched.dtypes import DType
 from metasched.graph.ir import ValueType
 from metasched.graph.model_file import onnx_module
+from metasched.graph.tensors import number_of
 
 
 def schema_of(op: str, domain: str, opset: int) -> Any | None:
@@ -73,10 +73,4 @@ def bound_attributes(node: Any, given: Mapping[str, Any]) -> Any:
 def _type_proto(onnx: Any, type_: ValueType | None) -> Any:
     if type_ is None:
         return onnx.TypeProto()
-    return onnx.helper.make_tensor_type_proto(_NUMBERS[type_.dtype], type_.shape)
-
-
-_NUMBERS = {
-    DType.F32: 1, DType.U8: 2, DType.I8: 3, DType.I16: 5, DType.I32: 6, DType.I64: 7, DType.BOOL: 9, DType.F16: 10,
-    DType.F64: 11, DType.BF16: 16,
-}  # fmt: skip
+    return onnx.helper.make_tensor_type_proto(number_of(type_.dtype), type_.shape)

@@ -19,21 +19,11 @@ from metasched.graph.errors import NetworkError, Unsupported
 from metasched.graph.ir import Array, ValueType
 from metasched.support.imports import imports
 
-# By the numbers of TensorProto.DataType.
-_ELEMENT_TYPES: Mapping[int, DType] = MappingProxyType(
-    {
-        1: DType.F32,
-        2: DType.U8,
-        3: DType.I8,
-        5: DType.I16,
-        6: DType.I32,
-        7: DType.I64,
-        9: DType.BOOL,
-        10: DType.F16,
-        11: DType.F64,
-        16: DType.BF16,
-    }
+# How ONNX's names of element types begin, by how ours do; the bits follow. Two have names without their bits.
+_BEGINNINGS: Mapping[str, str] = MappingProxyType(
+    {"i": "INT", "u": "UINT", "f": "FLOAT", "bf": "BFLOAT", "bool": "BOOL"}
 )
+_WITHOUT_BITS: Mapping[DType, str] = MappingProxyType({DType.F32: "FLOAT", DType.F64: "DOUBLE"})
 _EXTERNAL = 1
 # The fields of TensorProto that hold elements of a type, where they are not raw bytes.
 _FIELDS: Mapping[DType, str] = MappingProxyType(
@@ -48,10 +38,17 @@ _OTHER_FIELD = "int32_data"
 
 def element_type(number: int) -> DType:
     """The element type by ONNX's number of it. Raises Unsupported for one that the language lacks."""
-    found = _ELEMENT_TYPES.get(number)
+    found = next((dtype for dtype in DType if number_of(dtype) == number), None)
     if found is None:
         raise Unsupported(f"the language has no element type {_name(number)}")
     return found
+
+
+def number_of(dtype: DType) -> int:
+    """ONNX's number of an element type, in TensorProto.DataType."""
+    beginning = dtype.value.rstrip("0123456789")
+    name = _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning)
+    return int(imports.module("onnx").TensorProto.DataType.Value(name))
 
 
 def _name(number: int) -> str:

@@ -112,9 +112,9 @@ def _require_sum(op: str, block: Block) -> None:
     if not block.store.value.dtype.is_float or block.store.value.dtype.is_half:
         raise ScheduleError(
             op,
-            f"block `{name}` sums in {block.store.value.dtype}",
+            f"block `{name}` sums in {block.store.value.dtype}, not in f32 or f64",
             (name,),
-            "the transforms have fractions such as 1/6, so they are for sums in f32 and f64",
+            "the transforms have fractions such as 1/6; cast the operands: `sum[...](f32(X[...]) * f32(K[...]))`",
         )
     if not isinstance(block.init, Const) or block.init.value != 0:
         raise ScheduleError(

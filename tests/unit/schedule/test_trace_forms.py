@@ -18,6 +18,7 @@ from tests.support.programs import CONV, RELU_PAD_MATMUL
 from tests.support.schedules import loops_of, program, schedule
 from tests.unit.schedule.primitives.test_store_at import done as stored
 from tests.unit.schedule.primitives.test_tensorize import done as tensorized
+from tests.unit.schedule.primitives.test_winograd import done as in_winograds_form
 
 PIPE = """
 program pipe[N=6](A: f32[N]) -> C: f32[N]:
@@ -72,6 +73,7 @@ SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "parts": _parts,
     "stored": stored,
     "tensorized": tensorized,
+    "in_winograds_form": in_winograds_form,
 }
 
 

@@ -17,6 +17,7 @@ from metasched.permissions import Permission
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
+from metasched.schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
 from metasched.schedule.primitives.winograd import winograd
 from metasched.schedule.trace import Trace
 from metasched.target import Target
@@ -204,6 +205,10 @@ def test_the_tolerance_is_for_what_was_transformed_only() -> None:
     assert arithmetic_of(str(unrelated.trace)).of(program) == Computation(program.func)
 
 
+def done() -> ms.Schedule:
+    return transformed(PLANE, 2)[1]
+
+
 def test_it_needs_permission() -> None:
     program, sch = transformed(PLANE, 2)
     assert sch.trace.permissions == {Permission.WINOGRAD}
@@ -226,7 +231,7 @@ def test_tiles_of_no_size(tile: int) -> None:
 
 REFUSED = {
     "not a sum": (LINE.replace("sum[r]", "max[r]"), "block `conv` is not a sum"),
-    "integers": (LINE.replace("f32", "i32"), "block `conv` sums in i32"),
+    "integers": (LINE.replace("f32", "i32"), "block `conv` sums in i32, not in f32 or f64"),
     "no product": (
         LINE.replace("X[h + r] * K[r]", "X[h + r] + K[r]"),
         "block `conv` does not sum products of two operands",
@@ -272,3 +277,11 @@ def test_its_loops_are_untransformed() -> None:
     sch.split(sch.get_loops(block)[0], [None, 2])
     with pytest.raises(ms.ScheduleError, match="the loops of block `conv` are not its iteration variables any more"):
         sch.winograd(block, 2)
+
+
+def test_its_sum_starts_from_0() -> None:
+    biased = LINE.replace("-> Y", "-> Z") + "    bias: Z[h] = Y[h] + 1\n"
+    ctx = start(biased)
+    fuse_reduction_epilogue(ctx, "conv", "bias")
+    with refused("the sum of block `conv` does not start from 0"):
+        winograd(ctx, "conv", 2)
