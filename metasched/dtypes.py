@@ -10,12 +10,13 @@ import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from metasched.support.cached import cached_property
 
 
 class DTypeKind(Enum):
@@ -79,7 +80,7 @@ class DType(Enum):
     BOOL = "bool"
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
     @cached_property
     def properties(self) -> TypeProperties:

@@ -2,12 +2,14 @@
 
 `python -m benchmarks.yardstick.repeat [--seconds N] [--data FILE]` times such candidates again, once, at two moments,
 and those times count, whatever they are. It begins with the pool that has the most, and ends once all were timed or the
-time is over. The machine should do nothing else.
+time is over. After a change of the code that a family of programs becomes, `--pools GRP C1D` times all candidates of
+the pools with such names again. The machine should do nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,9 +38,9 @@ def disturbed_share(task: TimedTask) -> float:
     return len(disturbed(task)) / max(len(task.codes), 1)
 
 
-def repeated(task: TimedTask, runner: LocalRunner) -> TimedTask:
-    """The disturbed candidates with new times; one that fails now keeps its times."""
-    program, again = task.program(), disturbed(task)
+def repeated(task: TimedTask, runner: LocalRunner, again: Sequence[int]) -> TimedTask:
+    """The candidates at some positions with new times; one that fails now keeps its times."""
+    program = task.program()
     sketches = {number: sketch_of(task, number, program) for number in {task.codes[n].sketch for n in again}}
     traces = [str(sketches[task.codes[n].sketch].trace_of(task.codes[n].row)) for n in again]
     futures = [runner.submit(program, trace, task.target, plan=_PLAN) for trace in traces]
@@ -58,23 +60,42 @@ def write(tasks: Sequence[TimedTask], path: Path) -> None:
     part.replace(path)
 
 
+def repeat_pools(tasks: list[TimedTask], names: Sequence[str], runner: LocalRunner, data: Path) -> None:
+    """Time every candidate of the pools whose names hold one of the texts."""
+    for n, task in enumerate(tasks):
+        if any(name in task.spec.name for name in names):
+            tasks[n] = repeated(task, runner, range(len(task.codes)))
+            write(tasks, data)
+            changes = [new.first_s / old.first_s for old, new in zip(task.codes, tasks[n].codes, strict=True)]
+            print(f"{task.spec.name} ({task.pool}): {statistics.median(changes):.2f} of the time before", flush=True)
+
+
+def repeat_disturbed(tasks: list[TimedTask], seconds: float, runner: LocalRunner, data: Path) -> None:
+    """Time what was disturbed, beginning with the pool that has the most."""
+    started = time.perf_counter()
+    for n in sorted(range(len(tasks)), key=lambda n: -disturbed_share(tasks[n])):
+        before = disturbed_share(tasks[n])
+        if before <= _SHARE or time.perf_counter() - started > seconds:
+            break
+        tasks[n] = repeated(tasks[n], runner, disturbed(tasks[n]))
+        write(tasks, data)
+        after = disturbed_share(tasks[n])
+        print(f"{tasks[n].spec.name} ({tasks[n].pool}): {before:.0%} were disturbed, {after:.0%} now", flush=True)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Time candidates again that were disturbed.")
+    parser = argparse.ArgumentParser(description="Time candidates again that were disturbed, or whose code changed.")
     parser.add_argument("--seconds", type=float, default=1800.0, help="end after so long (default: %(default)s)")
+    parser.add_argument("--pools", nargs="+", metavar="TEXT", help="all candidates of pools with such names instead")
     parser.add_argument("--data", type=Path, default=DATA, help="the file of measurements (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    started, tasks = time.perf_counter(), list(read(args.data))
-    worst_first = sorted(range(len(tasks)), key=lambda n: -disturbed_share(tasks[n]))
+    tasks = list(read(args.data))
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
-        for n in worst_first:
-            before = disturbed_share(tasks[n])
-            if before <= _SHARE or time.perf_counter() - started > args.seconds:
-                break
-            tasks[n] = repeated(tasks[n], runner)
-            write(tasks, args.data)
-            after = disturbed_share(tasks[n])
-            print(f"{tasks[n].spec.name} ({tasks[n].pool}): {before:.0%} were disturbed, {after:.0%} now", flush=True)
+        if args.pools:
+            repeat_pools(tasks, args.pools, runner, args.data)
+        else:
+            repeat_disturbed(tasks, args.seconds, runner, args.data)
     return 0
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from metasched.cost.features import Features
 from metasched.cost.footprint import Array
+from metasched.support.cached import cached_property
 
 LEAVES = 8
 # Rows evaluated at a time: what a step makes for some hundred trees stays in the second-level cache.

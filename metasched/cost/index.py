@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from metasched.dtypes import INDEX
 from metasched.ir.affine import ONE, ZERO, free_vars, terms_over
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, Var
+from metasched.support.cached import cached_property
 
 
 class Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.program import Program
+from metasched.support.cached import cached_property
 
 Array = np.ndarray[Any, Any]
 

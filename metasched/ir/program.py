@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 
 from metasched.dtypes import INDEX
 from metasched.ir.highlight import in_html
@@ -30,6 +29,7 @@ from metasched.ir.source import ProgramDef as ProgramDef
 from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params, print_program
 from metasched.ir.work import Work, work_of
+from metasched.support.cached import cached_property
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from math import log2
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
+from metasched.support.cached import cached_property
 from metasched.support.registry import Registry, UnfitError
 from metasched.target import Target
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -44,6 +43,7 @@ from metasched.measure.resources import explaining
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.timing import LEAST_VISITS, Times, TimingPlan, is_clearly_slower, median_of
 from metasched.measure.tolerance import divides
+from metasched.support.cached import cached_property
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies

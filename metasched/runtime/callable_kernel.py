@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +16,7 @@ from metasched.ir.notebook import folded, table
 from metasched.runtime import arguments
 from metasched.runtime.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
 from metasched.runtime.foreign import Library, as_numpy
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 Array = np.ndarray[Any, Any]

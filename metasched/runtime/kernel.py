@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from metasched.runtime.callable_kernel import CallableKernel, Origin
@@ -11,6 +10,7 @@ from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.packed import PackedKernel, Packer
 from metasched.runtime.recipe import Recipe
+from metasched.support.cached import cached_property
 
 
 class Kernel(CallableKernel):

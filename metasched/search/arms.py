@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from metasched.space.sketch import Sketch
 from metasched.space.source_runs import SourceRun
 from metasched.space.space import Space
 from metasched.space.structures import Decisions, Structures
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import log2
 from typing import overload
 
@@ -32,6 +31,7 @@ from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Rows
 from metasched.space.sketch import Sketch, Variable
 from metasched.space.space import Space
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 # The neighbours that are looked at, and the structures made of theirs.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from metasched.cost.core import Core
@@ -12,6 +10,7 @@ from metasched.cost.nest import Analyses
 from metasched.lang.decisions import decision_text
 from metasched.search.space_protocol import Mask, Rows
 from metasched.space.sketch import Sketch
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 

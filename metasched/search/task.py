@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from metasched.calibration.store import core_of
 from metasched.cost.core import DEFAULT_CORE, Core
@@ -18,6 +17,7 @@ from metasched.search.proposal import Guesses
 from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
+from metasched.support.cached import cached_property
 from metasched.support.fingerprint import fingerprint
 from metasched.target import Target
 

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol
 
 from metasched.cost.model_registry import MakeModel
@@ -36,6 +35,7 @@ from metasched.search.resume import Resumed, resume
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
 from metasched.search.strategy import SHORT_LIST, MakeStrategy, StrategyInputs
 from metasched.support import collection
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 # Batches in a row without new code, after which the space is taken to hold none.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -28,6 +27,7 @@ from metasched.schedule.distributions.base import NumericDistribution, Rows
 from metasched.schedule.handlers import Free
 from metasched.schedule.sites import SiteRecord
 from metasched.schedule.trace import Schedule, Trace
+from metasched.support.cached import cached_property
 
 # Share of rows in which a second variable is mutated as well.
 SECOND_MUTATION = 0.3

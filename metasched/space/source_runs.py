@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeAlias
 
 from metasched.lang.instructions import Decision, Instruction
@@ -17,6 +16,7 @@ from metasched.schedule.trace import Schedule
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import SourceStage, SpaceSource
+from metasched.support.cached import cached_property
 
 # Decides a structural random variable: the same for the same site.
 Pick = Callable[[Site], Decision]

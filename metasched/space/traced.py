@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from metasched.errors import ScheduleError, counted
 from metasched.lang import print_instruction
@@ -12,6 +11,7 @@ from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.rule import Listener
 from metasched.space.source import Given, SourceStage, SpaceSource
+from metasched.support.cached import cached_property
 
 
 @dataclass(frozen=True)

@@ -474,3 +474,11 @@ def test_a_unit_test_is_named_after_what_it_is_about() -> None:
         f"{sorted(strange - CROSS_CUTTING)}: a test has the folder and the name of the file that it is about"
     )
     assert not CROSS_CUTTING - set(named.values()), "a test that is gone"
+
+
+def test_properties_are_kept_without_a_lock() -> None:
+    """That of functools has one in Python 3.11, for which a forked child may wait without end."""
+    found = [
+        path for path in sources("metasched") if re.search(r"functools import .*\bcached_property", path.read_text())
+    ]
+    assert found == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
@@ -27,6 +26,7 @@ from metasched.schedule.rewrite.parts import (
     replace_temp,
     require_only_writer,
 )
+from metasched.support.cached import cached_property
 
 OP = "transform_block_layout"
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 
 from metasched.dtypes import DType
 from metasched.errors import ScheduleError
@@ -46,6 +45,7 @@ from metasched.schedule.rewrite.cook_toom import MOST_PRODUCTS, FastFilter, Matr
 from metasched.schedule.rewrite.loops import own_nest, require_shallow
 from metasched.schedule.rewrite.nest import nest
 from metasched.schedule.rewrite.parts import require_only_writer
+from metasched.support.cached import cached_property
 
 OP = "winograd"
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from zlib import crc32
 
 import numpy as np
@@ -31,6 +30,7 @@ from metasched.search.population import Keys, crossover, distinct, draw, draw_ar
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Arms, Candidate, Observation, Rows, Strategy
 from metasched.search.strategy import SHORT_LIST, StrategyInputs
+from metasched.support.cached import cached_property
 
 _NONE: Keys = np.empty(0, np.uint64)
 # Rows and their features.

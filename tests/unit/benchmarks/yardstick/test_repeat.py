@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.yardstick.data import TimedTask, read
-from benchmarks.yardstick.repeat import disturbed, disturbed_share, repeated, write
+from benchmarks.yardstick.repeat import disturbed, disturbed_share, repeat_pools, repeated, write
 
 
 class FakeRunner:
@@ -48,7 +48,7 @@ def test_a_candidate_is_disturbed_if_its_times_differ_by_a_tenth(task: TimedTask
 
 def test_only_what_was_disturbed_has_new_times(task: TimedTask) -> None:
     runner, before = FakeRunner(), with_times(task, {3: 1.2, 5: 1.3, 7: 0.5})
-    after = repeated(before, runner)  # type: ignore[arg-type]
+    after = repeated(before, runner, disturbed(before))  # type: ignore[arg-type]
     assert len(set(runner.traces)) == 3
     assert after.codes[3] == before.codes[3], "what fails now keeps its times"
     changed = [n for n, (a, b) in enumerate(zip(before.codes, after.codes, strict=True)) if a != b]
@@ -63,3 +63,14 @@ def test_a_file_is_written_whole(task: TimedTask, data: Path) -> None:
     write(tasks[::-1], data)
     assert list(read(data)) == tasks[::-1]
     assert [path.name for path in data.parent.iterdir()] == [data.name]
+
+
+def test_all_candidates_of_named_pools_have_new_times(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks, before = list(read(data)), list(read(data))
+    named = tasks[0].spec.name
+    repeat_pools(tasks, [named], FakeRunner(), data)  # type: ignore[arg-type]
+    assert list(read(data)) == tasks
+    for old, new in zip(before, tasks, strict=True):
+        changed = sum(a != b for a, b in zip(old.codes, new.codes, strict=True))
+        assert changed == (len(old.codes) - (old is before[0]) if named in old.spec.name else 0)
+    assert f"{named} (" in capsys.readouterr().out

@@ -1,0 +1,35 @@
+"""Properties that are worked out once an object, without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class cached_property(Generic[T]):  # noqa: N801 -- a decorator, named as that of functools
+    """What a method returns, kept in the object's `__dict__` from the first use on.
+
+    `functools.cached_property` of Python 3.11 holds a lock of the class meanwhile: other threads wait for it, whatever
+    their object is, and a process that is forked meanwhile waits for ever. Here threads that come at once each work it
+    out, so the method returns equal values each time.
+    """
+
+    def __init__(self, method: Callable[[Any], T]) -> None:
+        self._method = method
+        self._name = method.__name__
+        self.__doc__ = method.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | T:
+        if instance is None:
+            return self
+        # What another thread kept meanwhile stays: it may have been given out already.
+        found: T = instance.__dict__.setdefault(self._name, self._method(instance))
+        return found
