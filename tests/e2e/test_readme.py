@@ -63,7 +63,11 @@ def test_every_example_runs_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "metasched.db").exists()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
+# The page of sessions is run in `test_sessions_page.py`.
+SHOWN = [page for page in PAGES if page.parent.name == "docs" and page.name != "sessions.md"]
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     blocks = python_blocks(page)
     said = run("\n".join(blocks), tmp_path) if blocks else ""
