@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from metasched import api
 from metasched.database import Access, Record, Role, TaskKey, TaskStats, open_database
 from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
+from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
 from metasched.runtime.kernel import Origin
 
 TEXT = """
@@ -29,6 +31,13 @@ trace 1 of dense_relu[N=11, M=9, K=7]:
     parallel(i0)
     vectorize(j, lanes=8)
 """
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    """One for all searches of this file: starting the workers takes longer than a search of three trials."""
+    with LocalRunner(RunnerSettings(threads=ms.Target.detect().threads)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -109,10 +118,10 @@ def test_a_few_trials_are_kept_nowhere_unless_a_database_is_named(
     assert kernel.report.guess.trace == str(ms.guess(program))
 
 
-def test_a_search_goes_on_from_a_few_trials(program: ms.Program, tmp_path: Path) -> None:
+def test_a_search_goes_on_from_a_few_trials(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/t.db"
     assert ms.compile(program, trials=2, db=url).report.measured == 2
-    assert ms.tune(program, trials=3, db=url).report.measured == 1
+    assert ms.tune(program, trials=3, runner=runner, db=url).report.measured == 1
     again = ms.compile(program, trials=2, db=url)
     assert (again.report.measured, again.report.records) == (0, 3)
     other = ms.compile(program, trials=1, db=url, rules="cpu,-parallelize")
@@ -120,11 +129,11 @@ def test_a_search_goes_on_from_a_few_trials(program: ms.Program, tmp_path: Path)
 
 
 def test_a_few_trials_are_not_slower_than_what_another_space_gave(
-    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: ms.Program, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`compile` from the same database takes the best over all spaces, and trials must not take that away."""
     url = f"sqlite:///{tmp_path}/t.db"
-    own = ms.tune(program, trials=1, db=url, space=ms.parse_trace(TRACE))
+    own = ms.tune(program, trials=1, runner=runner, db=url, space=ms.parse_trace(TRACE))
     record = own.report.best
     monkeypatch.setattr(api, "_best_record", lambda *_: record)
     kernel = ms.compile(program, trials=1, db=url)
@@ -160,22 +169,22 @@ def test_a_database_that_is_not_there(program: ms.Program, tmp_path: Path) -> No
     assert not (tmp_path / "none.db").exists(), "asking makes no database"
 
 
-def test_a_database_that_has_nothing_for_this_shape(program: ms.Program, tmp_path: Path) -> None:
+def test_a_database_that_has_nothing_for_this_shape(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path}/some.db"
-    ms.tune(program, trials=1, db=db, rules=[])
+    ms.tune(program, trials=1, runner=runner, db=db, rules=[])
     with pytest.raises(ms.NoRecord, match=re.escape("has no valid measurement of dense_relu[N=3, M=9, K=7]")):
         ms.compile(ms.parse_program(TEXT, N=3), db=db)
 
 
-def test_tuning_keeps_what_it_measured(program: ms.Program, tmp_path: Path) -> None:
+def test_tuning_keeps_what_it_measured(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path}/tuned.db"
     seen: list[object] = []
-    kernel = ms.tune(program, trials=2, db=db, progress=seen.append)
+    kernel = ms.tune(program, trials=2, runner=runner, db=db, progress=seen.append)
     a, b = data(program)
     np.testing.assert_array_equal(kernel(a, b), np.maximum(a @ b, 0))
     assert kernel.origin is Origin.MEASURED
     assert len(seen) >= 2
-    again = ms.tune(program, trials=2, db=db)
+    again = ms.tune(program, trials=2, runner=runner, db=db)
     assert again.trace == kernel.trace
     assert ms.compile(program, db=db).trace == kernel.trace
 
@@ -191,26 +200,26 @@ def test_an_interrupt_before_anything_was_measured(
         ms.tune(program, trials=2, db=f"sqlite:///{tmp_path}/none.db")
 
 
-def test_tuning_a_module(program: ms.Program, tmp_path: Path) -> None:
+def test_tuning_a_module(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     def mine(sch: ms.Schedule) -> None:
         i, *_ = sch.get_loops(sch.get_block("dense"))
         sch.split(i, sch.sample_tile(i))
 
-    kernel = ms.tune(program, trials=1, db=f"sqlite:///{tmp_path}/mine.db", space=mine)
+    kernel = ms.tune(program, trials=1, runner=runner, db=f"sqlite:///{tmp_path}/mine.db", space=mine)
     assert kernel.trace is not None
     assert [i.op for i in kernel.trace.instructions] == ["get_block", "get_loops", "sample_tile", "split"]
 
 
-def test_tuning_the_holes_of_a_trace(program: ms.Program, tmp_path: Path) -> None:
+def test_tuning_the_holes_of_a_trace(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     """What is decided stays; a search without conditions, or with others, has trials of its own."""
     url = f"sqlite:///{tmp_path / 'holes.db'}"
     trace = ms.parse_trace(TRACE)
     holes = ms.parse_trace(str(trace.with_decisions({"i": None})))
-    kernel = ms.tune(program, trials=2, db=url, space=holes)
+    kernel = ms.tune(program, trials=2, runner=runner, db=url, space=holes)
     assert kernel.report.records == 2
     assert not kernel.trace.with_decisions({"i": None}).diff(holes)
     assert kernel.trace.decisions["i"] is not None
-    again = ms.tune(program, trials=2, db=url, space=holes)
+    again = ms.tune(program, trials=2, runner=runner, db=url, space=holes)
     assert (again.report.measured, again.trace) == (0, kernel.trace)
 
     def module(sch: ms.Schedule) -> None:
@@ -219,12 +228,12 @@ def test_tuning_the_holes_of_a_trace(program: ms.Program, tmp_path: Path) -> Non
         sch.parallel(i0)
         sch.vectorize(j, lanes=8)
 
-    free = ms.tune(program, trials=3, db=url, space=module)
+    free = ms.tune(program, trials=3, runner=runner, db=url, space=module)
     assert (free.report.records, free.report.measured) == (3, 3)
     given = kernel.trace.decisions["i"]
-    only = ms.tune(program, trials=1, db=url, space=ms.condition(module, {"i": given}))
+    only = ms.tune(program, trials=1, runner=runner, db=url, space=ms.condition(module, {"i": given}))
     assert (only.report.measured, only.trace) == (1, kernel.trace)
-    again = ms.tune(program, trials=1, db=url, space=ms.condition(module, {"i": given}))
+    again = ms.tune(program, trials=1, runner=runner, db=url, space=ms.condition(module, {"i": given}))
     assert (again.report.measured, again.trace) == (0, kernel.trace)
     traces = Counter(r.trace for r in recorded(url, program) if r.role is Role.CANDIDATE)
     assert set(traces.values()) == {1}, "what another space has shown is not measured again"
@@ -241,16 +250,16 @@ RENAMED = """program mm[P=11, Q=9, R=7](X: f32[P, R], Y: f32[R, Q]) -> Z: f32[P,
 """
 
 
-def test_a_program_under_other_names_finds_what_was_tuned(program: ms.Program, tmp_path: Path) -> None:
+def test_a_program_under_other_names_finds_what_was_tuned(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'names.db'}"
     renamed = ms.parse_program(RENAMED)
     assert renamed.structural_hash() == program.structural_hash()
-    kernel = ms.tune(program, trials=3, db=url, rules="cpu")
+    kernel = ms.tune(program, trials=3, runner=runner, db=url, rules="cpu")
     a, b = data(program)
     found = ms.compile(renamed, db=url)
-    again = ms.tune(renamed, trials=3, db=url, rules="cpu")
+    again = ms.tune(renamed, trials=3, runner=runner, db=url, rules="cpu")
     assert again.report.measured == 0
-    more = ms.tune(renamed, trials=5, db=url, rules="cpu")
+    more = ms.tune(renamed, trials=5, runner=runner, db=url, rules="cpu")
     assert (more.report.records, more.report.measured) == (5, 2)
     for other in (found, again, more):
         assert other.trace.apply_to(renamed).repairs == []
@@ -273,18 +282,18 @@ def names_in(trace: ms.Trace) -> set[str]:
 
 
 def test_the_best_of_another_version_is_taken_and_said_until_this_one_has_measured(
-    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: ms.Program, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path / 'upgrade.db'}"
     with monkeypatch.context() as patch:
         for module in ("record", "best"):
             patch.setattr(f"metasched.database.{module}.code_version", lambda: "metasched 0")
         patch.setattr("metasched.search.task_search.code_version", lambda: "metasched 0")
-        tuned = ms.tune(program, trials=4, db=url, rules="cpu")
+        tuned = ms.tune(program, trials=4, runner=runner, db=url, rules="cpu")
     kernel = ms.compile(program, db=url)
     assert kernel.trace == tuned.trace
     assert "timed with metasched 0; tuning again times it anew" in repr(kernel.report)
-    again = ms.tune(program, trials=4, db=url, rules="cpu")
+    again = ms.tune(program, trials=4, runner=runner, db=url, rules="cpu")
     assert again.report.measured == 4
     now = [r for r in recorded(url, program) if r.is_current]
     assert str(tuned.trace) in [r.trace for r in now], "what was best is timed again"
@@ -294,25 +303,25 @@ def test_the_best_of_another_version_is_taken_and_said_until_this_one_has_measur
 
 
 def test_the_best_of_another_version_is_timed_again_where_another_space_is_searched(
-    program: ms.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: ms.Program, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path / 'upgrade.db'}"
     with monkeypatch.context() as patch:
         for module in ("record", "best"):
             patch.setattr(f"metasched.database.{module}.code_version", lambda: "metasched 0")
         patch.setattr("metasched.search.task_search.code_version", lambda: "metasched 0")
-        tuned = ms.tune(program, trials=4, db=url, rules="cpu")
+        tuned = ms.tune(program, trials=4, runner=runner, db=url, rules="cpu")
 
     def module(sch: ms.Schedule) -> None:
         i, *_ = sch.get_loops(sch.get_block("dense"))
         sch.split(i, sch.sample_tile(i))
 
-    report = ms.tune(program, trials=2, db=url, space=module).report
+    report = ms.tune(program, trials=2, runner=runner, db=url, space=module).report
     assert (report.records, report.measured) == (2, 2)
     assert ms.compile(program, db=url).report.is_current
     found = [r for r in recorded(url, program) if r.is_current and r.trace == str(tuned.trace)]
     assert len(found) == 1, "it is not lost, though this space does not hold it"
-    assert ms.tune(program, trials=2, db=url, space=module).report.measured == 0
+    assert ms.tune(program, trials=2, runner=runner, db=url, space=module).report.measured == 0
 
 
 def test_conditions_are_checked_before_anything_starts(program: ms.Program, tmp_path: Path) -> None:
@@ -322,9 +331,11 @@ def test_conditions_are_checked_before_anything_starts(program: ms.Program, tmp_
     assert not (tmp_path / "wrong.db").exists()
 
 
-def test_arguments_are_checked_where_nothing_is_left_to_measure(program: ms.Program, tmp_path: Path) -> None:
+def test_arguments_are_checked_where_nothing_is_left_to_measure(
+    program: ms.Program, runner: Runner, tmp_path: Path
+) -> None:
     url = f"sqlite:///{tmp_path / 'enough.db'}"
-    ms.tune(program, trials=1, db=url, rules="vectorize")
+    ms.tune(program, trials=1, runner=runner, db=url, rules="vectorize")
 
     @ms.rule
     def raising(sch: ms.Schedule, block: object) -> None:
@@ -341,13 +352,13 @@ def test_arguments_are_checked_where_nothing_is_left_to_measure(program: ms.Prog
     with pytest.raises(MetaschedError, match="nosuch"):
         ms.tune(program, trials=1, db=url, strategy="nosuch")
     with pytest.raises(MetaschedError, match="nowhere"):
-        ms.tune(program, trials=1, db=url, space=module)
+        ms.tune(program, trials=1, runner=runner, db=url, space=module)
 
 
-def test_what_tuning_leaves_is_never_slower_than_the_guess(program: ms.Program, tmp_path: Path) -> None:
+def test_what_tuning_leaves_is_never_slower_than_the_guess(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     """A space of no rules has the plainest schedule alone, which `tune` returns, and nobody else is given."""
     url = f"sqlite:///{tmp_path / 'worse.db'}"
-    plain = ms.tune(program, trials=1, db=url, rules=[])
+    plain = ms.tune(program, trials=1, runner=runner, db=url, rules=[])
     assert "vectorize" not in str(plain.trace)
     with open_database(url) as database:
         (task,) = (stats.task for stats in database.stats().tasks)
