@@ -18,6 +18,7 @@ Its files, in reading order:
 - `regions`: Parallel loops that share a region: which statements are its phases, and what is required of them
 - `prologue`: A program in two: the prologue, which depends on constant arguments alone and is run once for them, and
   the rest
+- `pitch`: Arguments that are parts of larger arrays: contiguous rows, and a larger stride of an outer dimension
 - `coverage`: Which instances of its blocks a small concrete program runs, by enumerating them
 - `validate`: What a well-formed tensor program is, as a check that runs: `validate` states it, rule by rule
 - `limits`: How large an expression may be

@@ -189,18 +189,25 @@ def _buffer(b: Buffer) -> _Piece:
 def _temp(b: Buffer) -> tuple[_Piece, ...]:
     scope = "" if b.scope is Scope.GLOBAL else f" {b.scope.value}"
     layout = "" if b.layout is None else f"  layout {print_index_map(b.layout)}"
-    aligned = "".join(f"  aligned({a.axis}, {print_expr(a.factor)}, {print_expr(a.offset)})" for a in b.alignments)
     rolling = (
         "" if b.roll is None else f"  at {b.roll.loop or 'root'}, {print_expr(b.roll.window)} of axis {b.roll.axis}"
     )
-    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + aligned + rolling))
+    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + _aligned(b, "  ") + rolling))
+
+
+def _argument(b: Buffer) -> _Piece:
+    return _Piece(_buffer(b).text + _aligned(b, " "), b.name)
+
+
+def _aligned(b: Buffer, before: str) -> str:
+    return "".join(f"{before}aligned({a.axis}, {print_expr(a.factor)}, {print_expr(a.offset)})" for a in b.alignments)
 
 
 def _signature(func: Func) -> _Line:
-    by_name = {b.name: _buffer(b) for b in func.inputs}
+    by_name = {b.name: _argument(b) for b in func.inputs}
     by_name |= {s.name: _Piece(f"{s.name}: {s.dtype}", s.name) for s in func.scalars}
     inputs = _separated([by_name.get(name, _Piece(name)) for name in func.order])
-    outputs = _separated([_buffer(b) for b in func.outputs])
+    outputs = _separated([_argument(b) for b in func.outputs])
     if len(func.outputs) != 1:
         outputs = [_Piece("("), *outputs, _Piece(")")]
     return _Line(0, (_Piece(f"func {func.name}("), *inputs, _Piece(") -> "), *outputs, _Piece(":")))

@@ -88,7 +88,7 @@ def _shapes(func: Func, free: frozenset[str]) -> Iterator[str]:
             yield from _extent(f"buffer `{buffer.name}`: dimension", extent, free)
         yield from (f"buffer `{buffer.name}`: {v}" for v in _layout(buffer, free))
     for buffer in (*func.inputs, *func.outputs):
-        if buffer.layout is not None or buffer.alignments:
+        if buffer.layout is not None:
             yield f"buffer `{buffer.name}`: it is the caller's, and has a layout"
 
 

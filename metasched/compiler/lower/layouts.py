@@ -31,7 +31,10 @@ def apply_layouts(func: Func, stmt: NestStmt) -> tuple[Func, NestStmt]:
 
 
 def memory_shape(buffer: Buffer) -> tuple[int, ...]:
-    """The shape of the array that holds an argument; raises BuildError when it is not constant."""
+    """The shape of the array that holds an argument: its span in memory, flat, where rows have gaps between them.
+
+    Raises BuildError when it is not constant.
+    """
     storage = whole(_in_memory(buffer), ArrayKind.INPUT)
     return (storage.size,) if buffer.alignments else storage.shape
 

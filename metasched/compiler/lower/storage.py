@@ -24,6 +24,7 @@ from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
+from metasched.ir.pitch import span
 from metasched.ir.ranges import region
 from metasched.ir.rolling import storage_loops
 from metasched.target import Target
@@ -48,23 +49,22 @@ class Storage:
     fold: tuple[int, int] | None = None
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each dimension."""
-        return self._steps()[1:]
+    def size(self) -> int:
+        """Elements of memory: whole rows, of a caller's array up to its last element."""
+        if self.kind in (ArrayKind.INPUT, ArrayKind.OUTPUT):
+            return span(self.shape, self.strides)
+        return self.shape[0] * self.strides[0] if self.shape else 1
 
     @property
-    def size(self) -> int:
-        return self._steps()[0]
-
-    def _steps(self) -> tuple[int, ...]:
-        """The size of the whole, and the strides."""
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each dimension."""
         step, steps = 1, []
         for axis in reversed(range(len(self.shape))):
             for dimension, factor, offset in self.alignments:
                 step += (offset - step) % factor if dimension == axis else 0
             steps.append(step)
             step *= self.shape[axis]
-        return (step, *reversed(steps))
+        return tuple(reversed(steps))
 
 
 Inside = Mapping[str, NestLoop]

@@ -279,7 +279,7 @@ class Case:
         watched = Watched(oracle.program, target, seed=int(rng.integers(1 << 16)))
         current: Schedule = watched
         try:
-            for current in _schedules(oracle.program, watched, rng):
+            for current in schedules(oracle.program, watched, rng):
                 tried += 1
                 checks = Checks(text=rng.random() < PRINTED, interpreted=rng.random() < INTERPRETED)
                 wrong = problem(oracle, current, target, checks)
@@ -319,7 +319,7 @@ def _with_last(schedule: Watched) -> TraceData:
     return replace(data, instructions=(*data.instructions, last))
 
 
-def _schedules(program: Program, schedule: Watched, rng: np.random.Generator) -> Iterator[Schedule]:
+def schedules(program: Program, schedule: Watched, rng: np.random.Generator) -> Iterator[Schedule]:
     """Schedules of a program in one of the ways that schedules come about."""
     if rng.random() < RULES:
         yield from _by_rules(program, schedule.target, rng)
