@@ -37,6 +37,17 @@ Its files, in reading order:
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
 - `onnx_nodes`: ONNX's own node tests: how many pass, are refused and why, and are wrong
+- `network_models`: Networks that are compared, with random weights: made by the interpreter that has PyTorch, and
+  exported to ONNX
+- `network_spec`: What the sides of `benchmarks.networks` have in common: their names, and how memory is read. It needs
+  nothing
+- `network_peer_side`: A peer's side of `benchmarks.networks`: ONNX Runtime or PyTorch, in a virtual environment that
+  has them
+- `network_side`: Our side of `benchmarks.networks`, in a process of its own: loads a model, times its start, and then
+  its calls
+- `network_tuning`: Tuning of a network in a process of its own, and how long it took to reach ONNX Runtime's speed
+- `networks`: Whole networks against the runtimes that people use: a process of its own for each side, in alternating
+  blocks
 - `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one
   program
 - `openmp`: Numba's OpenMP threads instead of this package's pool, to compare the two

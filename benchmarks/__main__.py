@@ -41,7 +41,12 @@ def main() -> int:
     judging = parser.add_argument_group("of the yardstick `model_quality`")
     judging.add_argument("--data", type=Path, metavar="FILE", help="measurements (default: those of the repository)")
     judging.add_argument("--models", type=_names, default=(), metavar="trees,...", help="who is judged (default: all)")
-    judging.add_argument("--kept", type=Path, metavar="DIR", help="keep features there, for the next run")
+    judging.add_argument("--kept", type=Path, metavar="DIR", help="keep what was made there, for the next run")
+    whole = parser.add_argument_group("of `networks`")
+    whole.add_argument("--networks", type=_names, default=(), metavar="resnet50,...", help="which (default: all)")
+    whole.add_argument("--model", type=Path, action="append", default=[], metavar="FILE.onnx", help="a model of yours")
+    whole.add_argument("--sizes", type=_sizes, default={}, metavar="batch=1,...", help="sizes that it leaves open")
+    whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
     args = parser.parse_args()
     if (args.tvm_python is None) != (args.tvm_records is None):
         parser.error("--tvm-python and --tvm-records go together: TVM replays records")
@@ -67,6 +72,10 @@ def main() -> int:
         data=args.data,
         models=args.models,
         kept=args.kept,
+        networks=args.networks,
+        model=tuple(args.model),
+        sizes=args.sizes,
+        budget=args.budget,
     )
     try:
         for result in BENCHMARKS[args.name].run(options):
@@ -96,6 +105,15 @@ def _seeds(text: str) -> tuple[int, ...]:
     if wrong:
         raise argparse.ArgumentTypeError(f"{wrong[0]!r} is no seed, which are 0, 1, 2, ...")
     return tuple(map(int, seeds))
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """`batch=1,seq=128` as a mapping. Raises ArgumentTypeError for what is none."""
+    pairs = [item.partition("=") for item in text.split(",")]
+    wrong = [name for name, _, value in pairs if not name.strip() or not value.strip().isdecimal()]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{text!r} does not say sizes, such as batch=1,seq=128")
+    return {name.strip(): int(value) for name, _, value in pairs}
 
 
 def _positive(text: str) -> int:

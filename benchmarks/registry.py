@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +15,8 @@ class Options:
     sweep over shapes takes: operators (all, where none is named), how many shapes of each after how many that are
     skipped, trials of a search, and seeds (the benchmark's own, where none is named). What the yardstick of cost models
     takes: a file of measurements, the models to judge (all, where none is named), and a folder in which features are
-    kept for the next time."""
+    kept for the next time. What the comparison of networks takes: names of networks, models by their files,
+    the sizes that these leave open, and seconds to tune each (None for no tuning)."""
 
     threads: int = 2
     quick: bool = False
@@ -30,6 +31,10 @@ class Options:
     data: Path | None = None
     models: tuple[str, ...] = ()
     kept: Path | None = None
+    networks: tuple[str, ...] = ()
+    model: tuple[Path, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    budget: float | None = None
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -82,6 +87,7 @@ _ALL = (
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
     Benchmark("tiles", "cycles of 150 small nests on one core beside what the hand-made estimate says of them"),
     Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
+    Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
     Benchmark("onnx_nodes", "ONNX's own node tests: how many pass, are refused and why, and are wrong"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )

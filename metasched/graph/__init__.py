@@ -15,6 +15,7 @@ Its files, in reading order:
 - `model_file`: A model's file, read as data
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
 - `importing`: From a model to a graph
+- `inputs`: Inputs for trying a network: random numbers of its types
 - `execution`: Kernels of a graph's programs, run in order over buffers
 - `network`: A network as its users hold it
 """
