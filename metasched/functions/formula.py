@@ -181,6 +181,10 @@ class Formula(ABC):
     def ceil(self, x: Lanes) -> Lanes: ...
 
     @abstractmethod
+    def rint(self, x: Lanes) -> Lanes:
+        """The nearest whole number, ties to even."""
+
+    @abstractmethod
     def copysign(self, x: Lanes, sign: Lanes) -> Lanes:
         """The size of `x` with the sign of `sign`."""
 

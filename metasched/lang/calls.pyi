@@ -15,6 +15,7 @@ __all__ = [
     "log1p",
     "log2",
     "pow",
+    "rint",
     "rsqrt",
     "sigmoid",
     "sin",
@@ -57,6 +58,9 @@ def log2(x: ValueLike) -> Value:
 
 def pow(x: ValueLike, y: ValueLike) -> Value:
     """pow: 2^(y log2 |x|), with the logarithm to more bits than the result has, and the cases of C's `pow`."""
+
+def rint(x: ValueLike) -> Value:
+    """rint: the whole number nearest to x; of two, the even one."""
 
 def rsqrt(x: ValueLike) -> Value:
     """rsqrt: one over the root, both rounded: no estimate."""

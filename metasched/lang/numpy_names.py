@@ -26,7 +26,7 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
         "square": "x * x",
         "reciprocal": "1 / x",
         "log10": "log(x) / log(10)",
-        "round": "floor(x + 0.5)",
+        **dict.fromkeys(("round", "around"), "rint(x)"),
         "gelu": "0.5 * x * (1 + erf(x / sqrt(2)))",
         "silu": "x * sigmoid(x)",
         "pi": "3.141592653589793",

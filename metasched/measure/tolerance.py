@@ -73,7 +73,7 @@ from metasched.measure.arithmetic import Computation
 _CONFIDENCE = 8.0
 _CALL_ROUNDINGS = 8  # a math function may be a few units in the last place off
 _FAST_DIVISION_ROUNDINGS = 4  # of an approximate reciprocal, a step of Newton's method, and a product
-_EXACT_CALLS = frozenset({"abs", "floor", "ceil"})
+_EXACT_CALLS = frozenset({"abs", "floor", "ceil", "rint"})
 
 
 def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, drawn: bool) -> NDArray[np.float64] | None:

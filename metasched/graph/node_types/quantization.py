@@ -10,7 +10,6 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.convolutions import convolved
 from metasched.graph.node_types.matmul import centred, product
-from metasched.graph.node_types.unary import ROUND
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
@@ -54,13 +53,10 @@ def quantize(site: NodeSite) -> Results:
 def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
     """Rounded to nearest, ties to even, and kept in the range of the type."""
     limits = np.iinfo(dtype.numpy)
-    x = site.cast(x, DType.F32)
-    ratio = site.elementwise("{0} / {1}", x, site.cast(scale, DType.F32))
-    whole = site.elementwise(ROUND, ratio)
-    if zero is not None:
-        whole = site.elementwise("{0} + {1}", whole, site.cast(zero, DType.F32))
+    operands = [site.cast(x, DType.F32), site.cast(scale, DType.F32), *(() if zero is None else (zero,))]
+    whole = "rint({0} / {1})" if zero is None else "rint({0} / {1}) + f32({2})"
     low, high = f"({limits.min}.0)", f"{limits.max}.0"
-    return site.elementwise(f"{dtype}(min(max({{0}}, {low}), {high}))", whole, dtype=dtype)
+    return site.elementwise(f"{dtype}(min(max({whole}, {low}), {high}))", *operands, dtype=dtype)
 
 
 @node_type("DequantizeLinear")

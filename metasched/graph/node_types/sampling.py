@@ -6,7 +6,6 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
-from metasched.graph.node_types.unary import ROUND
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
@@ -73,7 +72,7 @@ def _axis_taps(
     many = (*spots.shape, taps)
     left = ("n", *over, "k")
     place, weight = at(f"I{dim}", left), at(f"W{dim}", left)
-    base = ROUND.format(here) if mode == "nearest" else f"floor({here})"
+    base = f"rint({here})" if mode == "nearest" else f"floor({here})"
     raw = f"{base} + f32(k + {first})" if spots.dtype is not DType.F64 else f"{base} + f64(k + {first})"
     distance = f"abs({here} - floor({here}) - {spots.dtype}(k + {first}))"
     if mode == "nearest":
@@ -89,7 +88,7 @@ def _axis_taps(
         stages = [declared(f"R{dim}", ValueType(spots.dtype, many)), f"{spot} = {raw}"]
         spread = _brought_in(spot, extent, corners, padding)
         if padding == "reflection":
-            spread = ROUND.format(f"({spread})")
+            spread = f"rint({spread})"
     elif padding != "zeros":
         spread = f"min(max({raw}, 0.0), {extent - 1}.0)"
     return [

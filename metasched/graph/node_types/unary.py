@@ -12,11 +12,6 @@ from metasched.graph.site import NodeSite
 
 Results = tuple[GraphValue, ...]
 
-# To the nearest whole number, ties to even.
-ROUND = (
-    "(floor({0}) if {0} - floor({0}) < 0.5 or "
-    "({0} - floor({0}) == 0.5 and floor({0}) == 2.0 * floor(0.5 * floor({0}))) else ceil({0}))"
-)
 # The expression of a type, where {0} is the operand. Those of floats only.
 _FLOAT = {
     "Acosh": "log({0} + sqrt({0} * {0} - 1.0))",
@@ -32,7 +27,7 @@ _FLOAT = {
     "IsNaN": "not ({0} == {0})",
     "Log": "log({0})",
     "Reciprocal": "1.0 / {0}",
-    "Round": ROUND,
+    "Round": "rint({0})",
     "Sin": "sin({0})",
     "Sinh": "(0.5 * (exp({0}) - exp(-{0})) if abs({0}) > 1.0 else 0.5 * (expm1({0}) - expm1(-{0})))",
     "Sqrt": "sqrt({0})",

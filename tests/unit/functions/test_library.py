@@ -41,6 +41,7 @@ REFERENCES: Mapping[str, Callable[..., Floats]] = {
     "log1p": np.log1p,
     "log2": np.log2,
     "pow": np.power,
+    "rint": np.rint,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": sigmoid,
     "sin": np.sin,

@@ -89,6 +89,9 @@ class LlvmFormula(Formula):
     def ceil(self, x: Lanes) -> Lanes:
         return self._intrinsic("ceil", x)
 
+    def rint(self, x: Lanes) -> Lanes:
+        return self._intrinsic("roundeven", x)
+
     def copysign(self, x: Lanes, sign: Lanes) -> Lanes:
         return self._intrinsic("copysign", x, sign)
 
