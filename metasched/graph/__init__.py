@@ -16,6 +16,14 @@ Its files, in reading order:
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
 - `importing`: From a model to a graph
 - `inputs`: Inputs for trying a network: random numbers of its types
-- `execution`: Kernels of a graph's programs, run in order over buffers
+- `choices`: What decides how a task is scheduled: a trace that is known for it, or that it runs as it is written
+- `task_code`: Machine code of a task: its program with a schedule, divided into what is computed of constants once,
+  and a step
+- `kernels`: Machine code for the tasks of a graph: by their choices, or by the guess
+- `plan`: Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes
+- `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them
+- `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another
+- `weights`: Weights of a network as its kernels read them, held once in one piece of memory
+- `executable`: A network that runs: one call of compiled code for all kernels, over one arena
 - `network`: A network as its users hold it
 """

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from metasched.errors import KernelError
-from metasched.graph.execution import GraphExecutor
+from metasched.graph.choices import NO_CHOICES, Choices
+from metasched.graph.executable import Executable
 from metasched.graph.importing import Binding, import_model
 from metasched.graph.ir import Array, Graph, ValueType
+from metasched.graph.kernels import kernels
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
@@ -29,7 +31,8 @@ class Network:
     def __init__(self, graph: Graph, target: Target | None = None) -> None:
         self.graph = graph
         self.target = target or Target.detect()
-        self._executor: GraphExecutor | None = None
+        self.choices: Choices = NO_CHOICES
+        self._executable: Executable | None = None
         self._lock = threading.Lock()
 
     @property
@@ -47,12 +50,13 @@ class Network:
         self._compiled()
         return self
 
-    def _compiled(self) -> GraphExecutor:
-        if self._executor is None:
+    def _compiled(self) -> Executable:
+        if self._executable is None:
             with self._lock:
-                if self._executor is None:
-                    self._executor = GraphExecutor(self.graph, self.target)
-        return self._executor
+                if self._executable is None:
+                    codes = kernels(self.graph, self.choices, self.target)
+                    self._executable = Executable(self.graph, codes, self.target)
+        return self._executable
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""

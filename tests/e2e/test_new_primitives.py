@@ -84,39 +84,39 @@ STYLE = '''
 """sample_style: how to go on with a block."""
 
 from metasched.schedule.context import Context
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import sampler
 
 
 @sampler
-def sample_style(ctx: Context, block: BlockName) -> Choice:
+def sample_style(ctx: Context, block: BlockName) -> ChoiceDistribution:
     """How to go on with a block: "rows" or "columns".
 
     Args:
         block: the block.
     """
     ctx.block("sample_style", block)
-    return Choice(("rows", "columns"))
+    return ChoiceDistribution(("rows", "columns"))
 '''
 
 TOSS = '''
 """toss: one of two options."""
 
 from metasched.schedule.context import Context
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 from metasched.schedule.kinds import Literal
 from metasched.schedule.primitive import sampler
 
 
 @sampler(named=True)
-def toss(ctx: Context, *options: Literal) -> Choice:
+def toss(ctx: Context, *options: Literal) -> ChoiceDistribution:
     """One of the first two options.
 
     Args:
         options: what to choose from.
     """
-    return Choice(options[:2])
+    return ChoiceDistribution(options[:2])
 '''
 
 HALVES = '''

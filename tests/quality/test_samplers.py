@@ -13,7 +13,7 @@ from metasched.ir.affine import const
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.distributions.categorical import Categorical
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 from metasched.schedule.distributions.tile import EXACT_SHARE, Tile
 
 # Below it, two samples are held to come from different distributions; with fixed seeds, a bound to tune once.
@@ -171,5 +171,5 @@ def test_mutants_of_a_categorical_follow_its_probabilities() -> None:
 
 
 def test_choices_are_equally_likely() -> None:
-    drawn = singly(Choice(("a", "b", "c", "d")), 8000)
+    drawn = singly(ChoiceDistribution(("a", "b", "c", "d")), 8000)
     assert stats.chisquare(list(drawn.values())).pvalue > SIGNIFICANT

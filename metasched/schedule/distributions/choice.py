@@ -12,7 +12,7 @@ from metasched.lang.instructions import Decision, Ref
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChoiceDistribution:
     """One of `values`, uniformly. A location's options are `Ref`s; those of `choose` are plain values."""
 
     structural: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 from metasched.schedule.kinds import Literal
 from metasched.schedule.primitive import sampler
 
@@ -13,7 +13,7 @@ OP = "choose"
 
 
 @sampler(in_batches=unchanged, named=True)
-def choose(ctx: Context, *options: Literal) -> Choice:
+def choose(ctx: Context, *options: Literal) -> ChoiceDistribution:
     """One of several structures: `sch.choose("fusion", ["none", "outer"])` gives a plain value to branch on.
 
     Args:
@@ -28,4 +28,4 @@ def choose(ctx: Context, *options: Literal) -> Choice:
         if type(equal) is not type(option):
             message = f"the options {equal!r} and {option!r} are equal, so that no branch can tell them apart"
             raise ScheduleError(OP, message, hint="use texts")
-    return Choice(tuple(distinct))
+    return ChoiceDistribution(tuple(distinct))

@@ -12,7 +12,7 @@ from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Block, IterKind
 from metasched.lang.instructions import Ref
 from metasched.schedule.context import Context, is_legal
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 from metasched.schedule.kinds import INLINE, ROOT, BlockName
 from metasched.schedule.primitive import sampler
 from metasched.schedule.primitives.compute_at import compute_at
@@ -23,7 +23,7 @@ OP = "sample_compute_location"
 
 
 @sampler(places=True)
-def sample_compute_location(ctx: Context, block: BlockName, *around: BlockName) -> Choice:
+def sample_compute_location(ctx: Context, block: BlockName, *around: BlockName) -> ChoiceDistribution:
     """Sample a location for compute_at or reverse_compute_at: a loop around the block's readers or around what it
     reads, `root` (unchanged), or `inline`.
 
@@ -45,7 +45,7 @@ def sample_compute_location(ctx: Context, block: BlockName, *around: BlockName) 
     """
     move = _move(ctx, ctx.block(OP, block), [ctx.block(OP, name) for name in around])
     legal = [place for place in move.places(ctx) if is_legal(ctx, partial(move.to, place))]
-    return Choice((Ref(ROOT), *map(Ref, legal)))
+    return ChoiceDistribution((Ref(ROOT), *map(Ref, legal)))
 
 
 @dataclass(frozen=True)

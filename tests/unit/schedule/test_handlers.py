@@ -5,13 +5,13 @@ import pytest
 from metasched.errors import NondeterministicModule
 from metasched.lang.instructions import HOLE
 from metasched.schedule.distributions.categorical import Categorical
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 from metasched.schedule.handlers import FREE, Forced, Policy, Prior, Repair, Replay, Site, Symbolic
 from metasched.schedule.trace import Schedule
 from tests.support.schedules import fails, loops_of, schedule
 
 LANES = Site("lanes", "sample_categorical", Categorical((4, 8), (0.5, 0.5)))
-HOW = Site("how", "choose", Choice(("a", "b", "c")))
+HOW = Site("how", "choose", ChoiceDistribution(("a", "b", "c")))
 
 
 def test_recording_draws_from_the_prior() -> None:

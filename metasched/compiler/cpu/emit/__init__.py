@@ -27,6 +27,7 @@ Its files, in reading order:
 - `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
 - `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with
   their data
+- `steps`: Kernels called one after another from compiled code, from a table: a network's steps
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metasched.lang.instructions import Ref
-from metasched.schedule.distributions.choice import Choice
+from metasched.schedule.distributions.choice import ChoiceDistribution
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,16 @@ from metasched.schedule.distributions.choice import Choice
     ],
 )
 def test_types_count(values: tuple[object, ...], decision: object, inside: bool) -> None:
-    assert Choice(values).contains(decision) is inside  # type: ignore[arg-type]
+    assert ChoiceDistribution(values).contains(decision) is inside  # type: ignore[arg-type]
 
 
 def test_outputs_are_plain() -> None:
-    assert Choice(("a",)).outputs("a") == ("a",)
-    assert Choice((Ref("i_0"),)).outputs(Ref("i_0")) == ("i_0",)
+    assert ChoiceDistribution(("a",)).outputs("a") == ("a",)
+    assert ChoiceDistribution((Ref("i_0"),)).outputs(Ref("i_0")) == ("i_0",)
 
 
 def test_the_rest_of_the_interface() -> None:
-    dist = Choice(("a", 2, Ref("i")))
+    dist = ChoiceDistribution(("a", 2, Ref("i")))
     assert dist.structural
     assert dist.repair("gone") == "a"
     assert dist.neighbours(2) == ("a", Ref("i"))

@@ -1,0 +1,178 @@
+"""A network that runs: one call of compiled code for all kernels, over one arena.
+
+Inputs are read where they are, outputs are written to new arrays, weights lie packed in memory of their own, and
+everything between is in an arena by `plan`. A call takes an arena of its own, so that several threads may run one
+network at once; the GIL is released.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.graph.ir import Array, Compute, Graph, ValueType
+from metasched.graph.memory import MappedMemory, require_memory
+from metasched.graph.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
+from metasched.graph.steps import LoadedStep, RootOffset, StepTable, require_success
+from metasched.graph.task_code import StepArgumentKind, TaskCode
+from metasched.graph.weights import Weights, packed_keys, packed_weights
+from metasched.runtime.compiled import aligned_empty, data_pointer
+from metasched.target import Target
+
+_ARENA, _WEIGHTS, _FIRST = range(3)
+
+Roots = ctypes.Array[ctypes.c_int64]
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What a step is, for messages and profiles: a node of the graph, its task, and that task's number of its kind."""
+
+    node: str
+    op: str
+    task: str
+
+
+@dataclass(frozen=True)
+class _Result:
+    """An output: a new array that a step writes (its root's number), or a copy of a value."""
+
+    type: ValueType
+    written: int | None
+    copied: RootOffset | None
+
+
+class Executable:
+    """A graph compiled: `run(inputs)` gives its outputs. It keeps nothing of the graph's constants but its own copies.
+
+    `arena` is the plan of its memory, `weights` what it holds between calls.
+    """
+
+    def __init__(self, graph: Graph, codes: Mapping[str, TaskCode], target: Target) -> None:
+        """Raises NetworkError where the machine has not the memory."""
+        tasks = _task_of(graph)
+        place = places(graph)
+        written = _written_outputs(graph, place)
+        workspaces = [codes[tasks[n]].main.workspace_bytes if n in tasks else 0 for n in range(len(graph.nodes))]
+        self.arena: Arena = arena(lifetimes(graph, place, tuple(written), workspaces))
+        given = sum(graph.types[name].nbytes for name in (*graph.inputs, *written))
+        require_memory(self.arena.nbytes + given, "buffers")
+        self.weights: Weights = packed_weights(graph, tasks, codes, place, target)
+        self._numbers = {name: number for number, name in enumerate((*graph.inputs, *written), _FIRST)}
+        self._inputs = len(graph.inputs)
+        self._place = place
+        self._results = tuple(self._result(label, graph, written) for label in range(len(graph.outputs)))
+        loaded = {key: LoadedStep(code.main, target) for key, code in codes.items()}
+        nodes = [(n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute)]
+        self.steps = tuple(StepInfo(node.name, node.op, tasks[n]) for n, node in nodes)
+        self._table = StepTable(
+            [loaded[tasks[n]] for n, _ in nodes],
+            [self._step_places(n, node, tasks[n], codes[tasks[n]]) for n, node in nodes],
+            target,
+        )
+        self._arenas: list[MappedMemory] = []
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for arrays of the inputs' types. Raises KernelError where a kernel fails."""
+        with self._roots(inputs) as (roots, arrays):
+            require_success(self._table.run(roots), self._names)
+            return self._outputs(roots, arrays)
+
+    def run_timed(self, inputs: Sequence[Array]) -> Array:
+        """Nanoseconds of each step of one run, in order."""
+        times = (ctypes.c_int64 * (len(self._table) + 1))()
+        with self._roots(inputs) as (roots, _):
+            require_success(self._table.run_timed(roots, times), self._names)
+        return np.diff(np.array(times, np.int64))
+
+    @property
+    def _names(self) -> list[str]:
+        return [step.node for step in self.steps]
+
+    @contextmanager
+    def _roots(self, inputs: Sequence[Array]) -> Iterator[tuple[Roots, list[Array]]]:
+        """The addresses of every root for one call, and the new arrays among them. The arena is this call's."""
+        # References kept until the end: kernels read these in place.
+        taken = [np.require(array, requirements=("C", "A")) for array in inputs]
+        new = [aligned_empty(r.type.shape, r.type.dtype.numpy) for r in self._results if r.written is not None]
+        memory = self._taken_arena()
+        addresses = (memory.address, self.weights.memory.address, *map(data_pointer, (*taken, *new)))
+        try:
+            yield (ctypes.c_int64 * len(addresses))(*addresses), new
+        finally:
+            self._arenas.append(memory)
+
+    def _taken_arena(self) -> MappedMemory:
+        try:
+            return self._arenas.pop()
+        except IndexError:
+            return MappedMemory(self.arena.nbytes, "intermediates")
+
+    def _outputs(self, roots: Roots, new: list[Array]) -> list[Array]:
+        found: list[Array] = []
+        for result in self._results:
+            if result.written is not None:
+                found.append(new[result.written - _FIRST - self._inputs])
+            else:
+                assert result.copied is not None
+                found.append(_copied(result.type, roots[result.copied.root] + result.copied.offset))
+        return found
+
+    # --- made once
+
+    def _result(self, number: int, graph: Graph, written: Mapping[str, int]) -> _Result:
+        name = graph.outputs[number][1]
+        root = self._place[name].root
+        if written.get(root) == number:
+            return _Result(graph.types[name], self._numbers[root], None)
+        return _Result(graph.types[name], None, self._at(name))
+
+    def _at(self, name: str) -> RootOffset:
+        """Where a value is."""
+        root, offset = self._place[name].root, self._place[name].offset
+        if root in self._numbers:
+            return RootOffset(self._numbers[root], offset)
+        if root in self.weights.offsets:
+            return RootOffset(_WEIGHTS, self.weights.offsets[root] + offset)
+        return RootOffset(_ARENA, self.arena.offsets[root] + offset)
+
+    def _step_places(self, number: int, node: Compute, task: str, code: TaskCode) -> list[RootOffset]:
+        packed = packed_keys(node, task, code, self._place)
+        found = []
+        for argument in code.main.arguments:
+            if argument.kind is StepArgumentKind.PACKED:
+                found.append(RootOffset(_WEIGHTS, self.weights.offsets[packed[argument.number]]))
+            else:
+                names = node.inputs if argument.kind is StepArgumentKind.INPUT else node.outputs
+                found.append(self._at(names[argument.number]))
+        if code.main.workspace_bytes:
+            found.append(RootOffset(_ARENA, self.arena.offsets[workspace_name(number)]))
+        return found
+
+
+def _task_of(graph: Graph) -> dict[int, str]:
+    """The keys of the tasks of a graph's nodes, by the nodes' numbers."""
+    keys = {id(node): key for key, nodes in graph.tasks.items() for node in nodes}
+    return {n: keys[id(node)] for n, node in enumerate(graph.nodes) if isinstance(node, Compute)}
+
+
+def _written_outputs(graph: Graph, place: Mapping[str, ValuePlace]) -> dict[str, int]:
+    """The roots that are written as outputs of the network, and the numbers of these: a root is the first's of it."""
+    apart = {*graph.inputs, *graph.constants}
+    found: dict[str, int] = {}
+    for number, (_, name) in enumerate(graph.outputs):
+        root = place[name].root
+        if root not in apart and graph.types[root].nbytes == graph.types[name].nbytes:
+            found.setdefault(root, number)
+    return found
+
+
+def _copied(type_: ValueType, address: int) -> Array:
+    """A new array with what lies at an address."""
+    array = aligned_empty(type_.shape, type_.dtype.numpy)
+    ctypes.memmove(data_pointer(array), address, type_.nbytes)
+    return array

@@ -1,0 +1,160 @@
+"""Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes.
+
+A value is a number of bytes at an offset of a *root*: a piece of memory of its own. Views share the root of what they
+are of. Roots are placed in the arena so that those alive at the same time are apart: the largest first, each into the
+smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020,
+"Greedy by Size for Offset Calculation"), and the same in the orders of other keys; the smallest arena is taken. An
+output of a program never shares memory with an input of it: compiled kernels rely on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from metasched.graph.ir import Graph, ShapeView
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class ValuePlace:
+    """Memory of a value: bytes from an offset of a root on. The root is a value's name."""
+
+    root: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A piece of memory that is needed from one step to another, both included."""
+
+    name: str
+    nbytes: int
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in an arena."""
+        return aligned(self.nbytes)
+
+    def meets(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Offsets of pieces of memory in one: `nbytes` is its size, `bound` what is alive at once at most."""
+
+    offsets: Mapping[str, int]
+    nbytes: int
+    bound: int
+
+    def __str__(self) -> str:
+        share = f", {self.nbytes / self.bound:.2f} of it" if self.bound else ""
+        return f"arena of {self.nbytes} bytes; at most {self.bound} bytes are alive at once{share}"
+
+
+def aligned(nbytes: int) -> int:
+    """A size rounded up to the alignment of arenas."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def places(graph: Graph) -> dict[str, ValuePlace]:
+    """Every value of a graph as a part of a root. A value that is a view of no other is a root itself."""
+    found: dict[str, ValuePlace] = {name: ValuePlace(name, 0) for name in graph.types}
+    for node in graph.nodes:
+        if isinstance(node, ShapeView):
+            found[node.output] = found[node.input]
+    return found
+
+
+def lifetimes(
+    graph: Graph, place: Mapping[str, ValuePlace], outside: Sequence[str], workspaces: Sequence[int]
+) -> list[Lifetime]:
+    """What an arena has to hold: roots that are not `outside` it, and a workspace for each node that needs one.
+
+    A step is a node's number. What an output of the network is a part of lives to the end.
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    found: list[Lifetime] = []
+    apart = {*outside, *graph.constants, *graph.inputs}
+    for step, node in enumerate(graph.nodes):
+        for name in (*node.inputs, *node.outputs):
+            root = place[name].root
+            first.setdefault(root, step)
+            last[root] = step
+        if workspaces[step]:
+            found.append(Lifetime(workspace_name(step), workspaces[step], step, step))
+    for _, name in graph.outputs:
+        last[place[name].root] = len(graph.nodes)
+    for root, start in first.items():
+        if root not in apart:
+            found.append(Lifetime(root, graph.types[root].nbytes, start, last[root]))
+    return found
+
+
+def workspace_name(step: int) -> str:
+    """What the workspace of a step is called in an arena: no value is called so."""
+    return f"\0workspace {step}"
+
+
+_ORDERS: tuple[Callable[[Lifetime], tuple[int, ...]], ...] = (
+    lambda piece: (-piece.size, piece.first),
+    lambda piece: (-piece.size * (piece.last - piece.first + 1), piece.first),
+    lambda piece: (piece.first, -piece.size),
+)
+
+
+def arena(pieces: Sequence[Lifetime]) -> Arena:
+    """Offsets for pieces of memory such that those alive at the same time are apart."""
+    needed = [piece for piece in pieces if piece.nbytes]
+    bound = _alive_at_once(needed)
+    best: tuple[int, dict[str, int]] | None = None
+    for order in _ORDERS:
+        offsets = _placed(sorted(needed, key=order))
+        size = max((offsets[piece.name] + piece.size for piece in needed), default=0)
+        if best is None or size < best[0]:
+            best = size, offsets
+        if size == bound:
+            break
+    assert best is not None
+    empty = {piece.name: 0 for piece in pieces if not piece.nbytes}
+    return Arena(best[1] | empty, best[0], bound)
+
+
+def _alive_at_once(pieces: Sequence[Lifetime]) -> int:
+    """The most bytes that are alive at one step: no arena is smaller."""
+    changes: dict[int, int] = {}
+    for piece in pieces:
+        changes[piece.first] = changes.get(piece.first, 0) + piece.size
+        changes[piece.last + 1] = changes.get(piece.last + 1, 0) - piece.size
+    alive = most = 0
+    for step in sorted(changes):
+        alive += changes[step]
+        most = max(most, alive)
+    return most
+
+
+def _placed(pieces: Sequence[Lifetime]) -> dict[str, int]:
+    """Each piece in the smallest gap that holds it, between those placed before that live at the same time."""
+    done: list[tuple[int, Lifetime]] = []
+    for piece in pieces:
+        offset = _smallest_gap(piece.size, [(o, other.size) for o, other in done if piece.meets(other)])
+        done.append((offset, piece))
+        done.sort(key=lambda entry: entry[0])
+    return {piece.name: offset for offset, piece in done}
+
+
+def _smallest_gap(size: int, taken: Sequence[tuple[int, int]]) -> int:
+    """Where the smallest gap begins that holds so many bytes; `taken` are offsets and sizes, by offset."""
+    end = 0
+    best: tuple[int, int] | None = None
+    for offset, length in taken:
+        gap = offset - end
+        if gap >= size and (best is None or gap < best[0]):
+            best = gap, end
+        end = max(end, offset + length)
+    return end if best is None else best[1]

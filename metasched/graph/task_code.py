@@ -1,0 +1,107 @@
+"""Machine code of a task: its program with a schedule, divided into what is computed of constants once, and a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.python_entry import EntryArgument
+from metasched.compiler.cpu.emit.steps import STEP, step_entry
+from metasched.compiler.cpu.first_use import import_code_generator
+from metasched.compiler.lower import lower
+from metasched.graph.choices import Choice
+from metasched.ir.nodes import Func
+from metasched.ir.program import Program
+from metasched.ir.prologue import constants, divide
+from metasched.runtime.compiled import KernelArgument, parameters_of
+from metasched.target import Target
+
+
+class StepArgumentKind(Enum):
+    """What a step's argument is."""
+
+    INPUT = "input"  # of the program, by its number
+    OUTPUT = "output"
+    PACKED = "packed"  # a result of the prologue
+
+
+@dataclass(frozen=True)
+class StepArgument:
+    """An argument of a step: what it is, its number among those of its kind, and the bytes that it takes."""
+
+    kind: StepArgumentKind
+    number: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class StepCode:
+    """Machine code of a step, which has `metasched_step`, and its arguments in order."""
+
+    arguments: tuple[StepArgument, ...]
+    data: bytes
+    workspace_bytes: int
+    parallel: bool
+
+    def numbers(self, kind: StepArgumentKind) -> tuple[int, ...]:
+        """The numbers of the arguments of a kind."""
+        return tuple(a.number for a in self.arguments if a.kind is kind)
+
+
+@dataclass(frozen=True)
+class TaskCode:
+    """Machine code of a task.
+
+    Attributes:
+        main: what a call of the network runs.
+        prologue: what is run once for the constants of each node, where there is something to compute of them alone.
+        origin: where the schedule comes from.
+        trace: the schedule as text; None is the program as it is written.
+
+    """
+
+    main: StepCode
+    prologue: StepCode | None
+    origin: str
+    trace: str | None
+
+
+def compile_task(program: Program, choice: Choice, target: Target) -> TaskCode:
+    """The machine code of a program by a choice. Raises ScheduleError and BuildError."""
+    func = program.func if choice.trace is None else choice.trace.apply_to(program).func
+    division = divide(func, constants(func))
+    made = () if division.prologue is None else tuple(b.name for b in division.prologue.outputs)
+    kinds = {
+        StepArgumentKind.INPUT: [b.name for b in program.inputs],
+        StepArgumentKind.OUTPUT: [b.name for b in program.outputs],
+        StepArgumentKind.PACKED: list(made),
+    }
+    places = {name: (kind, n) for kind, names in kinds.items() for n, name in enumerate(names)}
+    prologue = None if division.prologue is None else _step(division.prologue, places, target)
+    main = _step(func if prologue is None else division.main, places, target)
+    return TaskCode(main, prologue, choice.origin, None if choice.trace is None else str(choice.trace))
+
+
+def _step(func: Func, places: dict[str, tuple[StepArgumentKind, int]], target: Target) -> StepCode:
+    import_code_generator()
+    from metasched.compiler.cpu.codegen import compile_text
+
+    parameters = parameters_of(func)
+    entries = [EntryArgument(p.dtype, p.shape, p.is_output) for p in parameters]
+    module = emit(lower(func, target), target)
+    text = module.text + step_entry(entries, module.entry, workspace=module.workspace_bytes > 0)
+    data = compile_text(text, target).data
+    return StepCode(_arguments(parameters, entries, places), data, module.workspace_bytes, module.parallel)
+
+
+def _arguments(
+    parameters: Sequence[KernelArgument],
+    entries: Sequence[EntryArgument],
+    places: dict[str, tuple[StepArgumentKind, int]],
+) -> tuple[StepArgument, ...]:
+    return tuple(StepArgument(*places[p.name], entry.bytes) for p, entry in zip(parameters, entries, strict=True))
+
+
+__all__ = ["STEP", "StepArgumentKind", "StepArgument", "StepCode", "TaskCode", "compile_task"]
