@@ -10,7 +10,8 @@ Its files, in reading order:
 - `windows`: Windows that slide over spatial dimensions
 - `registry`: The node types that are known, found by their files
 - `node_types/`: What each node type computes, as programs: a file a family
-- `passes/`: Rewritings of a graph, a file each
+- `fusion/`: Programs joined to one
+- `passes/`: Rewritings of a graph, a file each, and the order in which they run
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
 - `model_file`: A model's file, read as data
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions

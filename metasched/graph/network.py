@@ -15,8 +15,10 @@ from metasched.graph.importing import Binding, import_model
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
 from metasched.graph.model_file import ModelLike, read_model
+from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 
@@ -26,6 +28,11 @@ class Network:
     Inputs are NumPy arrays of the network's types (see `inputs`), by position or by name, or arrays of other libraries
     in the CPU's memory; a contiguous copy is made where one is not. Results are new NumPy arrays, a tuple where there
     are several. Kernels are compiled at the first call, or by `compile`. Several threads may call one network.
+
+    Attributes:
+        graph: what the model says.
+        optimised: what runs: the graph after the passes; see `passes`.
+
     """
 
     def __init__(self, graph: Graph, target: Target | None = None) -> None:
@@ -34,6 +41,15 @@ class Network:
         self.choices: Choices = NO_CHOICES
         self._executable: Executable | None = None
         self._lock = threading.Lock()
+
+    @cached_property
+    def optimised(self) -> Graph:
+        """The graph after the passes, which is what runs."""
+        return optimised(self.graph, PassOptions(self.target))
+
+    def passes(self) -> tuple[PassReport, ...]:
+        """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
+        return tuple(run_passes(self.graph, PassOptions(self.target)))
 
     @property
     def inputs(self) -> Mapping[str, ValueType]:
@@ -54,8 +70,8 @@ class Network:
         if self._executable is None:
             with self._lock:
                 if self._executable is None:
-                    codes = kernels(self.graph, self.choices, self.target)
-                    self._executable = Executable(self.graph, codes, self.target)
+                    codes = kernels(self.optimised, self.choices, self.target)
+                    self._executable = Executable(self.optimised, codes, self.target)
         return self._executable
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:

@@ -1,1 +1,11 @@
-"""Rewritings of a graph, a file each: a function from a graph to a graph that computes the same outputs."""
+"""Rewritings of a graph, a file each: a function from a graph to a graph that computes the same outputs.
+
+Its files, in reading order:
+
+- `declaration`: How a pass is declared, and what it is given
+- `dead_code`: What no output depends on is left out
+- `constant_folding`: What depends on constants alone is computed once
+- `common_subexpressions`: What is computed twice from the same values is computed once
+- `fusion`: Elementwise nodes are joined with what computes their inputs
+- `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
+"""

@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.graph.ir import Graph, Node
+from metasched.graph.passes.declaration import PassContext, graph_pass
+
+
+@graph_pass()
+def dead_code(graph: Graph, _: PassContext) -> Graph:
+    """What no output depends on is left out."""
+    return without_dead_code(graph)
 
 
 def without_dead_code(graph: Graph) -> Graph:

@@ -1,0 +1,13 @@
+"""Programs joined to one: what a graph's passes make of several nodes.
+
+Its files, in reading order:
+
+- `indices`: Index expressions in one linear form, simplified by what is known of their variables
+- `expressions`: Expressions of programs: substitution, their types, and the operations that they take
+- `stages`: The stages of a program with every shape and range written out, and a program made of stages
+- `views`: Reads through a shape view as reads of what it is a view of
+- `inlining`: Intermediate values that are written into what reads them
+- `canonical`: One text for equal stages: order, names, and index expressions
+- `merge`: Nodes of a graph joined to one, and the program that it runs
+- `kinds`: What limits a program: memory, or arithmetic on what it reads repeatedly
+"""

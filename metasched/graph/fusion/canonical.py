@@ -1,0 +1,184 @@
+"""One text for equal stages: their order, the names of what they compute, and their index expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+from metasched.graph.fusion.expressions import reads, substituted, with_reads
+from metasched.graph.fusion.indices import Extents, decided, linear
+from metasched.graph.fusion.inlining import inlined, used_counts
+from metasched.graph.fusion.stages import Stages
+from metasched.graph.site import names as letters
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import (
+    Axis,
+    BoolLit,
+    IfElse,
+    Name,
+    Operation,
+    Read,
+    Reduce,
+    SourceExpr,
+    SourceNode,
+    Stage,
+)
+
+
+def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
+    """Equal computations as equal stages, and what its inputs and outputs were named before.
+
+    What nothing needs is left out; outputs keep their order.
+    """
+    made = simplified(inlined(simplified(_needed(stages))))
+    return _renamed(_ordered(_needed(made)))
+
+
+# --- order -----------------------------------------------------------------------------------------------
+
+
+def _needed(stages: Stages) -> Stages:
+    """Without what no output depends on."""
+    needed = set(stages.outputs)
+    kept: list[Stage] = []
+    for stage in reversed(stages.stages):
+        if needed.intersection(stage.targets):
+            kept.append(stage)
+            needed.update(read.buffer for read in reads(stage.value))
+    return replace(stages, stages=tuple(reversed(kept)), inputs=tuple(name for name in stages.inputs if name in needed))
+
+
+def _ordered(stages: Stages) -> Stages:
+    """Each stage just after what it needs, in the order in which the outputs need them."""
+    by_buffer, order = stages.by_buffer, list[Stage]()
+    done: set[str] = set()
+
+    def visit(name: str) -> None:
+        stage = by_buffer.get(name)
+        if stage is None or name in done:
+            return
+        done.update(stage.targets)
+        for read in reads(stage.value):
+            visit(read.buffer)
+        order.append(stage)
+
+    for name in stages.outputs:
+        visit(name)
+    return replace(stages, stages=tuple(order))
+
+
+# --- names -----------------------------------------------------------------------------------------------
+
+
+def _renamed(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
+    used = used_counts(stages)
+    first = [read.buffer for stage in stages.stages for read in reads(stage.value)]
+    inputs = tuple(name for name in dict.fromkeys(first) if name in stages.inputs)
+    assert all(used[name] for name in inputs)
+    named = dict(zip(inputs, letters(len(inputs)), strict=True))
+    single = len(stages.outputs) == 1
+    named |= {name: "Y" if single else f"Y{n}" for n, name in enumerate(stages.outputs)}
+    between = [name for stage in stages.stages for name in stage.targets if name not in named]
+    named |= {name: f"T{n}" for n, name in enumerate(between)}
+    made = Stages(
+        {named[name]: stages.types[name] for name in named},
+        tuple(named[name] for name in inputs),
+        frozenset(named[name] for name in inputs if name in stages.consts),
+        tuple(named[name] for name in stages.outputs),
+        tuple(_renamed_stage(stage, named) for stage in stages.stages),
+    )
+    return made, inputs, stages.outputs
+
+
+def _renamed_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
+    axes = {axis.name: f"i{n}" for n, axis in enumerate(stage.axes)}
+    value = with_reads(stage.value, lambda read: replace(read, buffer=named[read.buffer]))
+    if isinstance(value, Reduce):
+        inner = {axis.name: f"r{n}" for n, axis in enumerate(value.axes)}
+        value = replace(value, axes=tuple(replace(a, name=inner[a.name]) for a in value.axes))
+        axes |= inner
+    value = substituted(value, {old: Name(new) for old, new in axes.items()})
+    position = None if stage.position is None else named[stage.position]
+    return Stage(None, named[stage.buffer], tuple(Axis(axes[a.name]) for a in stage.axes), value, position)
+
+
+# --- expressions -----------------------------------------------------------------------------------------
+
+
+def simplified(stages: Stages) -> Stages:
+    """With index expressions in linear form, and without conditions that always hold."""
+    computed = {name for stage in stages.stages for name in stage.targets}
+    made = []
+    for stage in stages.stages:
+        value = _simplified(stage.value, stages.extents(stage))
+        value = with_reads(value, partial(_along_own_axes, stages, stage))
+        made.append(replace(stage, value=_computed_first(value, computed)))
+    return replace(stages, stages=tuple(made))
+
+
+def _along_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
+    """A read of as many dimensions as a stage has: along dimensions of one element, by the stage's own index."""
+    shape, own = stages.types[read.buffer].shape, stages.types[stage.buffer].shape
+    if len(shape) != len(own):
+        return read
+    indices = tuple(
+        Name(axis.name) if given == has == 1 else index
+        for axis, index, given, has in zip(stage.axes, read.indices, shape, own, strict=True)
+    )
+    return replace(read, indices=indices)
+
+
+def _computed_first(e: SourceExpr, computed: Collection[str]) -> SourceExpr:
+    """With what stages compute before what is given, in sums and products of two: `T[i] + A[i]`."""
+
+    def visit(node: SourceNode) -> SourceNode:
+        inner = node.map(visit)
+        if isinstance(inner, Operation) and inner.op in (BinOp.ADD, BinOp.MUL):
+            first, second = (any(r.buffer in computed for r in reads(part)) for part in (inner.a, inner.b))
+            if second and not first:
+                return replace(inner, a=inner.b, b=inner.a)
+        return inner
+
+    made = visit(e)
+    assert isinstance(made, SourceExpr)
+    return made
+
+
+def _simplified(e: SourceExpr, extents: Extents) -> SourceExpr:
+    def visit(node: SourceNode) -> SourceNode:
+        inner = node.map(visit)
+        if isinstance(inner, Read):
+            return replace(inner, indices=tuple(index_text(index, extents) for index in inner.indices))
+        if isinstance(inner, Operation):
+            return _condition(inner, extents)
+        if isinstance(inner, IfElse) and isinstance(inner.cond, BoolLit):
+            return inner.then if inner.cond.value else inner.otherwise
+        if isinstance(inner, Reduce) and inner.cond == BoolLit(True):
+            return replace(inner, cond=None)
+        return inner
+
+    made = visit(e)
+    assert isinstance(made, SourceExpr)
+    return made
+
+
+def index_text(e: SourceExpr, extents: Extents) -> SourceExpr:
+    """An index in linear form, where it has one."""
+    found = linear(e, extents)
+    return e if found is None else found.expression()
+
+
+def _condition(e: Operation, extents: Extents) -> SourceExpr:
+    if e.op.is_comparison:
+        known = decided(e, extents)
+        if known is not None:
+            return BoolLit(known)
+        a, b = linear(e.a, extents), linear(e.b, extents)
+        return e if a is None or b is None else replace(e, a=a.expression(), b=b.expression())
+    if e.op is BinOp.AND:
+        if e.a == BoolLit(True) or e.b == BoolLit(False):
+            return e.b
+        if e.b == BoolLit(True) or e.a == BoolLit(False):
+            return e.a
+    return e

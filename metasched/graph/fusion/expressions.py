@@ -1,0 +1,100 @@
+"""Expressions of programs: substitution, their types, and the operations that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from metasched.dtypes import INDEX, DType
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import (
+    Apply,
+    BoolLit,
+    FloatLit,
+    IfElse,
+    IntLit,
+    Name,
+    Operation,
+    Prefix,
+    Read,
+    Reduce,
+    SourceExpr,
+    SourceNode,
+)
+
+E = TypeVar("E", bound=SourceNode)
+
+_DTYPES = {dtype.value: dtype for dtype in DType}
+# Operations of a math function, a division or a root, against an addition: what vector units take for them.
+_COSTLY = 8
+
+
+def reads(e: SourceNode) -> Iterator[Read]:
+    """The reads in an expression, in reading order; those in subscripts, too."""
+    return (node for node in e.walk() if isinstance(node, Read))
+
+
+def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:
+    """An expression with other expressions for some variables."""
+    if not names:
+        return e
+
+    def change(node: SourceNode) -> SourceNode:
+        if isinstance(node, Name):
+            return names.get(node.name, node)
+        return node.map(change)
+
+    return change(e)  # type: ignore[return-value]
+
+
+def with_reads(e: E, change: Callable[[Read], SourceExpr]) -> E:
+    """An expression with each read changed, from the innermost outwards."""
+
+    def visit(node: SourceNode) -> SourceNode:
+        inner = node.map(visit)
+        return change(inner) if isinstance(inner, Read) else inner
+
+    return visit(e)  # type: ignore[return-value]
+
+
+def dtype_of(e: SourceExpr, types: Mapping[str, DType]) -> DType | None:
+    """The element type of an expression over buffers of known types; None where it consists of numbers alone."""
+    match e:
+        case Read(buffer=buffer):
+            return types[buffer]
+        case Name():
+            return INDEX
+        case BoolLit():
+            return DType.BOOL
+        case IntLit() | FloatLit():
+            return None
+        case Apply(func=func) if func in _DTYPES:
+            return _DTYPES[func]
+        case Apply(args=args):
+            return next((found for a in args if (found := dtype_of(a, types)) is not None), None)
+        case Operation(op=op, a=a, b=b):
+            if op.is_comparison or op.is_logical:
+                return DType.BOOL
+            return dtype_of(a, types) or dtype_of(b, types)
+        case IfElse(then=then, otherwise=otherwise):
+            return dtype_of(then, types) or dtype_of(otherwise, types)
+        case Prefix(a=a) | Reduce(operand=a):
+            return dtype_of(a, types)
+    raise TypeError(f"{type(e).__name__} is no part of a program")
+
+
+def is_cast(e: SourceExpr) -> bool:
+    """Whether an expression is a conversion to another element type."""
+    return isinstance(e, Apply) and e.func in _DTYPES
+
+
+def operations(e: SourceNode) -> int:
+    """What an element of an expression costs, in additions; index arithmetic is free."""
+    if isinstance(e, Read | Name):
+        return 0
+    below = sum(operations(child) for child in e.children())
+    if isinstance(e, Operation) and not e.op.is_logical:
+        return below + (_COSTLY if e.op is BinOp.DIV else 1)
+    if isinstance(e, Apply) and not is_cast(e):
+        return below + (1 if e.func in ("max", "min", "abs") else _COSTLY)
+    return below + isinstance(e, IfElse)

@@ -1,0 +1,104 @@
+"""Intermediate values that are written into what reads them, where that computes nothing more often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from metasched.graph.fusion.expressions import (
+    dtype_of,
+    is_cast,
+    operations,
+    reads,
+    substituted,
+    with_reads,
+)
+from metasched.graph.fusion.stages import Stages
+from metasched.ir.source import Apply, IfElse, Read, Reduce, SourceExpr, Stage
+
+# Operations that may be written twice in one expression: compiled code computes an expression that is there twice once.
+_REPEATED = 8
+# Expressions of more nodes stay apart.
+_LARGEST = 150
+
+
+def inlined(stages: Stages) -> Stages:
+    """The stages with intermediate values written into what reads them, as far as that costs nothing."""
+    while True:
+        found = next((s for s in stages.stages if _can_inline(stages, s)), None)
+        if found is None:
+            return stages
+        stages = _without(stages, found)
+
+
+def _can_inline(stages: Stages, stage: Stage) -> bool:
+    name, value = stage.buffer, stage.value
+    if isinstance(value, Reduce) or stage.position is not None or name in stages.outputs:
+        return False
+    uses = [(reader, _count(reader, name)) for reader in stages.stages if _count(reader, name)]
+    if not uses or _as_operand(stages, stage) is None:
+        return False
+    if any(_in_subscript(reader, name) for reader, _ in uses):
+        return False
+    size = sum(1 for _ in value.walk())
+    if any(count * size + sum(1 for _ in reader.value.walk()) > _LARGEST for reader, count in uses):
+        return False
+    cost = operations(value)
+    guarded = any(isinstance(node, IfElse) for node in value.walk())
+    if guarded and any(isinstance(reader.value, Reduce) for reader, _ in uses):
+        return False
+    if not cost and not guarded:
+        return True
+    own = stages.iterations(stage)
+    if any(count > 1 and cost * count > _REPEATED for _, count in uses):
+        return False
+    total = sum(stages.iterations(reader) for reader, _ in uses)
+    return total <= own or (cost == 1 and all(stages.iterations(reader) <= own for reader, _ in uses))
+
+
+def _count(stage: Stage, name: str) -> int:
+    return sum(1 for read in reads(stage.value) if read.buffer == name)
+
+
+def _in_subscript(stage: Stage, name: str) -> bool:
+    """Whether a stage reads a value as an index: it has checks of its own, which go by its name."""
+    return any(inner.buffer == name for read in reads(stage.value) for e in read.indices for inner in reads(e))
+
+
+def _as_operand(stages: Stages, stage: Stage) -> SourceExpr | None:
+    """A stage's value as a part of an expression, of its buffer's type and rounded as it would be there.
+
+    None where no expression says so.
+    """
+    wanted = stages.types[stage.buffer].dtype
+    given = dtype_of(stage.value, stages.dtypes)
+    if wanted.compute is not wanted:
+        # A half is rounded where it is stored; within an expression, only a cast from another type does that.
+        rounded = isinstance(stage.value, Read) or is_cast(stage.value)
+        return stage.value if rounded and given is wanted else None
+    if given is None:
+        return Apply(wanted.value, (stage.value,))
+    return stage.value if given is wanted else None
+
+
+def _without(stages: Stages, stage: Stage) -> Stages:
+    operand = _as_operand(stages, stage)
+    assert operand is not None
+    names = [axis.name for axis in stage.axes]
+
+    def change(read: Read) -> SourceExpr:
+        if read.buffer != stage.buffer:
+            return read
+        return substituted(operand, dict(zip(names, read.indices, strict=True)))
+
+    changed = tuple(
+        replace(s, value=with_reads(s.value, change)) if _count(s, stage.buffer) else s
+        for s in stages.stages
+        if s is not stage
+    )
+    return replace(stages, stages=changed)
+
+
+def used_counts(stages: Stages) -> Counter[str]:
+    """How many reads each buffer has."""
+    return Counter(read.buffer for stage in stages.stages for read in reads(stage.value))

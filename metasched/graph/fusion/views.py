@@ -1,0 +1,85 @@
+"""Reads through a shape view as reads of what it is a view of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, linear, modulo
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import IntLit, Name, Operation, SourceExpr
+
+Shape = tuple[int, ...]
+
+
+def through_view(
+    indices: Sequence[SourceExpr], viewed: Shape, source: Shape, extents: Extents
+) -> tuple[SourceExpr, ...]:
+    """Where the element at `indices` of the shape `viewed` is in the shape `source`, of the same elements in order."""
+    out: list[SourceExpr] = []
+    for own, given in aligned(source, viewed):
+        out += _group([indices[d] for d in given], [viewed[d] for d in given], [source[d] for d in own], extents)
+    return tuple(out)
+
+
+def aligned(first: Shape, second: Shape) -> list[tuple[range, range]]:
+    """Dimensions of two shapes of as many elements in groups, as small as can be, that have as many elements."""
+    groups: list[tuple[range, range]] = []
+    a = b = 0
+    while a < len(first) or b < len(second):
+        start_a, start_b = a, b
+        size_a = size_b = 1
+        while True:
+            if size_a <= size_b and a < len(first) and (size_a < size_b or a == start_a):
+                size_a *= first[a]
+                a += 1
+            elif b < len(second) and (size_b < size_a or b == start_b):
+                size_b *= second[b]
+                b += 1
+            else:
+                break
+        groups.append((range(start_a, a), range(start_b, b)))
+    return groups
+
+
+def _group(
+    indices: Sequence[SourceExpr], viewed: Sequence[int], source: Sequence[int], extents: Extents
+) -> list[SourceExpr]:
+    long = [n for n in source if n > 1]
+    if len(long) == 1 and [n for n in viewed if n > 1] == long:
+        (same,) = (e for e, n in zip(indices, viewed, strict=True) if n > 1)
+        return [same if n > 1 else IntLit(0) for n in source]
+    sums = [linear(e, extents) for e in indices]
+    if all(part is not None for part in sums):
+        return _of_sum([part for part in sums if part is not None], viewed, source, extents)
+    flat: SourceExpr = IntLit(0)
+    for place, (e, _) in enumerate(zip(indices, viewed, strict=True)):
+        stride = math.prod(viewed[place + 1 :])
+        part = e if stride == 1 else Operation(BinOp.MUL, IntLit(stride), e)
+        flat = part if flat == IntLit(0) else Operation(BinOp.ADD, flat, part)
+    out = []
+    for place, extent in enumerate(source):
+        stride = math.prod(source[place + 1 :])
+        quotient = flat if stride == 1 else Operation(BinOp.FLOORDIV, flat, IntLit(stride))
+        outermost = all(n == 1 for n in source[:place])
+        within = quotient if outermost else Operation(BinOp.MOD, quotient, IntLit(extent))
+        out.append(IntLit(0) if extent == 1 else within)
+    return out
+
+
+def _of_sum(
+    sums: Sequence[IndexSum], viewed: Sequence[int], source: Sequence[int], extents: Extents
+) -> list[SourceExpr]:
+    flat = IndexSum(())
+    for place, part in enumerate(sums):
+        flat = flat.plus(part, math.prod(viewed[place + 1 :]))
+    # Along a dimension of one element, nothing is added.
+    flat = IndexSum(tuple(t for t in flat.terms if not isinstance(t[0], Name) or extents[t[0].name] > 1), flat.constant)
+    out: list[SourceExpr] = []
+    for place, extent in enumerate(source):
+        quotient = floordiv(flat, math.prod(source[place + 1 :]), extents)
+        # An index in range leaves nothing over in the outermost dimension.
+        outermost = all(n == 1 for n in source[:place])
+        part = IndexSum(()) if extent == 1 else quotient if outermost else modulo(quotient, extent, extents)
+        out.append(part.expression())
+    return out

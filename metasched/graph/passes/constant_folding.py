@@ -1,0 +1,61 @@
+"""What depends on constants alone is computed once, before anything runs.
+
+Results that are much larger than what they are computed from stay computed: an expanded constant would take memory, and
+reading it takes as long as making it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, type_of
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.ir.program import Program
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import aligned_empty, build
+from metasched.target import Target
+
+# Bytes that results may take beside those of what they are computed from.
+_MORE = 1 << 16
+# Elements and operations of a program that the reference runs: a kernel takes longer to make.
+_SMALL = 2_000
+
+
+@graph_pass(after=("dead_code",))
+def constant_folding(graph: Graph, context: PassContext) -> Graph:
+    """What depends on constants alone is computed once, before anything runs."""
+    constants, nodes = dict(graph.constants), list[Node]()
+    types = dict(graph.types)
+    for node in graph.nodes:
+        if any(name not in constants for name in node.inputs):
+            nodes.append(node)
+        elif isinstance(node, ShapeView):
+            constants[node.output] = constants[node.input].reshape(types[node.output].shape)
+        elif _grows(graph, node):
+            nodes.append(node)
+            context.remark(f"not computed ahead: `{node.name}` is larger than what it is computed from")
+        else:
+            made = computed(node.program, [constants[name] for name in node.inputs], context.options.target)
+            constants |= dict(zip(node.outputs, made, strict=True))
+    if len(nodes) == len(graph.nodes):
+        return graph
+    return without_dead_code(replace(graph, nodes=tuple(nodes), constants=constants, types=types))
+
+
+def _grows(graph: Graph, node: Compute) -> bool:
+    given = sum(graph.types[name].nbytes for name in node.inputs)
+    made = sum(graph.types[name].nbytes for name in node.outputs)
+    return made > 2 * given + _MORE
+
+
+def computed(program: Program, given: list[Array], target: Target) -> list[Array]:
+    """The outputs of a program for arrays of its inputs' types."""
+    size = sum(array.size for array in given) + program.work.operations
+    if size <= _SMALL:
+        made = reference(program)(*given)
+        return list(made) if isinstance(made, tuple) else [made]
+    kernel = build(program.func, target)
+    outputs = [aligned_empty(type_of(b).shape, type_of(b).dtype.numpy) for b in program.outputs]
+    kernel.bind(*given, *outputs)()
+    return outputs

@@ -1,0 +1,76 @@
+"""How a pass is declared, and what it is given.
+
+A pass is a file of this folder, with a function of its name under `@graph_pass`:
+
+    @graph_pass(after=("dead_code",))
+    def constant_folding(graph: Graph, context: PassContext) -> Graph:
+        "What depends on constants alone is computed once, before anything runs."
+
+It returns a graph that computes the same outputs; its docstring's first line says what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from metasched.graph.ir import Graph
+from metasched.target import Target
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """What passes go by.
+
+    Attributes:
+        target: the CPU that the network is to run on.
+        without: names of passes that are left out.
+
+    """
+
+    target: Target
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class PassContext:
+    """What a pass is given besides the graph: the options, and where it says what it did and what it refused to do."""
+
+    options: PassOptions
+    remarks: list[str] = field(default_factory=list)
+
+    def remark(self, text: str) -> None:
+        """Note something that a person who looks at this pass wants to know, such as what was not fused and why."""
+        self.remarks.append(text)
+
+
+Run: TypeAlias = Callable[[Graph, PassContext], Graph]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A rewriting of a graph.
+
+    Attributes:
+        name: that of its file.
+        run: gives the graph after it.
+        after: passes that run before this one.
+        purpose: the first line of its docstring.
+
+    """
+
+    name: str
+    run: Run
+    after: tuple[str, ...]
+    purpose: str
+
+
+def graph_pass(*, after: tuple[str, ...] = ()) -> Callable[[Run], Run]:
+    """Declare that a function is the pass of its file, and which passes come before it."""
+
+    def declare(function: Run) -> Run:
+        function.__dict__["runs_after"] = after
+        return function
+
+    return declare

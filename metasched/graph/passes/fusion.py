@@ -1,0 +1,178 @@
+"""Nodes that read what another writes, element by element, are joined with it: results go to memory once.
+
+A group of elementwise nodes joins the group that computes one of its inputs where all of these hold:
+
+- it reads each element of that input once (by a permutation of its own indices, or a view);
+- nothing outside reads that input, so that it need not be in memory;
+- nothing else that is computed with that input is read outside: joined, they can still be put in an order.
+
+Where several inputs would do, as in the sum at the end of a residual block, the one computed last is taken: the others
+are there by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.kinds import Kind, kind_of
+from metasched.graph.fusion.merge import canonical_compute, merged, replaced
+from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.ir import Compute, Graph, ShapeView
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.ir.source import Name, Read, Reduce
+
+
+@graph_pass(after=("common_subexpressions",))
+def fusion(graph: Graph, context: PassContext) -> Graph:
+    """Elementwise nodes are joined with what computes their inputs."""
+    return _Grouping(graph, context).run()
+
+
+@dataclass(eq=False)
+class _Group:
+    """Nodes to be joined, by their numbers in the graph, in order; views between them are members.
+
+    `elementwise`: whether none of them reduces anything.
+    """
+
+    members: list[int]
+    elementwise: bool
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where an input comes from: the node that computes it, the views on the way, and all values up to it."""
+
+    producer: int
+    views: tuple[int, ...]
+    values: tuple[str, ...]
+
+
+class _Grouping:
+    def __init__(self, graph: Graph, context: PassContext) -> None:
+        self._graph = graph
+        self._context = context
+        self._forms = {
+            n: form
+            for n, node in enumerate(graph.nodes)
+            if isinstance(node, Compute) and (form := stages_of(node.program)) is not None
+        }
+        self._producer = {name: n for n, node in enumerate(graph.nodes) for name in node.outputs}
+        self._readers: dict[str, list[int]] = {}
+        for n, node in enumerate(graph.nodes):
+            for name in dict.fromkeys(node.inputs):
+                self._readers.setdefault(name, []).append(n)
+        self._results = {name for _, name in graph.outputs}
+        self._groups = {
+            n: _Group([n], kind_of(form) in (Kind.ELEMENTWISE, Kind.MOVEMENT)) for n, form in self._forms.items()
+        }
+
+    def run(self) -> Graph:
+        # Each join may make another possible: of a value with two readers, say, that are of one group now.
+        while sum(self._join(group) for group in self._distinct() if group.elementwise):
+            pass
+        for group in self._distinct():
+            if group.elementwise:
+                self._remark(group)
+        return self._rewritten()
+
+    def _distinct(self) -> list[_Group]:
+        return list(dict.fromkeys(self._groups.values()))
+
+    def _inputs(self, group: _Group) -> list[str]:
+        """What a group reads and does not compute, what is computed last first."""
+        nodes = [self._graph.nodes[n] for n in group.members]
+        made = {name for node in nodes for name in node.outputs}
+        given = dict.fromkeys(name for node in nodes for name in node.inputs if name not in made)
+        return sorted(given, key=lambda name: self._producer.get(name, -1), reverse=True)
+
+    def _join(self, group: _Group) -> bool:
+        """Put a group into that of one of its inputs, if it may be."""
+        if self._groups[group.members[0]] is not group:
+            return False
+        for name in self._inputs(group):
+            source = self._source(name)
+            if source is not None and not self._refusal(group, source):
+                other = self._groups[source.producer]
+                members = sorted({*other.members, *source.views, *group.members})
+                joined = _Group(members, other.elementwise)
+                self._groups |= dict.fromkeys(members, joined)
+                return True
+        return False
+
+    def _remark(self, group: _Group) -> None:
+        """Say why a group stays apart from what computes its inputs."""
+        own = self._graph.nodes[group.members[-1]].name
+        for name in self._inputs(group):
+            source = self._source(name)
+            if source is not None:
+                other, reason = self._graph.nodes[source.producer].name, self._refusal(group, source)
+                self._context.remark(f"`{own}` is not joined with `{other}`: {reason}")
+
+    def _source(self, name: str) -> _Source | None:
+        """Where a value comes from; None where no node with written stages computes it."""
+        views, values = list[int](), [name]
+        number = self._producer.get(name, -1)
+        while number >= 0 and isinstance(view := self._graph.nodes[number], ShapeView):
+            views.append(number)
+            values.append(view.input)
+            number = self._producer.get(view.input, -1)
+        return _Source(number, tuple(views), tuple(values)) if number in self._forms else None
+
+    def _refusal(self, group: _Group, source: _Source) -> str:
+        """Why a group may not join the one that computes an input of it; '' where it may."""
+        inside = {*group.members, *source.views}
+        for value in source.values:
+            if value in self._results:
+                return f"`{value}` is a result of the network"
+            if any(reader not in inside for reader in self._readers[value]):
+                return f"`{value}` is read by others, too"
+        name = source.values[0]
+        if not all(self._reads_each_once(n, name) for n in self._readers[name]):
+            return f"it does not read each element of `{name}` once, in an order of its own indices"
+        other = self._groups[source.producer]
+        written = [v for n in other.members for v in self._graph.nodes[n].outputs if v not in source.values]
+        for value in written:
+            if value in self._results or any(n not in other.members for n in self._readers.get(value, ())):
+                return f"`{value}`, which is computed with it, is read by others"
+        return ""
+
+    def _reads_each_once(self, number: int, name: str) -> bool:
+        node = self._graph.nodes[number]
+        assert isinstance(node, Compute)
+        form = self._forms[number]
+        buffers = {own for own, given in zip(form.inputs, node.inputs, strict=True) if given == name}
+        return reads_each_once(form, buffers)
+
+    def _rewritten(self) -> Graph:
+        made: dict[int, Compute] = {}
+        members: set[int] = set()
+        for group in self._distinct():
+            nodes = [self._graph.nodes[n] for n in group.members]
+            final = nodes[-1]
+            assert isinstance(final, Compute)
+            members.update(group.members)
+            made[group.members[-1]] = (
+                merged(self._graph, nodes, final.outputs) if len(nodes) > 1 else canonical_compute(self._graph, final)
+            )
+        return without_dead_code(replaced(self._graph, made, members))
+
+
+def reads_each_once(stages: Stages, buffers: set[str]) -> bool:
+    """Whether elementwise stages read each element of some buffers once: by a permutation of a stage's own indices."""
+    for stage in stages.stages:
+        if isinstance(stage.value, Reduce):
+            return False
+        long = {axis for axis, extent in stages.extents(stage).items() if extent > 1}
+        for read in reads(stage.value):
+            if read.buffer in buffers and not _is_permutation(stages, read, long):
+                return False
+    return True
+
+
+def _is_permutation(stages: Stages, read: Read, axes: set[str]) -> bool:
+    shape = stages.types[read.buffer].shape
+    used = [index.name for index, n in zip(read.indices, shape, strict=True) if isinstance(index, Name) and n > 1]
+    return len(used) == len(set(used)) == sum(n > 1 for n in shape) and set(used) == axes

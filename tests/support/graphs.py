@@ -1,0 +1,54 @@
+"""Graphs in tests: made from texts of ONNX, and computed by the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx.parser
+
+import metasched as ms
+from metasched.graph.ir import Compute, Graph
+from metasched.graph.passes.declaration import PassContext, PassOptions
+from metasched.reference.execution import reference
+from metasched.target import Target
+
+
+def network(body: str, opset: int = 22) -> ms.Network:
+    """A network from the text of an ONNX graph: `m (float[2, 3] x) => (y) { y = Relu(x) }`."""
+    return ms.load_onnx(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]>\n{body}'))
+
+
+def context() -> PassContext:
+    """What a pass is given."""
+    return PassContext(PassOptions(Target.detect()))
+
+
+def by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of a graph, each node computed by the reference."""
+    known = {**graph.constants, **inputs}
+    for node in graph.nodes:
+        if isinstance(node, Compute):
+            made = reference(node.program)(*(known[name] for name in node.inputs))
+            known |= dict(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True))
+        else:
+            known[node.output] = np.reshape(known[node.input], graph.types[node.output].shape)
+    return [known[name] for _, name in graph.outputs]
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
+    """Arrays for the inputs of a graph."""
+    rng = np.random.default_rng(seed)
+    types = {name: graph.types[name] for name in graph.inputs}
+    return {
+        name: (rng.standard_normal(t.shape) if t.dtype.is_float else rng.integers(0, 3, t.shape)).astype(t.dtype.numpy)
+        for name, t in types.items()
+    }
+
+
+def require_equal(first: Graph, second: Graph, rtol: float = 1e-5, atol: float = 1e-5) -> None:
+    """Raise AssertionError where two graphs compute different outputs for some inputs."""
+    inputs = random_inputs(first)
+    for a, b in zip(by_reference(first, inputs), by_reference(second, inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)

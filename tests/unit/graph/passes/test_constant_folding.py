@@ -1,0 +1,43 @@
+"""What depends on constants alone is computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphBuilder, NodeOrigin
+from metasched.graph.ir import Graph, ValueType
+from metasched.graph.passes.constant_folding import constant_folding
+from tests.support.graphs import context
+
+
+def _weighted(rows: int) -> Graph:
+    """`x + transposed weights`, with weights too large for the importer to look at them."""
+    builder = GraphBuilder()
+    weights = np.arange(rows * 5000, dtype=np.float32).reshape(rows, 5000)
+    x = builder.input("x", ValueType(DType.F32, (5000, rows)))
+    w = builder.constant("w", weights, ValueType(DType.F32, weights.shape))
+    origin = NodeOrigin("t", "Transpose", "t")
+    (t,) = builder.program(origin, ["Y[i, j] = W[j, i]"], {"Y": ValueType(DType.F32, (5000, rows))}, {"W": w})
+    origin = NodeOrigin("y", "Add", "y")
+    (y,) = builder.program(origin, ["Y[i, j] = A[i, j] + B[i, j]"], {"Y": x.type}, {"A": x, "B": t})
+    return builder.graph("weighted", [("y", y)])
+
+
+def test_weights_are_transposed_ahead() -> None:
+    graph = _weighted(2)
+    made = constant_folding(graph, context())
+    assert [node.name for node in made.computes] == ["y"]
+    assert list(made.constants) == ["t"], "the weights themselves are let go"
+    np.testing.assert_array_equal(made.constants["t"], graph.constants["w"].T)
+
+
+def test_what_is_larger_than_what_it_is_made_of_is_not_kept() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", ValueType(DType.F32, (3, 50_000)))
+    wide = ValueType(DType.F32, (3, 50_000))
+    (t,) = builder.program(NodeOrigin("t", "Expand", "t"), ["Y[i, j] = 2.0"], {"Y": wide}, {})
+    (y,) = builder.program(NodeOrigin("y", "Add", "y"), ["Y[i, j] = A[i, j] + B[i, j]"], {"Y": wide}, {"A": x, "B": t})
+    graph, given = builder.graph("wide", [("y", y)]), context()
+    assert len(list(constant_folding(graph, given).computes)) == 2
+    assert "not computed ahead: `t`" in given.remarks[0]

@@ -1,0 +1,88 @@
+"""Elementwise nodes are joined with what computes their inputs, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from metasched.graph.ir import Graph
+from metasched.graph.passes.fusion import fusion
+from tests.support.graphs import context, network, require_equal
+
+
+def fused(body: str) -> tuple[Graph, list[str]]:
+    """The graph of a network after the pass, which computes the same, and the pass's remarks."""
+    graph, given = network(body).graph, context()
+    made = fusion(graph, given)
+    made.validate()
+    require_equal(graph, made)
+    return made, given.remarks
+
+
+def texts(graph: Graph) -> list[str]:
+    """The programs of a graph, without their first lines."""
+    return ["\n".join(str(node.program).splitlines()[1:]) for node in graph.computes]
+
+
+CONV = """m (float[1, 2, 4, 4] x, float[1, 3, 4, 4] r, float[3, 2, 3, 3] w, float[3] b) => (y) {
+    c = Conv<pads = [1, 1, 1, 1]>(x, w, b)
+    s = Add(r, c)
+    y = Relu(s)
+}"""
+
+
+def test_bias_residual_and_activation_join_a_convolution() -> None:
+    graph, _ = fused(CONV)
+    (text,) = texts(graph)
+    assert text.splitlines()[-1].strip() == (
+        "Y[i0, i1, i2, i3] = max(T1[i0, i1, i2, i3] + C[i1] + D[i0, i1, i2, i3], 0)"
+    )
+
+
+def test_a_value_that_is_read_twice_by_one_chain_stays_inside() -> None:
+    graph, _ = fused("m (float[4, 5] x, float[5, 6] w) => (y) { a = MatMul(x, w)  s = Sigmoid(a)  y = Mul(a, s) }")
+    (text,) = texts(graph)
+    assert "Y[i0, i1] = T0[i0, i1] * sigmoid(T0[i0, i1])" in text
+
+
+def test_equal_chains_are_one_task_whatever_the_order_of_a_sum() -> None:
+    graph, _ = fused(
+        """m (float[4, 4] x, float[4, 4] w) => (z) {
+            a = MatMul(x, w)  b = Add(a, x)  y = Relu(b)
+            c = MatMul(y, w)  d = Add(y, c)  z = Relu(d)
+        }"""
+    )
+    assert [len(nodes) for nodes in graph.tasks.values()] == [2]
+
+
+def test_views_and_transposes_are_read_through() -> None:
+    graph, _ = fused(
+        """m (float[4, 6] x, float[6, 6] w) => (y) <int64[3] s = {4, 2, 3}> {
+            a = MatMul(x, w)  v = Reshape(a, s)  y = Transpose<perm = [1, 0, 2]>(v)
+        }"""
+    )
+    (text,) = texts(graph)
+    assert "Y[i0, i1, i2] = T0[i1, 3 * i0 + i2]" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "kernels", "reason"),
+    [
+        ("m (float[4, 5] x) => (y, a) { a = Neg(x)  y = Relu(a) }", 2, "`a` is a result of the network"),
+        ("m (float[4, 5] x) => (y, z) { a = Neg(x)  y = Relu(a)  z = Exp(a) }", 3, "`a` is read by others, too"),
+        ("m (float[4, 1] x) => (y) <float[1, 3] b = {1, 2, 3}> { a = Exp(x)  y = Add(a, b) }",
+         2, "does not read each element of `a` once"),
+    ],
+)  # fmt: skip
+def test_what_stays_apart_and_why(body: str, kernels: int, reason: str) -> None:
+    graph, remarks = fused(body)
+    assert len(texts(graph)) == kernels
+    assert any(reason in remark for remark in remarks)
+
+
+def test_branches_that_meet_again_join_without_a_circle() -> None:
+    graph, _ = fused(
+        """m (float[4, 4] x, float[4, 4] w) => (y) {
+            a = MatMul(x, w)  b = MatMul(a, w)  c = Add(b, a)  d = MatMul(c, w)  y = Add(d, c)
+        }"""
+    )
+    assert [node.op for node in graph.computes] == ["MatMul", "MatMul+Add", "MatMul+Add"]
