@@ -1,0 +1,188 @@
+"""Arguments that the commands of `metasched net` share: a model, what is bound of it, and its inputs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metasched.cli.arguments import UsageError, add_json, add_threads, seed
+from metasched.graph.inputs import random_inputs
+from metasched.target import Target
+
+if TYPE_CHECKING:
+    from metasched.graph.network import Network
+
+Array = np.ndarray[Any, Any]
+
+
+def add_model(parser: ArgumentParser) -> None:
+    """The model, its sizes and values, threads and `--json`."""
+    parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model; its external data is read from its folder")
+    parser.add_argument(
+        "-D",
+        dest="sizes",
+        metavar="NAME=N",
+        type=_size,
+        action="append",
+        default=[],
+        help="a size that the model leaves open, by its name in it, such as -D batch=1; may be repeated",
+    )
+    parser.add_argument(
+        "--shape",
+        dest="shapes",
+        metavar="INPUT=N,N,...",
+        type=_shape,
+        action="append",
+        default=[],
+        help="the whole shape of an input, such as --shape x=1,3,224,224",
+    )
+    parser.add_argument(
+        "--value",
+        dest="values",
+        metavar="INPUT=VALUE",
+        type=_value,
+        action="append",
+        default=[],
+        help="an input that decides shapes, settled now: numbers between commas, JSON, or a .npy file",
+    )
+    add_threads(parser)
+    add_json(parser)
+
+
+def add_precision(parser: ArgumentParser) -> None:
+    parser.add_argument("--precision", default="f32", metavar="TYPE", help="f32 (default) or bf16")
+
+
+def add_database(parser: ArgumentParser) -> None:
+    parser.add_argument("--db", metavar="URL", help="use what was tuned there; by default, schedules are guessed")
+
+
+def add_inputs(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        dest="given",
+        metavar="NAME=FILE.npy | FILE.npz",
+        action="append",
+        default=[],
+        help="an array for an input, or a file of arrays by name; may be repeated; what is not given is random",
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default: %(default)s)")
+
+
+def network_of(args: Namespace) -> Network:
+    """The network that the arguments describe. Raises NetworkError, RefusedModel, and UsageError for what clashes."""
+    import metasched as ms
+
+    sizes = _once("-D", args.sizes)
+    clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
+    if clashing:
+        raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
+    more: dict[str, Any] = {}
+    return ms.load_onnx(
+        args.model,
+        values=_once("--value", args.values),
+        shapes=_once("--shape", args.shapes),
+        target=Target.detect(args.threads),
+        **more,
+        **sizes,
+    )
+
+
+def inputs_of(args: Namespace, network: Network) -> dict[str, Array]:
+    """Arrays for all inputs: those of `--input`, and random ones. Raises UsageError for names that are no inputs."""
+    arrays = random_inputs(network.inputs, args.seed)
+    for name, array in _arrays(args.given, network.inputs):
+        if name not in arrays:
+            raise UsageError(f"--input: the network has no input `{name}`; it has {', '.join(arrays) or 'none'}")
+        arrays[name] = array
+    return arrays
+
+
+def load_arrays(file: str) -> dict[str, Array]:
+    """The arrays of a .npz file. Raises UsageError for what is none."""
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            if isinstance(stored, np.ndarray):
+                raise UsageError(f"{file} has one array, and arrays by name (.npz) are wanted")
+            return {name: stored[name] for name in stored.files}
+    except ValueError as error:
+        raise UsageError(f"{file} is no .npz file of arrays: {error}") from error
+
+
+def _arrays(given: Iterable[str], inputs: Mapping[str, Any]) -> Iterable[tuple[str, Array]]:
+    for text in given:
+        name, separator, file = text.rpartition("=")
+        if not separator and text.endswith(".npz"):
+            yield from load_arrays(text).items()
+        elif not separator and len(inputs) == 1:
+            yield next(iter(inputs)), _load_array(text)
+        elif not separator:
+            raise UsageError(f"--input {text}: say for which input, NAME={text}; there are {', '.join(inputs)}")
+        else:
+            yield name, _load_array(file)
+
+
+def _load_array(file: str) -> Array:
+    try:
+        array = np.load(file, allow_pickle=False)
+    except ValueError as error:
+        raise UsageError(f"{file} is no .npy file: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{file} has several arrays; give it without a name: --input {file}")
+    return array
+
+
+# --- options of the form NAME=...
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, value = _pair(text, "NAME=N, such as batch=1")
+    if not value.strip().isdecimal():
+        raise ArgumentTypeError(f"the size `{name}` is a number, such as {name}=1, not `{value}`")
+    return name, int(value)
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, value = _pair(text, "INPUT=N,N,..., such as x=1,3,224,224")
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if not all(part.isdecimal() for part in parts):
+        raise ArgumentTypeError(f"the shape of `{name}` is numbers between commas, not `{value}`")
+    return name, tuple(map(int, parts))
+
+
+def _value(text: str) -> tuple[str, Any]:
+    name, value = _pair(text, "INPUT=VALUE, such as shape=2,-1 or k=3")
+    if value.endswith(".npy"):
+        try:
+            return name, np.load(Path(value), allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise ArgumentTypeError(f"{value} cannot be read: {error}") from None
+    for candidate in (value, f"[{value}]"):
+        try:
+            return name, json.loads(candidate)
+        except ValueError:
+            continue
+    raise ArgumentTypeError(f"the value of `{name}` is numbers, such as {name}=2,-1 or {name}=[[1,2]], not `{value}`")
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    name, separator, value = text.rpartition("=")
+    if not separator or not name.strip():
+        raise ArgumentTypeError(f"`{text}` is not of the form {form}")
+    return name.strip(), value
+
+
+def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Pairs as a mapping; a name given twice is a mistake, not a choice."""
+    out: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in out:
+            raise UsageError(f"{option} {name} is given twice")
+        out[name] = value
+    return out

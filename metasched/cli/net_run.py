@@ -1,0 +1,167 @@
+"""`metasched net run`: run a model on arrays, time it, and compare its results with those of a file."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from metasched.cli.arguments import UsageError
+from metasched.cli.command import Console
+from metasched.cli.net_arguments import (
+    Array,
+    add_database,
+    add_inputs,
+    add_model,
+    add_precision,
+    inputs_of,
+    load_arrays,
+    network_of,
+)
+from metasched.cli.render import table
+from metasched.errors import counted
+from metasched.search.progress_text import duration
+
+DIFFERS = 1
+_TOLERANCE = 1e-3
+_TIMED_S = 0.5
+_LEAST_CALLS = 3
+_SHOWN = 4
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_inputs(parser)
+    add_database(parser)
+    add_precision(parser)
+    parser.add_argument("--save", metavar="FILE.npz", help="write the outputs there, by name")
+    parser.add_argument(
+        "--expect",
+        metavar="FILE.npz",
+        help="compare with the outputs there, by name or in order; exit status 1 where one differs",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=_tolerance,
+        default=_TOLERANCE,
+        metavar="T",
+        help="how far outputs may be from those expected, over the largest of them (default: %(default)s)",
+    )
+
+
+def run(args: Namespace, console: Console) -> int:
+    expected = load_arrays(args.expect) if args.expect else None
+    network = network_of(args)
+    inputs = inputs_of(args, network)
+    start = time.perf_counter()
+    network.compile()
+    compile_s = time.perf_counter() - start
+    results = network(**inputs)
+    outputs = dict(zip(network.outputs, results if isinstance(results, tuple) else (results,), strict=True))
+    seconds = _seconds_of_calls(lambda: network(**inputs))
+    if args.save:
+        np.savez(args.save, **outputs)
+    gaps = None if expected is None else compare(outputs, expected)
+    worst = max(gaps.values(), default=0.0) if gaps is not None else 0.0
+    differs = not worst <= args.tolerance
+    if args.json:
+        console.print_json(
+            {
+                "network": network.graph.name,
+                "ms": statistics.median(seconds) * 1e3,
+                "calls": len(seconds),
+                "compile_s": compile_s,
+                "outputs": {name: _facts(array) for name, array in outputs.items()},
+                "differences": gaps,
+            }
+        )
+        return DIFFERS if differs else 0
+    console.print(table([["output", "type", "least", "mean", "most", "begins with"], *map(_row, outputs.items())]))
+    spread = f" ({duration(min(seconds))} to {duration(max(seconds))})" if len(seconds) > 1 else ""
+    console.print(
+        f"\n{duration(statistics.median(seconds))} a call, median of {counted(len(seconds), 'call')}{spread}; "
+        f"loaded and compiled in {compile_s:.1f} s"
+    )
+    for name, gap in (gaps or {}).items():
+        verdict = "within" if gap <= args.tolerance else "beyond"
+        console.print(f"{name}: {gap:.2g} of the largest element from what is expected, {verdict} {args.tolerance:g}")
+    return DIFFERS if differs else 0
+
+
+def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> dict[str, float]:
+    """How far each output is from what is expected at most, over the largest element of that; infinite where one of
+    them is no number and the other is.
+
+    Arrays are matched by name, or in order where no name fits. Raises UsageError for what cannot be matched.
+    """
+    if not outputs.keys() & expected.keys():
+        if len(expected) != len(outputs):
+            raise UsageError(
+                f"--expect has {', '.join(expected) or 'nothing'}, and the outputs are {', '.join(outputs)}: give them the "
+                "same names"
+            )
+        expected = dict(zip(outputs, expected.values(), strict=True))
+    gaps = {}
+    for name in outputs.keys() & expected.keys():
+        got, want = outputs[name], expected[name]
+        if got.shape != want.shape:
+            raise UsageError(f"--expect: `{name}` has the shape {want.shape}, and the output has {got.shape}")
+        gaps[name] = _gap(got.astype(np.float64), want.astype(np.float64))
+    return {name: gaps[name] for name in outputs if name in gaps}
+
+
+def _gap(got: Array, want: Array) -> float:
+    if not np.array_equal(np.isfinite(got), np.isfinite(want)):
+        return float("inf")
+    finite = np.isfinite(want)
+    gap = float(np.abs(got - want, where=finite, out=np.zeros_like(want)).max(initial=0.0))
+    largest = float(np.abs(want, where=finite, out=np.zeros_like(want)).max(initial=0.0))
+    return gap / largest if largest else gap
+
+
+def _seconds_of_calls(call: Any) -> list[float]:
+    """Of calls for about half a second, and three at least."""
+    seconds: list[float] = []
+    start = time.perf_counter()
+    while len(seconds) < _LEAST_CALLS or time.perf_counter() - start < _TIMED_S:
+        begin = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begin)
+    return seconds
+
+
+def _facts(array: Array) -> dict[str, object]:
+    numbers = array.astype(np.float64).ravel()
+    some = numbers[np.isfinite(numbers)]
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "least": float(some.min()) if some.size else None,
+        "mean": float(some.mean()) if some.size else None,
+        "most": float(some.max()) if some.size else None,
+        "not_finite": int(numbers.size - some.size),
+    }
+
+
+def _row(item: tuple[str, Array]) -> list[str]:
+    name, array = item
+    facts = _facts(array)
+    first = ", ".join(f"{x:.4g}" for x in array.astype(np.float64).ravel()[:_SHOWN])
+    shown = [f"{facts[key]:.4g}" if facts[key] is not None else "-" for key in ("least", "mean", "most")]
+    strange = f", {facts['not_finite']} not finite" if facts["not_finite"] else ""
+    more = ", ..." if array.size > _SHOWN else ""
+    return [name, f"{array.dtype}{list(array.shape)}", *shown, first + more + strange]
+
+
+def _tolerance(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not number >= 0:
+        raise ArgumentTypeError(f"a number that is not negative is needed, such as 1e-3, not `{text}`")
+    return number
