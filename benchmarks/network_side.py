@@ -61,7 +61,9 @@ def _loaded(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     facts["compile_s"] = time.perf_counter() - start
     facts["tasks"] = len(network.graph.tasks)
     facts["kernels"] = sum(1 for _ in network.graph.computes)
-    facts |= {"arena_bytes": None, "bound_bytes": None}
+    executable = network._compiled()  # noqa: SLF001 -- no public face of it says how large its memory is
+    facts |= {"arena_bytes": executable.arena.nbytes, "bound_bytes": executable.arena.bound}
+    facts["packed_bytes"] = executable.weights.nbytes
     return network, facts
 
 

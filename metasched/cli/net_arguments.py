@@ -55,14 +55,6 @@ def add_model(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def add_precision(parser: ArgumentParser) -> None:
-    parser.add_argument("--precision", default="f32", metavar="TYPE", help="f32 (default) or bf16")
-
-
-def add_database(parser: ArgumentParser) -> None:
-    parser.add_argument("--db", metavar="URL", help="use what was tuned there; by default, schedules are guessed")
-
-
 def add_inputs(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--input",
@@ -83,13 +75,11 @@ def network_of(args: Namespace) -> Network:
     clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
     if clashing:
         raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
-    more: dict[str, Any] = {}
     return ms.load_onnx(
         args.model,
         values=_once("--value", args.values),
         shapes=_once("--shape", args.shapes),
         target=Target.detect(args.threads),
-        **more,
         **sizes,
     )
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from metasched.cli.arguments import UsageError
+from metasched.cli.arguments import UsageError, positive
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import (
     Array,
-    add_database,
     add_inputs,
     add_model,
-    add_precision,
     inputs_of,
     load_arrays,
     network_of,
@@ -36,8 +33,7 @@ _SHOWN = 4
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     add_inputs(parser)
-    add_database(parser)
-    add_precision(parser)
+    parser.add_argument("--calls", type=positive, metavar="N", help="time so many calls (default: for half a second)")
     parser.add_argument("--save", metavar="FILE.npz", help="write the outputs there, by name")
     parser.add_argument(
         "--expect",
@@ -62,10 +58,10 @@ def run(args: Namespace, console: Console) -> int:
     compile_s = time.perf_counter() - start
     results = network(**inputs)
     outputs = dict(zip(network.outputs, results if isinstance(results, tuple) else (results,), strict=True))
-    seconds = _seconds_of_calls(lambda: network(**inputs))
     if args.save:
         np.savez(args.save, **outputs)
     gaps = None if expected is None else compare(outputs, expected)
+    seconds = seconds_of_calls(lambda: network(**inputs), args.calls)
     worst = max(gaps.values(), default=0.0) if gaps is not None else 0.0
     differs = not worst <= args.tolerance
     if args.json:
@@ -101,8 +97,8 @@ def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> dict
     if not outputs.keys() & expected.keys():
         if len(expected) != len(outputs):
             raise UsageError(
-                f"--expect has {', '.join(expected) or 'nothing'}, and the outputs are {', '.join(outputs)}: give them the "
-                "same names"
+                f"--expect has {', '.join(expected) or 'nothing'}, and the outputs are {', '.join(outputs)}: "
+                "give them the same names"
             )
         expected = dict(zip(outputs, expected.values(), strict=True))
     gaps = {}
@@ -123,11 +119,17 @@ def _gap(got: Array, want: Array) -> float:
     return gap / largest if largest else gap
 
 
-def _seconds_of_calls(call: Any) -> list[float]:
-    """Of calls for about half a second, and three at least."""
+def seconds_of_calls(call: Callable[[], object], calls: int | None) -> list[float]:
+    """Of so many calls; where that is not said, for about half a second, and three at least."""
     seconds: list[float] = []
     start = time.perf_counter()
-    while len(seconds) < _LEAST_CALLS or time.perf_counter() - start < _TIMED_S:
+
+    def enough() -> bool:
+        if calls is not None:
+            return len(seconds) >= calls
+        return len(seconds) >= _LEAST_CALLS and time.perf_counter() - start >= _TIMED_S
+
+    while not enough():
         begin = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - begin)

@@ -1,0 +1,145 @@
+"""The commands of `metasched net`: what they print, take, and say of mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from metasched.cli.command import Console
+from metasched.cli.main import main
+from tests.support.onnx_models import model, node, random, value
+
+W = random(4, 3, seed=1)
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    return main(("net", *argv), Console(out, err)), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`m.onnx`, softmax(x w), with a size left open; `bad.onnx`, which is refused."""
+    path = tmp_path_factory.mktemp("net")
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 4])
+    nodes = [node("MatMul", "x w", "z"), node("Softmax", "z", "y")]
+    onnx.save(model(nodes, [x], ["y"], {"w": W}), path / "m.onnx")
+    onnx.save(model([node("NonZero", "x", "y")], [value("x", random(3))], ["y"]), path / "bad.onnx")
+    return path
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x @ W - (x @ W).max(-1, keepdims=True))
+    return np.asarray(e / e.sum(-1, keepdims=True))
+
+
+def test_without_an_action_all_are_listed() -> None:
+    status, out, _ = run()
+    assert status == 0
+    assert "metasched net run MODEL.onnx" in out
+
+
+def test_a_model_is_shown(folder: Path) -> None:
+    status, out, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2")
+    assert status == 0
+    assert "input   x: f32[2, 4]" in out
+    assert "2 distinct" in out
+    _, whole, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--graph")
+    assert "program " in whole
+    _, nodes, _ = run("show", str(folder / "m.onnx"), "--shape", "x=2,4", "--nodes")
+    assert "program " not in nodes
+    assert "Softmax" in nodes
+    status, out, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--json")
+    data = json.loads(out)
+    assert data["inputs"] == {"x": "f32[2, 4]"}
+    assert [task["runs"] for task in data["tasks"]] == [1, 1]
+
+
+def test_a_model_runs_on_given_arrays_and_is_compared(folder: Path) -> None:
+    x = random(2, 4)
+    np.save(folder / "x.npy", x)
+    np.savez(folder / "y.npz", y=softmax(x))
+    call = ("run", str(folder / "m.onnx"), "--calls", "2", "-D", "batch=2", "--input", f"x={folder / 'x.npy'}")
+    status, out, _ = run(*call, "--expect", str(folder / "y.npz"), "--save", str(folder / "saved.npz"))
+    assert status == 0
+    assert "of the largest element from what is expected, within 0.001" in out
+    with np.load(folder / "saved.npz") as saved:
+        np.testing.assert_allclose(saved["y"], softmax(x), rtol=1e-5)
+    np.savez(folder / "other.npz", softmax(x) * 1.1)
+    status, out, _ = run(*call, "--expect", str(folder / "other.npz"), "--json")
+    assert status == 1
+    data = json.loads(out)
+    assert data["ms"] > 0
+    assert 0.05 < data["differences"]["y"] < 0.1
+    assert data["outputs"]["y"]["shape"] == [2, 3]
+
+
+def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
+    call = ("run", str(folder / "m.onnx"), "-D", "batch=1", "--calls", "1", "--seed")
+    outs = [run(*call, seed)[1].splitlines()[1] for seed in "001"]
+    assert outs[0] == outs[1] != outs[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "none.onnx"), "none.onnx cannot be read"),
+        (("show", "m.onnx"), "leaves sizes open"),
+        (("show", "m.onnx", "-D", "bach=1"), "no size is named `bach`; those left open are `batch`"),
+        (("show", "m.onnx", "-D", "batch=1", "-D", "batch=2"), "-D batch is given twice"),
+        (("show", "m.onnx", "-D", "target=1"), "`target` has the name of an option"),
+        (("show", "bad.onnx"), "NonZero (opset 22)"),
+        (("run", "m.onnx", "-D", "batch=1", "--input", "q=x1.npy"), "no input `q`; it has x"),
+        (("run", "m.onnx", "-D", "batch=1", "--input", "x=none.npy"), "none.npy: No such file"),
+        (("run", "m.onnx", "-D", "batch=3", "--input", "x1.npy"), "the input `x` is f32[3, 4]"),
+        (("run", "m.onnx", "-D", "batch=1", "--input", "bad.onnx"), "bad.onnx is no .npy file"),
+        (("run", "m.onnx", "-D", "batch=1", "--expect", "two.npz"), "--expect has a, b, and the outputs are y"),
+        (
+            ("run", "m.onnx", "-D", "batch=1", "--expect", "wrong.npz"),
+            "`y` has the shape (2,), and the output has (1, 3)",
+        ),
+    ],
+)
+def test_mistakes_are_sentences(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(folder)
+    np.save("x1.npy", random(1, 4))
+    np.savez("two.npz", a=random(2), b=random(2))
+    np.savez("wrong.npz", y=random(2))
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert message in err
+    assert not out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-D", "batch=x"), "the size `batch` is a number"),
+        (("-D", "batch"), "not of the form NAME=N"),
+        (("--shape", "x=1,b"), "the shape of `x` is numbers between commas"),
+        (("--value", "x=abc"), "the value of `x` is numbers"),
+        (("--value", "x=none.npy"), "none.npy cannot be read"),
+    ],
+)
+def test_options_are_checked(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SystemExit):
+        run("show", "m.onnx", *arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_values_are_settled_at_load(tmp_path: Path) -> None:
+    shape = helper.make_tensor_value_info("s", onnx.TensorProto.INT64, [2])
+    onnx.save(model([node("Reshape", "x s", "y")], [value("x", random(2, 3)), shape], ["y"]), tmp_path / "r.onnx")
+    np.save(tmp_path / "s.npy", np.array([3, 2]))
+    for given in ("s=3,-1", "s=[3, 2]", f"s={tmp_path / 's.npy'}"):
+        status, out, err = run("show", str(tmp_path / "r.onnx"), "--value", given)
+        assert status == 0, err
+        assert "output  y: f32[3, 2]" in out
