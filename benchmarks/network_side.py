@@ -59,8 +59,8 @@ def _loaded(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     start = time.perf_counter()
     network.compile()
     facts["compile_s"] = time.perf_counter() - start
-    facts["tasks"] = len(network.graph.tasks)
-    facts["kernels"] = sum(1 for _ in network.graph.computes)
+    facts["tasks"] = len(network.optimised.tasks)
+    facts["kernels"] = sum(1 for _ in network.optimised.computes)
     executable = network._compiled()  # noqa: SLF001 -- no public face of it says how large its memory is
     facts |= {"arena_bytes": executable.arena.nbytes, "bound_bytes": executable.arena.bound}
     facts["packed_bytes"] = executable.weights.nbytes

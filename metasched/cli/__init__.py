@@ -11,7 +11,7 @@ Its files, in reading order:
 - `kernels`: The kernel a command is about
 - `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status
 - `net_arguments`: Arguments that the commands of `metasched net` share: a model, what is bound of it, and its inputs
-- `net_show`: `metasched net show`: the graph of a model, as it was imported or as it runs, and its tasks
+- `net_show`: `metasched net show`: a model as it was imported and as it runs, what each pass did, and its tasks
 - `net_run`: `metasched net run`: run a model on arrays, time it, and compare its results with those of a file
 - `net`: `metasched net`: whole networks: what is in a model, tune it, run it, see where its time goes, hand it over
 - `progress_view`: The progress of a tuning run on the command line: for a person, or as JSON for a program
