@@ -9,5 +9,6 @@ Its files, in reading order:
 - `inlining`: Intermediate values that are written into what reads them
 - `canonical`: One text for equal stages: order, names, and index expressions
 - `merge`: Nodes of a graph joined to one, and the program that it runs
+- `rows`: The outer indices over which all stages of a program are independent
 - `kinds`: What limits a program: memory, or arithmetic on what it reads repeatedly
 """

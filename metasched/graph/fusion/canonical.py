@@ -6,15 +6,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
+from metasched.dtypes import DType
+from metasched.graph.fusion.expressions import reads, rewritten, substituted, with_reads
 from metasched.graph.fusion.indices import Extents, decided, linear
-from metasched.graph.fusion.inlining import inlined, used_counts
+from metasched.graph.fusion.inlining import inlined, used_counts, without_copies
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.site import names as letters
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import (
+    Apply,
     Axis,
     BoolLit,
+    FloatLit,
     IfElse,
     Name,
     Operation,
@@ -25,14 +28,19 @@ from metasched.ir.source import (
     Stage,
 )
 
+# Reciprocals of numbers between this and its own are far from the ends of a float's range.
+_LEAST = 1e-30
+# What makes a whole number of a fraction: a difference in the last place may become one of a whole number.
+_ROUNDED = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
+
 
 def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
     """Equal computations as equal stages, and what its inputs and outputs were named before.
 
     What nothing needs is left out; outputs keep their order.
     """
-    made = simplified(inlined(simplified(_needed(stages))))
-    return _renamed(_ordered(_needed(made)))
+    made = without_copies(inlined(simplified(_needed(stages))))
+    return _renamed(_ordered(_needed(_computed_first(_along_own_axes(_with_reciprocals(simplified(made)))))))
 
 
 # --- order -----------------------------------------------------------------------------------------------
@@ -108,17 +116,17 @@ def _renamed_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
 
 def simplified(stages: Stages) -> Stages:
     """With index expressions in linear form, and without conditions that always hold."""
-    computed = {name for stage in stages.stages for name in stage.targets}
-    made = []
-    for stage in stages.stages:
-        value = _simplified(stage.value, stages.extents(stage))
-        value = with_reads(value, partial(_along_own_axes, stages, stage))
-        made.append(replace(stage, value=_computed_first(value, computed)))
-    return replace(stages, stages=tuple(made))
+    made = tuple(replace(s, value=_simplified(s.value, stages.extents(s))) for s in stages.stages)
+    return replace(stages, stages=made)
 
 
-def _along_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
-    """A read of as many dimensions as a stage has: along dimensions of one element, by the stage's own index."""
+def _along_own_axes(stages: Stages) -> Stages:
+    """With each read of as many dimensions as its stage has, along dimensions of one element, by the stage's index."""
+    made = tuple(replace(s, value=with_reads(s.value, partial(_with_own_axes, stages, s))) for s in stages.stages)
+    return replace(stages, stages=made)
+
+
+def _with_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
     shape, own = stages.types[read.buffer].shape, stages.types[stage.buffer].shape
     if len(shape) != len(own):
         return read
@@ -129,25 +137,25 @@ def _along_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
     return replace(read, indices=indices)
 
 
-def _computed_first(e: SourceExpr, computed: Collection[str]) -> SourceExpr:
+def _computed_first(stages: Stages) -> Stages:
     """With what stages compute before what is given, in sums and products of two: `T[i] + A[i]`."""
+    computed = {name for stage in stages.stages for name in stage.targets}
+    return replace(stages, stages=tuple(replace(s, value=_in_order(s.value, computed)) for s in stages.stages))
 
-    def visit(node: SourceNode) -> SourceNode:
-        inner = node.map(visit)
+
+def _in_order(e: SourceExpr, computed: Collection[str]) -> SourceExpr:
+    def change(inner: SourceNode) -> SourceNode:
         if isinstance(inner, Operation) and inner.op in (BinOp.ADD, BinOp.MUL):
             first, second = (any(r.buffer in computed for r in reads(part)) for part in (inner.a, inner.b))
             if second and not first:
                 return replace(inner, a=inner.b, b=inner.a)
         return inner
 
-    made = visit(e)
-    assert isinstance(made, SourceExpr)
-    return made
+    return rewritten(e, change)
 
 
 def _simplified(e: SourceExpr, extents: Extents) -> SourceExpr:
-    def visit(node: SourceNode) -> SourceNode:
-        inner = node.map(visit)
+    def change(inner: SourceNode) -> SourceNode:
         if isinstance(inner, Read):
             return replace(inner, indices=tuple(index_text(index, extents) for index in inner.indices))
         if isinstance(inner, Operation):
@@ -158,15 +166,37 @@ def _simplified(e: SourceExpr, extents: Extents) -> SourceExpr:
             return replace(inner, cond=None)
         return inner
 
-    made = visit(e)
-    assert isinstance(made, SourceExpr)
-    return made
+    return rewritten(e, change)
 
 
 def index_text(e: SourceExpr, extents: Extents) -> SourceExpr:
     """An index in linear form, where it has one."""
     found = linear(e, extents)
     return e if found is None else found.expression()
+
+
+def _with_reciprocals(stages: Stages) -> Stages:
+    """With divisions by numbers as products: vector units divide many times slower.
+
+    A result may differ in its last place where the number is no power of two, so what is rounded to whole numbers
+    stays as it is.
+    """
+    made = tuple(
+        s if any(isinstance(node, Apply) and node.func in _ROUNDED for node in s.value.walk()) else _multiplied(s)
+        for s in stages.stages
+    )
+    return replace(stages, stages=made)
+
+
+def _multiplied(stage: Stage) -> Stage:
+    def change(inner: SourceNode) -> SourceNode:
+        by = inner.b if isinstance(inner, Operation) and inner.op is BinOp.DIV else None
+        if isinstance(by, FloatLit) and _LEAST < abs(by.value) < 1 / _LEAST:
+            assert isinstance(inner, Operation)
+            return Operation(BinOp.MUL, inner.a, FloatLit(1 / by.value))
+        return inner
+
+    return replace(stage, value=rewritten(stage.value, change))
 
 
 def _condition(e: Operation, extents: Extents) -> SourceExpr:

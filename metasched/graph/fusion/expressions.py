@@ -47,14 +47,18 @@ def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:
     return change(e)  # type: ignore[return-value]
 
 
-def with_reads(e: E, change: Callable[[Read], SourceExpr]) -> E:
-    """An expression with each read changed, from the innermost outwards."""
+def rewritten(e: E, change: Callable[[SourceNode], SourceNode]) -> E:
+    """An expression with each part changed, from the innermost outwards."""
 
     def visit(node: SourceNode) -> SourceNode:
-        inner = node.map(visit)
-        return change(inner) if isinstance(inner, Read) else inner
+        return change(node.map(visit))
 
     return visit(e)  # type: ignore[return-value]
+
+
+def with_reads(e: E, change: Callable[[Read], SourceExpr]) -> E:
+    """An expression with each read changed, from the innermost outwards."""
+    return rewritten(e, lambda node: change(node) if isinstance(node, Read) else node)
 
 
 def dtype_of(e: SourceExpr, types: Mapping[str, DType]) -> DType | None:

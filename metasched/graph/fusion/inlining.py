@@ -14,7 +14,7 @@ from metasched.graph.fusion.expressions import (
     with_reads,
 )
 from metasched.graph.fusion.stages import Stages
-from metasched.ir.source import Apply, IfElse, Read, Reduce, SourceExpr, Stage
+from metasched.ir.source import Apply, IfElse, Name, Read, Reduce, SourceExpr, Stage
 
 # Operations that may be written twice in one expression: compiled code computes an expression that is there twice once.
 _REPEATED = 8
@@ -97,6 +97,41 @@ def _without(stages: Stages, stage: Stage) -> Stages:
         if s is not stage
     )
     return replace(stages, stages=changed)
+
+
+def without_copies(stages: Stages) -> Stages:
+    """The stages with a result that is another order of an intermediate value's elements computed in that order."""
+    while True:
+        found = next((s for s in stages.stages if _is_reordered(stages, s)), None)
+        if found is None:
+            return stages
+        stages = _computed_in_order(stages, found)
+
+
+def _is_reordered(stages: Stages, stage: Stage) -> bool:
+    """Whether a stage only puts all elements of a value, which nothing else reads, into another order."""
+    read = stage.value
+    if not isinstance(read, Read) or read.buffer not in stages.by_buffer or read.buffer in stages.outputs:
+        return False
+    source = stages.by_buffer[read.buffer]
+    used = [index.name for index in read.indices if isinstance(index, Name)]
+    return (
+        source.position is None
+        and used_counts(stages)[read.buffer] == 1
+        and stages.types[read.buffer].dtype is stages.types[stage.buffer].dtype
+        and len(used) == len(read.indices)
+        and sorted(used) == sorted(axis.name for axis in stage.axes)
+    )
+
+
+def _computed_in_order(stages: Stages, stage: Stage) -> Stages:
+    read = stage.value
+    assert isinstance(read, Read)
+    source = stages.by_buffer[read.buffer]
+    places = [index.name for index in read.indices if isinstance(index, Name)]
+    axes = tuple(source.axes[places.index(axis.name)] for axis in stage.axes)
+    made = replace(source, buffer=stage.buffer, axes=axes)
+    return replace(stages, stages=tuple(made if s is source else s for s in stages.stages if s is not stage))
 
 
 def used_counts(stages: Stages) -> Counter[str]:

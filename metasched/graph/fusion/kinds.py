@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 
 from metasched.graph.fusion.expressions import operations, reads
-from metasched.graph.fusion.stages import Stages
-from metasched.ir.source import Reduce, Stage
-
-# An anchor computes so many terms for each element that it reads or writes.
-_REUSE = 3.0
+from metasched.graph.fusion.stages import Stages, reduced
+from metasched.ir.source import Name, Reduce, Stage
 
 
-class Kind(Enum):
-    """What limits a program."""
+class Kind(IntEnum):
+    """What a program does, from what costs least for each byte of memory to what costs most."""
 
-    MOVEMENT = "moves elements, and computes nothing"
-    ELEMENTWISE = "computes each element of its results from a few others"
-    REDUCTION = "reduces what it reads, each element of which it reads about once"
-    ANCHOR = "reduces products or windows, and reads elements again and again"
+    MOVEMENT = 0  # moves elements, and computes nothing
+    ELEMENTWISE = 1  # computes each element of its results from a few others
+    REDUCTION = 2  # reduces what it reads, each element of which it reads about once
+    ANCHOR = 3  # reduces products or windows, and reads elements again and again
 
 
 def kind_of(stages: Stages) -> Kind:
@@ -31,9 +28,11 @@ def kind_of(stages: Stages) -> Kind:
 
 
 def is_anchor(stages: Stages, stage: Stage) -> bool:
-    """Whether a stage is a reduction that reads elements again and again."""
-    if not isinstance(stage.value, Reduce):
-        return False
-    names = {read.buffer for read in reads(stage.value)} | {stage.buffer}
-    touched = sum(stages.types[name].size for name in names)
-    return stages.iterations(stage) >= _REUSE * touched
+    """Whether a stage is a reduction that reads elements again, for another index of its result: products, windows."""
+    inner = set(reduced(stage))
+    outer = {axis for axis, extent in stages.extents(stage).items() if extent > 1} - inner
+    for read in reads(stage.value):
+        used = {node.name for index in read.indices for node in index.walk() if isinstance(node, Name)}
+        if used & inner and outer - used:
+            return True
+    return False

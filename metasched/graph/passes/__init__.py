@@ -6,6 +6,7 @@ Its files, in reading order:
 - `dead_code`: What no output depends on is left out
 - `constant_folding`: What depends on constants alone is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
-- `fusion`: Elementwise nodes are joined with what computes their inputs
+- `movement`: Transposes, slices and broadcasts are read through
+- `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
 """

@@ -1,10 +1,15 @@
-"""Nodes that read what another writes, element by element, are joined with it: results go to memory once.
+"""Nodes are joined with what computes their inputs, where that saves memory traffic: results are written once.
 
-A group of elementwise nodes joins the group that computes one of its inputs where all of these hold:
+A group of nodes joins the group that computes one of its inputs where all of these hold:
 
-- it reads each element of that input once (by a permutation of its own indices, or a view);
+- it is elementwise, and reads each element of that input once (by a permutation of its own indices, or a view); or
+  memory limits both, and all their stages go along the same rows, so that one nest computes them while a row is in the
+  cache;
 - nothing outside reads that input, so that it need not be in memory;
 - nothing else that is computed with that input is read outside: joined, they can still be put in an order.
+
+So an anchor (a convolution, a product of matrices) takes its bias, residual sums and activations; the pieces of a layer
+norm, a softmax or a chain of activations become one program each.
 
 Where several inputs would do, as in the sum at the end of a residual block, the one computed last is taken: the others
 are there by then.
@@ -16,17 +21,25 @@ from dataclasses import dataclass
 
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.kinds import Kind, kind_of
-from metasched.graph.fusion.merge import canonical_compute, merged, replaced
+from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
+from metasched.graph.fusion.rows import rows
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.source import Name, Read, Reduce
 
+# Stages of nodes that are joined along rows, before any is written into another.
+_MOST_STAGES = 64
+# Elements of all values of nodes that are joined whatever their rows are: they stay in the cache.
+_SMALL = 1 << 14
+# Rows that there have to be: each is computed as a whole, by one thread.
+_LEAST_ROWS = 4
 
-@graph_pass(after=("common_subexpressions",))
+
+@graph_pass(after=("common_subexpressions", "movement"))
 def fusion(graph: Graph, context: PassContext) -> Graph:
-    """Elementwise nodes are joined with what computes their inputs."""
+    """Elementwise nodes, and reductions of rows, are joined with what computes their inputs."""
     return _Grouping(graph, context).run()
 
 
@@ -34,11 +47,11 @@ def fusion(graph: Graph, context: PassContext) -> Graph:
 class _Group:
     """Nodes to be joined, by their numbers in the graph, in order; views between them are members.
 
-    `elementwise`: whether none of them reduces anything.
+    `kind` is that of the heaviest of them.
     """
 
     members: list[int]
-    elementwise: bool
+    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -65,16 +78,14 @@ class _Grouping:
             for name in dict.fromkeys(node.inputs):
                 self._readers.setdefault(name, []).append(n)
         self._results = {name for _, name in graph.outputs}
-        self._groups = {
-            n: _Group([n], kind_of(form) in (Kind.ELEMENTWISE, Kind.MOVEMENT)) for n, form in self._forms.items()
-        }
+        self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
 
     def run(self) -> Graph:
         # Each join may make another possible: of a value with two readers, say, that are of one group now.
-        while sum(self._join(group) for group in self._distinct() if group.elementwise):
+        while sum(self._join(group) for group in self._distinct() if group.kind < Kind.ANCHOR):
             pass
         for group in self._distinct():
-            if group.elementwise:
+            if group.kind < Kind.ANCHOR:
                 self._remark(group)
         return self._rewritten()
 
@@ -97,7 +108,7 @@ class _Grouping:
             if source is not None and not self._refusal(group, source):
                 other = self._groups[source.producer]
                 members = sorted({*other.members, *source.views, *group.members})
-                joined = _Group(members, other.elementwise)
+                joined = _Group(members, max(other.kind, group.kind))
                 self._groups |= dict.fromkeys(members, joined)
                 return True
         return False
@@ -129,15 +140,27 @@ class _Grouping:
                 return f"`{value}` is a result of the network"
             if any(reader not in inside for reader in self._readers[value]):
                 return f"`{value}` is read by others, too"
-        name = source.values[0]
-        if not all(self._reads_each_once(n, name) for n in self._readers[name]):
-            return f"it does not read each element of `{name}` once, in an order of its own indices"
         other = self._groups[source.producer]
         written = [v for n in other.members for v in self._graph.nodes[n].outputs if v not in source.values]
         for value in written:
             if value in self._results or any(n not in other.members for n in self._readers.get(value, ())):
                 return f"`{value}`, which is computed with it, is read by others"
-        return ""
+        name = source.values[0]
+        if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
+            return ""
+        if other.kind is Kind.ANCHOR:
+            return f"it does not read each element of `{name}` once, in an order of its own indices"
+        return self._rows_refusal(sorted({*other.members, *inside}))
+
+    def _rows_refusal(self, members: list[int]) -> str:
+        """Why one nest cannot compute nodes that memory limits; '' where it can."""
+        nodes = [self._graph.nodes[n] for n in members]
+        together = stages_together(self._graph, nodes, nodes[-1].outputs)
+        if len(together.stages) > _MOST_STAGES:
+            return f"they would be {len(together.stages)} stages, and {_MOST_STAGES} are the most"
+        if sum(type_.size for type_ in together.types.values()) <= _SMALL or rows(together) >= _LEAST_ROWS:
+            return ""
+        return "their stages do not go along the same rows"
 
     def _reads_each_once(self, number: int, name: str) -> bool:
         node = self._graph.nodes[number]

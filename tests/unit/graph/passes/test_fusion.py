@@ -9,9 +9,9 @@ from metasched.graph.passes.fusion import fusion
 from tests.support.graphs import context, network, require_equal
 
 
-def fused(body: str) -> tuple[Graph, list[str]]:
+def fused(body: str, opset: int = 22) -> tuple[Graph, list[str]]:
     """The graph of a network after the pass, which computes the same, and the pass's remarks."""
-    graph, given = network(body).graph, context()
+    graph, given = network(body, opset).graph, context()
     made = fusion(graph, given)
     made.validate()
     require_equal(graph, made)
@@ -69,7 +69,7 @@ def test_views_and_transposes_are_read_through() -> None:
     [
         ("m (float[4, 5] x) => (y, a) { a = Neg(x)  y = Relu(a) }", 2, "`a` is a result of the network"),
         ("m (float[4, 5] x) => (y, z) { a = Neg(x)  y = Relu(a)  z = Exp(a) }", 3, "`a` is read by others, too"),
-        ("m (float[4, 1] x) => (y) <float[1, 3] b = {1, 2, 3}> { a = Exp(x)  y = Add(a, b) }",
+        ("m (float[4, 3] x, float[3, 1] w, float[1, 3] b) => (y) { a = MatMul(x, w)  y = Add(a, b) }",
          2, "does not read each element of `a` once"),
     ],
 )  # fmt: skip
@@ -86,3 +86,33 @@ def test_branches_that_meet_again_join_without_a_circle() -> None:
         }"""
     )
     assert [node.op for node in graph.computes] == ["MatMul", "MatMul+Add", "MatMul+Add"]
+
+
+LAYER_NORM = """m (float[8, 6, 64] x, float[64] g, float[64] b) => (y) <float two = {2.0}, float e = {1e-5}> {
+    m = ReduceMean<axes = [-1]>(x)  d = Sub(x, m)  p = Pow(d, two)  v = ReduceMean<axes = [-1]>(p)
+    w = Add(v, e)  s = Sqrt(w)  n = Div(d, s)  o = Mul(n, g)  y = Add(o, b)
+}"""
+
+
+def test_the_pieces_of_a_layer_norm_are_one_program() -> None:
+    graph, _ = fused(LAYER_NORM, opset=17)
+    (text,) = texts(graph)
+    assert text.count("sum[") == 2
+
+
+def test_what_is_reduced_to_one_number_is_not_joined_with_what_needs_all_of_it() -> None:
+    graph, remarks = fused("m (float[200, 200] x) => (y) { m = ReduceMax(x)  y = Sub(x, m) }")
+    assert len(texts(graph)) == 2
+    assert any("their stages do not go along the same rows" in remark for remark in remarks)
+
+
+def test_a_transposed_result_is_computed_in_its_order() -> None:
+    graph, _ = fused("m (float[3, 4] x, float[4, 5] w) => (y) { a = MatMul(x, w)  y = Transpose<perm = [1, 0]>(a) }")
+    assert texts(graph) == ["    Y[i0, i1] = sum[r0 < 4](A[i1, r0] * B[r0, i0])"]
+
+
+def test_divisions_by_numbers_are_products_except_before_rounding() -> None:
+    graph, _ = fused("m (float[3] x) => (y) <float c = {4.0}> { a = Div(x, c)  y = Exp(a) }")
+    assert texts(graph) == ["    Y[i0] = exp(A[i0] * 0.25)"]
+    graph, _ = fused("m (float[3] x) => (y) <float c = {4.0}> { a = Div(x, c)  y = Floor(a) }")
+    assert texts(graph) == ["    Y[i0] = floor(A[i0] / 4.0)"]

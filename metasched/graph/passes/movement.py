@@ -1,0 +1,99 @@
+"""Transposes, slices and broadcasts are read through: what reads their results reads what they move, elsewhere.
+
+A node that only moves elements, each from a place that is linear in its indices, costs a pass over memory; read
+through, it costs nothing. Several readers each read through it. It stays where a reader could not say the place in
+linear indices, as behind a view that puts dimensions together: then it is left to what computes its input, which can
+write in that order (see `fusion`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.indices import linear
+from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.ir import Compute, Graph, Node, ShapeView
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import Operation, Read
+
+
+@graph_pass(after=("common_subexpressions",))
+def movement(graph: Graph, context: PassContext) -> Graph:
+    """Transposes, slices and broadcasts are read through."""
+    producer: dict[str, Node] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        made = _reading_through(graph, node, producer, context) if isinstance(node, Compute) else node
+        nodes.append(made)
+        producer |= dict.fromkeys(made.outputs, made)
+    return without_dead_code(replace(graph, nodes=tuple(nodes)))
+
+
+def _reading_through(graph: Graph, node: Compute, producer: dict[str, Node], context: PassContext) -> Compute:
+    """A node that reads what moved elements come from, as far as it can say where."""
+    refused: set[str] = set()
+    while True:
+        chain = next(
+            (c for name in node.inputs if name not in refused and (c := _moved(name, producer))),
+            None,
+        )
+        if chain is None:
+            return node
+        (name,) = chain[-1].outputs
+        made = _merged(graph, [*chain, node], node)
+        if made is None:
+            refused.add(name)
+            context.remark(f"`{node.name}` does not read through `{chain[0].name}`: its places would not be linear")
+        else:
+            node = made
+
+
+def _moved(name: str, producer: dict[str, Node]) -> list[Node]:
+    """A node that moves elements and the views of its result, up to a value; none where that is not what it is."""
+    chain: list[Node] = []
+    while isinstance(node := producer.get(name), ShapeView):
+        chain.insert(0, node)
+        name = node.input
+    if not isinstance(node, Compute) or not is_movement(node):
+        return []
+    return [node, *chain]
+
+
+def is_movement(node: Compute) -> bool:
+    """Whether a node only moves elements, each from a place that is linear in its indices."""
+    stages = stages_of(node.program)
+    if stages is None or len(stages.stages) != 1 or not isinstance(stages.stages[0].value, Read):
+        return False
+    (stage,) = stages.stages
+    assert isinstance(stage.value, Read)
+    extents = stages.extents(stage)
+    return all(linear(index, extents) is not None for index in stage.value.indices) and not _quotients(stages)
+
+
+def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
+    """The last node reading through those before it; None where its places would not be linear."""
+    if stages_of(reader.program) is None:
+        return None
+    before = stages_of(reader.program)
+    made = merged(graph, nodes, reader.outputs)
+    after = stages_of(made.program)
+    assert before is not None
+    assert after is not None
+    if _quotients(after) > _quotients(before):
+        return None
+    return replace(made, name=reader.name, op=reader.op)
+
+
+def _quotients(stages: Stages) -> int:
+    """Quotients and remainders in subscripts."""
+    return sum(
+        isinstance(node, Operation) and node.op in (BinOp.FLOORDIV, BinOp.MOD)
+        for stage in stages.stages
+        for read in reads(stage.value)
+        for index in read.indices
+        for node in index.walk()
+    )

@@ -1,0 +1,54 @@
+"""Nodes that only move elements are read through."""
+
+from __future__ import annotations
+
+import pytest
+
+from metasched.graph.ir import Graph
+from metasched.graph.passes.movement import movement
+from tests.support.graphs import context, network, require_equal
+
+
+def moved(body: str) -> tuple[Graph, list[str]]:
+    """The graph of a network after the pass, which computes the same, and the pass's remarks."""
+    graph, given = network(body).graph, context()
+    made = movement(graph, given)
+    made.validate()
+    require_equal(graph, made)
+    return made, given.remarks
+
+
+def last_lines(graph: Graph) -> list[str]:
+    return [str(node.program).splitlines()[-1].strip() for node in graph.computes]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("m (float[3, 4] x, float[5, 4] w) => (y) { t = Transpose<perm = [1, 0]>(w)  y = MatMul(x, t) }",
+         ["Y[i0, i1] = sum[r0 < 4](A[i0, r0] * B[i1, r0])"]),
+        ("m (float[8] x) => (y, z) { a, b = Split<axis = 0, num_outputs = 2>(x)  y = Mul(a, b)  z = Sub(a, b) }",
+         ["Y[i0] = A[i0] * A[i0 + 4]", "Y[i0] = A[i0] - A[i0 + 4]"]),
+        ("m (float[4, 1] x) => (y) <int64[2] s = {4, 3}> { a = Expand(x, s)  y = Exp(a) }",
+         ["Y[i0, i1] = exp(A[i0, 0])"]),
+        ("m (float[4, 6] x) => (y) <int64[3] s = {4, 2, 3}> { v=Reshape(x,s) t=Transpose<perm=[1,0,2]>(v) y=Exp(t)}",
+         ["Y[i0, i1, i2] = exp(A[i1, i0, i2])"]),
+    ],
+)  # fmt: skip
+def test_what_moves_elements_is_read_through(body: str, lines: list[str]) -> None:
+    assert last_lines(moved(body)[0]) == lines
+
+
+def test_a_value_that_is_an_output_is_moved_and_read_through() -> None:
+    graph, _ = moved("m (float[3, 4] x) => (t, y) { t = Transpose<perm = [1, 0]>(x)  y = Exp(t) }")
+    assert last_lines(graph) == ["Y[i0, i1] = A[i1, i0]", "Y[i0, i1] = exp(A[i1, i0])"]
+
+
+def test_dimensions_that_were_put_together_are_left_to_what_computes_them() -> None:
+    graph, remarks = moved(
+        """m (float[2, 3, 4] x, float[8, 5] w) => (y) <int64[2] s = {3, 8}> {
+            t = Transpose<perm = [1, 0, 2]>(x)  v = Reshape(t, s)  y = MatMul(v, w)
+        }"""
+    )
+    assert [node.op for node in graph.nodes] == ["Transpose", "Reshape", "MatMul"]
+    assert "its places would not be linear" in remarks[0]
