@@ -137,6 +137,10 @@ class CacheWarning(UserWarning):
     """`ms.kernel` cannot use its database of tuned kernels, and guesses; the message says why and what to do."""
 
 
+class BuildWarning(UserWarning):
+    """A program of a network runs as it is written, since its schedule could not be built; the message says why."""
+
+
 def callers_level() -> int:
     """How many frames above who calls this the first is that is not of this package, for `warnings.warn`."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001 -- the way `warnings` itself counts

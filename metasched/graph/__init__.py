@@ -20,7 +20,13 @@ Its files, in reading order:
 - `choices`: What decides how a task is scheduled: a trace that is known for it, or that it runs as it is written
 - `task_code`: Machine code of a task: its program with a schedule, divided into what is computed of constants once,
   and a step
-- `kernels`: Machine code for the tasks of a graph: by their choices, or by the guess
+- `default_choice`: The schedule of a program that nothing is known for
+- `code_archive`: Machine code of a task as bytes: JSON that says what it is, and the code itself
+- `code_cache`: Machine code of tasks on disk: a file each, in a folder of the user's cache that only its owner can
+  write
+- `builder_worker`: A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`
+- `building`: Builder processes: machine code of many tasks side by side, the ones with the most work first
+- `kernels`: Machine code for the tasks of a graph: from the cache, or made by their choices or the guess
 - `plan`: Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes
 - `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them
 - `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another

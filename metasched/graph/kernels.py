@@ -1,38 +1,48 @@
-"""Machine code for the tasks of a graph: by their choices, or by the guess."""
+"""Machine code for the tasks of a graph: from the cache, or made by their choices or the guess."""
 
 from __future__ import annotations
 
 from metasched.calibration.store import core_of
-from metasched.graph.choices import AS_WRITTEN, GUESSED, Choice, Choices
-from metasched.graph.ir import Graph, type_of
+from metasched.graph.building import Wanted, build_in_processes
+from metasched.graph.choices import GUESSED, Choices
+from metasched.graph.code_cache import CodeCache, code_key
+from metasched.graph.default_choice import default_choice, is_small
+from metasched.graph.ir import Graph
 from metasched.graph.task_code import TaskCode, compile_task
-from metasched.ir.program import Program
-from metasched.search.guess import guess
 from metasched.target import Target
 
-# A program of no more than so many elements and operations runs as it is written: a guess takes longer to find than
-# a thousand of its calls.
-_SMALL = 50_000
+# With so few programs that take time to be made, none of them is worth starting a process for, which takes 2 seconds.
+_FEW = 3
 
 
-def kernels(graph: Graph, choices: Choices, target: Target) -> dict[str, TaskCode]:
-    """Machine code of every task of a graph, by the tasks' keys."""
-    return {
-        key: compile_task(nodes[0].program, choices.get(key) or default_choice(nodes[0].program, target), target)
-        for key, nodes in graph.tasks.items()
-    }
+def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | None = None) -> dict[str, TaskCode]:
+    """Machine code of every task of a graph, by the tasks' keys.
+
+    What is not in the cache (by default the user's own) is made, in builder processes where it is much, and kept there.
+    Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
+    """
+    cache = CodeCache.open() if cache is None else cache
+    wanted = {key: (nodes[0].program, choices.get(key)) for key, nodes in graph.tasks.items()}
+    keys = {key: _cache_key(key, one, target) for key, one in wanted.items()}
+    found = {key: code for key in wanted if (code := cache.get(keys[key])) is not None}
+    missing = {key: one for key, one in wanted.items() if key not in found}
+
+    def made(key: str, code: TaskCode) -> None:
+        found[key] = code
+        cache.put(keys[key], code)
+
+    if sum(not is_small(program) for program, _ in missing.values()) > _FEW:
+        build_in_processes(missing, target, made)
+    else:
+        for key, (program, choice) in missing.items():
+            made(key, compile_task(program, choice or default_choice(program, target), target))
+    if missing:
+        cache.remove_oldest()
+    return {key: found[key] for key in wanted}
 
 
-def default_choice(program: Program, target: Target) -> Choice:
-    """The schedule of a program that nothing is known for: the guess, or as it is written where it is small."""
-    if is_small(program):
-        return Choice(None, AS_WRITTEN)
-    found = guess(program, target, core=core_of(target))
-    chosen = found.expert or ("a neighbour" if found.neighbour is not None else "the model")
-    return Choice(found.trace, f"{GUESSED}: {chosen}")
-
-
-def is_small(program: Program) -> bool:
-    """Whether a program's schedule matters too little to look for one."""
-    elements = sum(type_of(buffer).size for buffer in (*program.outputs, *program.func.temps))
-    return elements + program.work.operations <= _SMALL
+def _cache_key(task: str, wanted: Wanted, target: Target) -> str:
+    _, choice = wanted
+    if choice is None:
+        return code_key(task, GUESSED, repr(core_of(target)), str(target))
+    return code_key(task, choice.origin, str(choice.trace), str(target))

@@ -1,0 +1,52 @@
+"""A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`, started by `building`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metasched.graph.choices import Choice
+from metasched.graph.code_archive import to_bytes
+from metasched.graph.default_choice import default_choice
+from metasched.graph.task_code import compile_task
+from metasched.ir.program import Program
+from metasched.ir.source import settings_from_json
+from metasched.lang import parse_program
+from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.worker import Worker, main
+from metasched.schedule.trace import Trace
+from metasched.target import Target
+
+
+def request(program: Program, choice: Choice | None, target: Target) -> Message:
+    """The message that asks for the machine code of a program; without a choice, by the guess."""
+    body: dict[str, Any] = {"program": str(program), "params": program.params, "target": str(target)}
+    if choice is not None:
+        body |= {"origin": choice.origin, "trace": None if choice.trace is None else str(choice.trace)}
+    return Message(MessageKind.BUILD, body)
+
+
+class TaskBuilder(Worker):
+    """Answers requests for machine code of tasks."""
+
+    def preload(self) -> None:
+        from metasched.compiler.cpu.first_use import import_code_generator
+        from metasched.cost.trained import shipped
+
+        import_code_generator()
+        shipped()
+
+    def handle(self, message: Message) -> Message:
+        """The machine code of a request. Raises ScheduleError and BuildError."""
+        body = message.body
+        program = parse_program(body["program"], **dict(settings_from_json(body["params"])))
+        target = Target.parse(body["target"])
+        if "origin" in body:
+            trace = None if body["trace"] is None else Trace.parse(body["trace"])
+            choice = Choice(trace, body["origin"])
+        else:
+            choice = default_choice(program, target)
+        return Message(MessageKind.DONE, {}, to_bytes(compile_task(program, choice, target)))
+
+
+if __name__ == "__main__":
+    main(TaskBuilder)

@@ -1,0 +1,115 @@
+"""Builder processes: machine code of many tasks side by side, the ones with the most work first."""
+
+from __future__ import annotations
+
+import os
+import queue
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+
+from metasched.errors import BuildError, BuildWarning, ResourceError, callers_level
+from metasched.graph.builder_worker import request
+from metasched.graph.choices import AS_WRITTEN, Choice
+from metasched.graph.code_archive import from_bytes
+from metasched.graph.task_code import TaskCode
+from metasched.ir.program import Program
+from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec
+from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.records import Limits, WorkerBug
+from metasched.measure.temporary import TemporaryFolder, remove_abandoned
+from metasched.target import Target
+
+_MODULE = "metasched.graph.builder_worker"
+# The guess of a large program is a search; on a machine that is busy it takes a multiple of its seconds.
+_LIMITS = Limits(build_s=300.0)
+_MOST_BUILDERS = 16
+
+# A program and its schedule, where one is chosen.
+Wanted = tuple[Program, Choice | None]
+
+
+def build_in_processes(
+    wanted: Mapping[str, Wanted], target: Target, made: Callable[[str, TaskCode], None], module: str = _MODULE
+) -> None:
+    """Have builder processes make the machine code of tasks; `made` is called with each, in this thread.
+
+    A task over which two processes end is built as it is written, with a BuildWarning. Builders end with this
+    call, however it ends: an interrupt loses nothing that was handed over. Raises ScheduleError and BuildError where a
+    chosen schedule cannot be applied or compiled, ResourceError where there can be no processes.
+    """
+    builders = min(len(wanted), len(os.sched_getaffinity(0)), _MOST_BUILDERS)
+    order = sorted(wanted, key=lambda key: -wanted[key][0].work.operations)
+    done: queue.SimpleQueue[tuple[str, TaskCode]] = queue.SimpleQueue()
+    with ExitStack() as stack:
+        remove_abandoned()
+        folder = TemporaryFolder()
+        stack.callback(folder.close)
+        # The kernel ends workers when the thread that started them ends.
+        spawner = stack.enter_context(ThreadPoolExecutor(1, "metasched-spawn"))
+        places = [WorkerSpec(WorkerRole.BUILDER, f"tasks-{n}", module, 1, folder.path) for n in range(builders)]
+        workers = [WorkerProcess(p, _LIMITS, lambda launch: spawner.submit(launch).result()) for p in places]
+        idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
+        for worker in workers:
+            stack.callback(worker.kill)
+        threads = stack.enter_context(ThreadPoolExecutor(builders, "metasched-build"))
+        for worker in workers:
+            stack.callback(worker.close)
+            worker.start()
+            idle.put(worker)
+
+        def build(key: str) -> None:
+            worker = idle.get()
+            try:
+                done.put((key, _built(worker, *wanted[key], target)))
+            finally:
+                idle.put(worker)
+
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        futures = {threads.submit(build, key) for key in order}
+        while futures:
+            finished, futures = wait(futures, timeout=0.05, return_when=FIRST_EXCEPTION)
+            while not done.empty():
+                made(*done.get())
+            for future in finished:
+                future.result()
+        while not done.empty():
+            made(*done.get())
+
+
+def _built(worker: WorkerProcess, program: Program, choice: Choice | None, target: Target) -> TaskCode:
+    """The code of a task, by a builder; as it is written where two processes end over its schedule."""
+    try:
+        return _answered(worker, program, choice, target)
+    except WorkerLost as first:
+        if not first.how.may_pass and first.how is not Loss.TIMEOUT:
+            lost = first
+        else:
+            try:
+                return _answered(worker, program, choice, target)
+            except WorkerLost as second:
+                lost = second
+    warnings.warn(
+        f"{program.key} runs as it is written, which is slow: building its schedule failed ({lost.reason})\n"
+        f"  hint: `ms.compile(program)` with this program shows it:\n{program}",
+        BuildWarning,
+        stacklevel=callers_level(),
+    )
+    return _answered(worker, program, Choice(None, f"{AS_WRITTEN}: {lost.reason}"), target)
+
+
+def _answered(worker: WorkerProcess, program: Program, choice: Choice | None, target: Target) -> TaskCode:
+    answer = worker.request(request(program, choice, target), _LIMITS.build_s)
+    if answer.kind is MessageKind.DONE:
+        return from_bytes(answer.blob)
+    raise _error(answer, program)
+
+
+def _error(answer: Message, program: Program) -> Exception:
+    body = answer.body
+    if answer.kind is MessageKind.FAILED:
+        return BuildError(str(body["reason"]), f"{program.key}: {body['detail']}")
+    if answer.kind is MessageKind.LACK:
+        return ResourceError(f"building {program.key} failed: {body['detail']}")
+    return WorkerBug(f"a builder raised an exception over {program.key}", str(body.get("traceback", body)))

@@ -1,0 +1,53 @@
+"""Machine code of a task as bytes: JSON that says what it is, and the code itself. Reading it runs nothing."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from metasched.graph.task_code import StepArgument, StepArgumentKind, StepCode, TaskCode
+
+_LENGTH = struct.Struct("<Q")
+
+
+def to_bytes(code: TaskCode) -> bytes:
+    """The bytes of a task's machine code."""
+    parts = [part for part in (code.main, code.prologue) if part is not None]
+    said = {"origin": code.origin, "trace": code.trace, "parts": [_described(part) for part in parts]}
+    text = json.dumps(said).encode()
+    return b"".join([_LENGTH.pack(len(text)), text, *(part.data for part in parts)])
+
+
+def from_bytes(data: bytes) -> TaskCode:
+    """What `to_bytes` was given. Raises ValueError for anything else."""
+    try:
+        (length,) = _LENGTH.unpack_from(data)
+        at = _LENGTH.size + length
+        said = json.loads(data[_LENGTH.size : at])
+        parts = []
+        for described in said["parts"]:
+            end = at + int(described["bytes"])
+            parts.append(_part(described, data[at:end]))
+            at = end
+        if at != len(data) or len(parts) not in (1, 2):
+            raise ValueError(f"{len(data)} bytes, and {at} are described")
+        return TaskCode(parts[0], parts[1] if len(parts) > 1 else None, str(said["origin"]), said["trace"])
+    except (struct.error, KeyError, TypeError) as error:
+        raise ValueError(f"no machine code of a task: {error!r}") from error
+
+
+def _described(part: StepCode) -> dict[str, Any]:
+    return {
+        "bytes": len(part.data),
+        "arguments": [(a.kind.value, a.number, a.nbytes) for a in part.arguments],
+        "workspace": part.workspace_bytes,
+        "parallel": part.parallel,
+    }
+
+
+def _part(said: dict[str, Any], data: bytes) -> StepCode:
+    arguments = tuple(
+        StepArgument(StepArgumentKind(kind), number, nbytes) for kind, number, nbytes in said["arguments"]
+    )
+    return StepCode(arguments, data, int(said["workspace"]), bool(said["parallel"]))

@@ -1,0 +1,58 @@
+"""Builder processes of networks: what they make, what they refuse, and what happens when they end."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+import metasched as ms
+from metasched.errors import BuildWarning
+from metasched.graph.building import build_in_processes
+from metasched.graph.choices import Choice
+from metasched.graph.task_code import TaskCode, compile_task
+from metasched.schedule.trace import Trace
+from metasched.target import Target
+
+TARGET = Target.detect(threads=2)
+PROGRAM = ms.parse_program("program double(A: f32[64, 64]) -> B: f32[64, 64]:\n    B[i, j] = 2.0 * A[i, j]\n")
+
+
+def in_vectors() -> Choice:
+    sch = ms.Schedule(PROGRAM)
+    _, j = sch.get_loops(sch.get_block("B"))
+    sch.vectorize(j, 16)
+    return Choice(sch.trace, "by hand")
+
+
+BY_HAND = in_vectors()
+
+
+def test_builders_make_what_this_process_makes_and_errors_arrive() -> None:
+    found: dict[str, TaskCode] = {}
+    wanted = {"chosen": (PROGRAM, BY_HAND), "written": (PROGRAM, Choice(None, "as written"))}
+    wrong = Choice(Trace.parse(str(BY_HAND.trace).replace('"B"', '"nowhere"')), "by hand")
+    with pytest.raises(ms.BuildError, match="nowhere"):
+        build_in_processes({**wanted, "wrong": (PROGRAM, wrong)}, TARGET, found.__setitem__)
+    assert {"chosen", "written"} >= found.keys() - {"wrong"}
+    for name in found.keys() & {"chosen", "written"}:
+        assert found[name] == compile_task(PROGRAM, wanted[name][1] or BY_HAND, TARGET)
+
+
+def test_a_task_over_which_builders_end_runs_as_it_is_written() -> None:
+    found: dict[str, TaskCode] = {}
+    with pytest.warns(BuildWarning, match=r"(?s)double runs as it is written.*crash exit 3.*ms.compile"):
+        build_in_processes(
+            {"chosen": (PROGRAM, BY_HAND)}, TARGET, found.__setitem__, "tests.e2e.workers.ending_task_builder"
+        )
+    assert found["chosen"].trace is None
+    assert found["chosen"].origin == "as written: crash exit 3"
+
+
+def test_an_interrupt_ends_the_builders() -> None:
+    def interrupted(_key: str, _code: TaskCode) -> None:
+        raise KeyboardInterrupt
+
+    before = set(psutil.Process().children())
+    with pytest.raises(KeyboardInterrupt):
+        build_in_processes({"chosen": (PROGRAM, BY_HAND)}, TARGET, interrupted)
+    assert set(psutil.Process().children()) <= before
