@@ -22,7 +22,7 @@ _MORE = 1 << 16
 _SMALL = 2_000
 
 
-@graph_pass(after=("dead_code",))
+@graph_pass(after=("integer_products",))
 def constant_folding(graph: Graph, context: PassContext) -> Graph:
     """What depends on constants alone is computed once, before anything runs."""
     constants, nodes = dict(graph.constants), list[Node]()
