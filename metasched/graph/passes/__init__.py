@@ -9,6 +9,7 @@ Its files, in reading order:
 - `common_subexpressions`: What is computed twice from the same values is computed once
 - `movement`: Transposes, slices and broadcasts are read through
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
+- `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
 """
