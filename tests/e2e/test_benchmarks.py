@@ -261,7 +261,7 @@ def test_operators_of_the_sweep_are_named() -> None:
 @pytest.mark.slow
 def test_guesses_are_compared_with_a_search() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "guess", "--quick", "--json"],
+        [sys.executable, "-m", "benchmarks", "guess", "--quick", "--only", "NRM", "--json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -271,11 +271,10 @@ def test_guesses_are_compared_with_a_search() -> None:
     )
     notes, *lines = (json.loads(line) for line in done.stdout.splitlines())
     assert any("PyTorch left out" in note for note in notes["notes"])
-    assert [line["case"].split()[0] for line in lines] == ["NRM", "SFM", "NRM,", "SFM,", "all,"]
-    for line in lines[:2]:
-        assert line["ours_ms"] > 0
-        assert line["peer_ms"] is line["ratio"] is None
-        assert line["tuned_over_guess"] == pytest.approx(line["ours_ms"] / line["tuned_ms"])
+    assert [line["case"].split()[0] for line in lines] == ["NRM", "NRM,", "all,"]
+    assert lines[0]["ours_ms"] > 0
+    assert lines[0]["peer_ms"] is lines[0]["ratio"] is None
+    assert lines[0]["tuned_over_guess"] == pytest.approx(lines[0]["ours_ms"] / lines[0]["tuned_ms"])
     assert lines[-1]["tuned_to_guess"] > 0
 
 

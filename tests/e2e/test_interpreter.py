@@ -47,11 +47,10 @@ def python(folder: Path, *arguments: str, path: str = "") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("option", ["-O", "-OO"])
-def test_without_assertions_and_docstrings(option: str, tmp_path: Path) -> None:
-    assert "vectorize" in python(tmp_path, option, "-c", WORK)
-    assert "vectorize" in python(tmp_path, option, "-m", "metasched", "rules", "list")
-    assert "Search" in python(tmp_path, option, "-m", "metasched", "--help")
+def test_without_assertions_and_docstrings(tmp_path: Path) -> None:
+    assert "vectorize" in python(tmp_path, "-OO", "-c", WORK)
+    assert "vectorize" in python(tmp_path, "-OO", "-m", "metasched", "rules", "list")
+    assert "Search" in python(tmp_path, "-OO", "-m", "metasched", "--help")
 
 
 @pytest.mark.parametrize("folder", [".", "metasched", "rules", "grammar"])
