@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from metasched import operators
+from metasched.doors.jit.elementwise import known_ufuncs
+from metasched.doors.jit.registry import traceable
 from metasched.dtypes import DType
 from metasched.errors import LanguageError
 from metasched.functions.declaration import ARGUMENTS
@@ -228,6 +230,7 @@ def calls_stub() -> str:
 
 COMPILER = Path(__file__).parent / "compiler.md"
 LANGUAGE = Path(__file__).parent / "language.md"
+DOORS = Path(__file__).parent / "doors.md"
 
 
 def compiler_page() -> str:
@@ -240,6 +243,16 @@ def compiler_page() -> str:
 def language_page() -> str:
     """The page with its list of functions made anew."""
     return replaced(LANGUAGE.read_text(encoding="utf-8"), "functions", f"`{' '.join(functions())}`")
+
+
+def doors_page() -> str:
+    """The page with its lists of what can be traced made anew."""
+    text = replaced(DOORS.read_text(encoding="utf-8"), "ufuncs", f"\n{_listed(known_ufuncs())}\n")
+    return replaced(text, "numpy functions", f"\n{_listed(traceable())}\n")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(f"`{name}`" for name in names), 130)
 
 
 def _ulp(error: float) -> str:
@@ -259,6 +272,7 @@ def replaced(text: str, name: str, part: str) -> str:
 if __name__ == "__main__":
     CALLS.write_text(calls_stub(), encoding="utf-8")
     COMPILER.write_text(compiler_page(), encoding="utf-8")
+    DOORS.write_text(doors_page(), encoding="utf-8")
     LANGUAGE.write_text(language_page(), encoding="utf-8")
     METHODS.write_text(methods_stub(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -29,6 +29,7 @@ Its files, in reading order:
 - `knowledge/`: What was found for kinds of anchors: the best structures and numbers of many sizes
 - `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
 - `graph/`: Whole networks: from a model's file to programs of the language, and what runs them in order
+- `doors/`: Other ways in to networks: Python functions of NumPy's names, and PyTorch's modules, as graphs
 - `api`: The public face: the names that scripts rely on
 - `kernel_function`: The shortest way in: a kernel from one line of index notation, called with arrays
 - `cli/`: The command line: a file a command, each a `Command`; `main` lists them
@@ -54,6 +55,9 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.api import parse_trace as parse_trace
     from metasched.api import space as space
     from metasched.api import tune as tune
+    from metasched.doors.jit.errors import TraceError as TraceError
+    from metasched.doors.jit.function import JitFunction as JitFunction
+    from metasched.doors.jit.function import jit as jit
     from metasched.errors import BuildError as BuildError
     from metasched.errors import CacheWarning as CacheWarning
     from metasched.errors import KernelError as KernelError
@@ -162,6 +166,8 @@ _NAMES = {
         "KernelFunction",
         "kernel",
     ),
+    "metasched.doors.jit.errors": ("TraceError",),
+    "metasched.doors.jit.function": ("JitFunction", "jit"),
     "metasched.graph.errors": ("NetworkError", "RefusedModel"),
     "metasched.graph.network": ("Network", "load_onnx"),
     "metasched.ir.nodes": ("LoopKind",),

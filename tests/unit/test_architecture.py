@@ -39,6 +39,7 @@ LAYERS = (
     "knowledge",
     "search",
     "graph",
+    "doors",
     "api",
     "kernel_function",
     "cli",

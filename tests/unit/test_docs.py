@@ -63,6 +63,12 @@ sch.compute_at(block, "rot")
 
 
 @pytest.mark.slow
+def test_the_lists_of_what_can_be_traced_are_made_of_their_files() -> None:
+    page = generator().doors_page()
+    assert page == (DOCS / "doors.md").read_text(encoding="utf-8"), "run `make docs`"
+    assert "einsum" in page
+
+
 def test_a_type_checker_knows_the_methods(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "caller.py"

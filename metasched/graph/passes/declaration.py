@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from metasched.graph.ir import Graph
-from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 
 
@@ -27,13 +26,11 @@ class PassOptions:
     Attributes:
         target: the CPU that the network is to run on.
         without: names of passes that are left out.
-        precision: what products are computed from.
 
     """
 
     target: Target
     without: frozenset[str] = frozenset()
-    precision: ProductPrecision = ProductPrecision.F32
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,7 @@
+"""Other ways in to networks: Python functions of NumPy's names, and PyTorch's modules, as graphs.
+
+Its files, in reading order:
+
+- `node_calls`: Node types of networks, called as functions of values; expressions of any operands
+- `jit/`: `ms.jit`: a Python function of arrays, traced once for each combination of shapes and types
+"""

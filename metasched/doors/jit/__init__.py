@@ -1,0 +1,16 @@
+"""`ms.jit`: a Python function of arrays, traced once for each combination of shapes and types.
+
+Its files, in reading order:
+
+- `errors`: What cannot be traced, and where in the user's source it stands
+- `structure`: Tuples, lists and dicts of arrays, as a flat list and back
+- `promotion`: Element types of NumPy, and those that its functions give
+- `trace`: The graph of a function while it is traced: operands, constants
+- `elementwise`: NumPy's ufuncs as expressions of the language
+- `registry`: The functions of NumPy that can be traced, found by their files
+- `functions/`: The functions of NumPy that can be traced: a file a family
+- `indexing`: Subscripts of arrays
+- `traced_array`: What stands for an array while a function is traced
+- `tracing`: From a function and the types of its arguments to a network
+- `function`: `ms.jit`, and the function that it makes
+"""

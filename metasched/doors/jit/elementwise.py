@@ -1,0 +1,247 @@
+"""NumPy's ufuncs as expressions of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from metasched.doors.jit.promotion import resolved, weak_type
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+
+_LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
+_ASINH = "log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0)))"
+_SMALL_EXPONENT = 16
+_TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
+# In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
+_FINITE_BY_INFINITE = "abs({1}) == inf and abs({0}) < inf"
+_FLOORED = (
+    "({0} - {0} if abs({0}) == inf else (0.0 if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else -1.0) "
+    f"if {_FINITE_BY_INFINITE} else floor({{0}} / {{1}}))"
+)
+_REMAINDER = (
+    f"(({{0}} if {{0}} == 0.0 or ({{0}} > 0.0) == ({{1}} > 0.0) else {{1}}) if {_FINITE_BY_INFINITE} "
+    "else {0} - floor({0} / {1}) * {1})"
+)
+_FMOD = (
+    f"({{0}} if {_FINITE_BY_INFINITE} else "
+    "{0} - (floor({0} / {1}) if {0} / {1} >= 0.0 else ceil({0} / {1})) * {1})"
+)
+# The larger one is taken out, so that no square overflows.
+_LONG, _SHORT = "max(abs({0}), abs({1}))", "min(abs({0}), abs({1}))"
+_HYPOT = (
+    "(inf if abs({0}) == inf or abs({1}) == inf else "
+    f"0.0 if {_LONG} == 0.0 else {_LONG} * sqrt(1.0 + ({_SHORT} / {_LONG}) * ({_SHORT} / {_LONG})))"
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The expression of a ufunc, where {0} and {1} are its operands: `any`, or one for a kind of type.
+
+    Attributes:
+        any: of types that have none of their own.
+        floats, integers, bools: of these types; "" for `any`.
+        divides: whether a literal zero may be a divisor.
+        wide: whether floats are computed in f64 and rounded; f64 itself is refused, as nothing wider is there.
+
+    """
+
+    any: str = ""
+    floats: str = ""
+    integers: str = ""
+    bools: str = ""
+    divides: bool = False
+    wide: bool = False
+
+    def text(self, dtype: DType) -> str:
+        """The expression of operands of a type; "" where there is none."""
+        own = self.bools if dtype.is_bool else self.floats if dtype.is_float else self.integers
+        return own or self.any
+
+
+FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        "absolute": Form("abs({0})", bools="{0}"),
+        "add": Form("{0} + {1}", bools="{0} or {1}"),
+        "arccosh": Form(floats="log({0} + sqrt({0} * {0} - 1.0))"),
+        "arcsinh": Form(floats=f"({_ASINH} if {{0}} >= 0.0 else -{_ASINH})"),
+        "arctanh": Form(floats="0.5 * (log1p({0}) - log1p(-{0}))"),
+        "bitwise_and": Form(bools="{0} and {1}"),
+        "bitwise_or": Form(bools="{0} or {1}"),
+        "bitwise_xor": Form(bools="{0} != {1}"),
+        "ceil": Form("{0}", floats="ceil({0})"),
+        "conjugate": Form("{0}"),
+        "cos": Form(floats="cos({0})"),
+        "cosh": Form(floats="0.5 * (exp({0}) + exp(-{0}))"),
+        "deg2rad": Form(floats="{0} * 0.017453292519943295"),
+        "divide": Form(floats="{0} / {1}", divides=True),
+        "equal": Form("{0} == {1}"),
+        "exp": Form(floats="exp({0})"),
+        "exp2": Form(floats="exp2({0})"),
+        "expm1": Form(floats="expm1({0})"),
+        "fabs": Form(floats="abs({0})"),
+        "float_power": Form(floats="pow({0}, {1})"),
+        "floor": Form("{0}", floats="floor({0})"),
+        "floor_divide": Form(floats=_FLOORED, integers="{0} // {1}", divides=True, wide=True),
+        "fmax": Form(
+            "max({0}, {1})", bools="{0} or {1}", floats="({1} if {0} != {0} else {0} if {1} != {1} else max({0}, {1}))"
+        ),
+        "fmin": Form(
+            "min({0}, {1})", bools="{0} and {1}", floats="({1} if {0} != {0} else {0} if {1} != {1} else min({0}, {1}))"
+        ),
+        "fmod": Form(
+            floats=_FMOD, integers=f"(0 if {{1}} == 0 else {{0}} - {_TRUNCATED} * {{1}})", divides=True, wide=True
+        ),
+        "greater": Form("{0} > {1}", bools="{0} and not {1}"),
+        "greater_equal": Form("{0} >= {1}", bools="{0} or not {1}"),
+        "heaviside": Form(floats="({0} if {0} != {0} else 0.0 if {0} < 0.0 else 1.0 if {0} > 0.0 else {1})"),
+        "hypot": Form(floats=_HYPOT),
+        "invert": Form(bools="not {0}"),
+        "isfinite": Form("{0} == {0}", floats="abs({0}) < inf"),
+        "isinf": Form("{0} != {0}", floats="abs({0}) == inf"),
+        "isnan": Form("{0} != {0}"),
+        "less": Form("{0} < {1}", bools="not {0} and {1}"),
+        "less_equal": Form("{0} <= {1}", bools="not {0} or {1}"),
+        "log": Form(floats="log({0})"),
+        "log10": Form(floats=f"log({{0}}) * {_LOG10_E}"),
+        "log1p": Form(floats="log1p({0})"),
+        "log2": Form(floats="log2({0})"),
+        "logaddexp": Form(
+            floats=f"({{0}} + {_LN2} if {{0}} == {{1}} else max({{0}}, {{1}}) + log1p(exp(-abs({{0}} - {{1}}))))"
+        ),
+        "logical_and": Form("{0} and {1}"),
+        "logical_not": Form("not {0}"),
+        "logical_or": Form("{0} or {1}"),
+        "logical_xor": Form("{0} != {1}"),
+        "maximum": Form("max({0}, {1})", bools="{0} or {1}"),
+        "minimum": Form("min({0}, {1})", bools="{0} and {1}"),
+        "multiply": Form("{0} * {1}", bools="{0} and {1}"),
+        "negative": Form("-{0}"),
+        "not_equal": Form("{0} != {1}"),
+        "positive": Form("{0}"),
+        "rad2deg": Form(floats="{0} * 57.29577951308232"),
+        "reciprocal": Form(floats="1.0 / {0}", divides=True),
+        "remainder": Form(floats=_REMAINDER, integers="{0} % {1}", divides=True, wide=True),
+        "rint": Form("{0}", floats="rint({0})"),
+        "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})"),
+        "sin": Form(floats="sin({0})"),
+        "sinh": Form(floats="(0.5 * (exp({0}) - exp(-{0})) if abs({0}) > 1.0 else 0.5 * (expm1({0}) - expm1(-{0})))"),
+        "sqrt": Form(floats="sqrt({0})"),
+        "square": Form("{0} * {0}"),
+        "subtract": Form("{0} - {1}"),
+        "tan": Form(floats="sin({0}) / cos({0})"),
+        "tanh": Form(floats="tanh({0})"),
+        "trunc": Form("{0}", floats="(floor({0}) if {0} >= 0.0 else ceil({0}))"),
+    }
+)
+_ALIASES = {"radians": "deg2rad", "degrees": "rad2deg", "true_divide": "divide"}
+Special: TypeAlias = Callable[[ArrayTrace, Sequence[GraphValue], DType], GraphValue]
+
+
+def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dtype: Any = None) -> GraphValue:
+    """What a ufunc makes of operands, in NumPy's types. Raises Unsupported and TraceError."""
+    given = tuple(
+        operand if isinstance(operand, TracedOperand | np.ndarray | np.generic) or type(operand) in (int, float, bool)
+        else np.asarray(operand) if not _has_operands(operand) else trace.value(operand)
+        for operand in operands
+    )  # fmt: skip
+    types = tuple(
+        operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else weak_type(operand)
+        for operand in given
+    )
+    computed, result = resolved(ufunc, types, dtype)
+    values = [
+        trace.value(operand, wanted if weak in (int, float, bool) else None)
+        for operand, wanted, weak in zip(given, computed, types, strict=True)
+    ]
+    name = _ALIASES.get(ufunc.__name__, ufunc.__name__)
+    special = _SPECIAL.get(name)
+    if special is not None and not computed[0].is_bool:
+        return special(trace, [trace.nodes.cast(v, t) for v, t in zip(values, computed, strict=True)], result)
+    if name.startswith("logical_"):
+        computed = (DType.BOOL,) * len(computed)
+    form = FORMS.get(name)
+    text = "" if form is None else form.text(computed[0])
+    if form is None or not text:
+        raise Unsupported(f"np.{ufunc.__name__} of {computed[0]} has no form in the language")
+    if form.wide and computed[0].is_float:
+        if computed[0] is DType.F64:
+            raise Unsupported(
+                f"np.{name} of f64 cannot be computed exactly: nothing is wider; a - np.floor(a / b) * b can, rounded"
+            )
+        text, computed = f"{result}({text})", (DType.F64,) * len(computed)
+    if computed[0].is_unsigned and name in ("absolute", "sign"):
+        text = "{0}" if name == "absolute" else "(1 if {0} > 0 else 0)"
+    if text == "{0}" and computed[0] is result:
+        return trace.nodes.cast(values[0], result)
+    return trace.nodes.expression(name.title(), text, values, computed, result, divides=form.divides)
+
+
+def _has_operands(operand: Any) -> bool:
+    return isinstance(operand, list | tuple) and any(
+        isinstance(part, TracedOperand) or _has_operands(part) for part in operand
+    )
+
+
+# --- ufuncs that are more than an expression -------------------------------------------------------------------
+
+
+def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
+    base, exponent = values
+    known = exponent.constant
+    one = known is not None and known.size == 1
+    number = known.reshape(-1)[0].item() if known is not None and one else None
+    if number is not None and exponent.rank <= base.rank:
+        if number == int(number) and 0 < number <= _SMALL_EXPONENT and (number <= 3 or not result.is_float):
+            text = " * ".join(["{0}"] * int(number))
+            return trace.nodes.expression("Pow", text, [base], [result], result)
+        if number == 0.5 and result.is_float:
+            return trace.nodes.expression("Sqrt", "sqrt({0})", [base], [result], result)
+        if number == 0:
+            return trace.nodes.expression("Pow", "({0} * 0 + 1)", [base], [result], result)
+        if number < 0 and result.is_integer:
+            raise Unsupported("integers to negative integer powers are not allowed")
+    if result.is_integer:
+        raise Unsupported(
+            f"an integer to a power that is no number up to {_SMALL_EXPONENT} has no form in the language"
+        )
+    return trace.nodes.expression("Pow", "pow({0}, {1})", values, [result] * 2, result)
+
+
+def _of_node(op: str, **attributes: Any) -> Special:
+    def run(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
+        del result
+        return trace.nodes.call(op, *values, **attributes)
+
+    return run
+
+
+def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
+    del result
+    return trace.nodes.call("MatMul", *values)
+
+
+_SPECIAL: Mapping[str, Special] = MappingProxyType(
+    {
+        "bitwise_and": _of_node("BitwiseAnd"),
+        "bitwise_or": _of_node("BitwiseOr"),
+        "bitwise_xor": _of_node("BitwiseXor"),
+        "invert": _of_node("BitwiseNot"),
+        "left_shift": _of_node("BitShift", direction="LEFT"),
+        "matmul": _matmul,
+        "power": _power,
+        "right_shift": _of_node("BitShift", direction="RIGHT"),
+    }
+)
+
+
+def known_ufuncs() -> list[str]:
+    """The names of the ufuncs that can be traced, in order."""
+    return sorted({*FORMS, *_SPECIAL, *_ALIASES, "divmod", "matvec", "vecdot", "vecmat"})

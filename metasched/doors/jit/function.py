@@ -1,0 +1,230 @@
+"""`ms.jit`, and the function that it makes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from metasched.doors.jit.errors import TraceError
+from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
+from metasched.doors.jit.trace import TracedOperand
+from metasched.doors.jit.tracing import TracedFunction, traced
+from metasched.errors import KernelError, counted
+from metasched.graph.ir import Graph
+from metasched.graph.network import Network
+from metasched.runtime.arguments import require_unmasked
+from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.target import Target
+
+_ARRAY = np.ndarray
+
+
+@overload
+def jit(function: Callable[..., Any], *, target: Target | None = None) -> JitFunction: ...
+
+
+@overload
+def jit(function: None = None, *, target: Target | None = None) -> Callable[[Callable[..., Any]], JitFunction]: ...
+
+
+def jit(
+    function: Callable[..., Any] | None = None, *, target: Target | None = None
+) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
+    """A compiled form of a Python function of arrays in NumPy's names.
+
+        f = ms.jit(lambda A, B: np.maximum(A @ B, 0))
+        C = f(A, B)
+
+        @ms.jit
+        def normalised(x, eps=1e-5):
+            return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+
+    It is traced once for each combination of shapes and types: Python runs the function on arrays whose elements are
+    not known, and what NumPy's functions and operators would compute becomes a network. Results have NumPy's types and
+    shapes. Arguments and results may be tuples, lists and dicts of arrays. Arguments that are no arrays are part of the
+    combination: another value is another trace. Arrays that the function finds outside of itself are constants, copied
+    when it is traced.
+
+    Args:
+        function: what is compiled; without one, this is a decorator with options.
+        target: the CPU to compile for; by default this one.
+
+    A call raises TraceError for what cannot be traced, with the line and what to do instead.
+    """
+    if function is None:
+        return lambda given: JitFunction(given, target)
+    return JitFunction(function, target)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A network of one combination of shapes and types, and the structure of its results."""
+
+    network: Network
+    results: Structure
+    scalars: tuple[bool, ...]
+    single: bool
+
+
+class JitFunction:
+    """What `ms.jit` makes: a function that has a network for each combination of shapes and types."""
+
+    def __init__(self, function: Callable[..., Any], target: Target | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"ms.jit takes a function, not a {type(function).__name__}")
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._target = target
+        self._compiled: dict[Any, _Compiled] = {}
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):  # a function of another language does not say
+            self._signature = None
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The function's result. Raises TraceError for what cannot be traced, and what NumPy raises while it is."""
+        if not kwargs:
+            key: list[Any] = []
+            for array in args:
+                if type(array) is not _ARRAY:
+                    break
+                key += (array.dtype, array.shape)
+            else:
+                found = self._compiled.get(tuple(key))
+                if found is not None:
+                    return _called(found, args)
+        return self._general(args, kwargs)
+
+    def network(self, /, *args: Any, **kwargs: Any) -> Network:
+        """The network for arguments such as these."""
+        return self._found(_Call.of(self, args, kwargs)).network
+
+    def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that arguments such as these are traced to; it is printed as text."""
+        return self.network(*args, **kwargs).graph
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: the instance is an argument that is no array."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        count = len({id(found) for found in self._compiled.values()})
+        return f"<jit {self._name}, traced for {counted(count, 'combination') if count else 'nothing yet'}>"
+
+    # --- helpers
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = _Call.of(self, args, kwargs)
+        if any(isinstance(array, TracedOperand) for array in call.given):
+            return self.function(*args, **kwargs)  # called by a function that is being traced
+        result = _called(self._found(call), call.arrays())
+        library = Library.of(call.given)
+        return result if library is None else _of_library(library, result)
+
+    def _found(self, call: _Call) -> _Compiled:
+        key = call.key(self._name)
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled.setdefault(key, self._traced(call))
+        return found
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.function, "__name__", "function"))
+
+    def argument_names(self, count: int) -> list[str]:
+        """What arguments by position are called."""
+        parameters = () if self._signature is None else self._signature.parameters.values()
+        plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [plain[n] if n < len(plain) else f"arg{n}" for n in range(count)]
+
+    def _traced(self, call: _Call) -> _Compiled:
+        types = [(name, array.shape, array.dtype) for name, array in zip(call.names, call.arrays(), strict=True)]
+        made: TracedFunction = traced(self.function, call.structure, types)
+        scalars = tuple(not made.graph.types[value].shape for _, value in made.graph.outputs)
+        network = Network(made.graph, self._target)
+        return _Compiled(network, made.results, scalars, isinstance(made.results, Leaf))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The arguments of a call: their structure, and the arrays among them."""
+
+    structure: Structure
+    names: tuple[str, ...]
+    given: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        found: list[tuple[str, Any]] = []
+        labels = function.argument_names(len(args))
+        parts = tuple(flatten(value, _is_array, label, found) for label, value in zip(labels, args, strict=True))
+        items = tuple(flatten(value, _is_array, name, found) for name, value in sorted(kwargs.items()))
+        named = DictStructure(tuple(sorted(kwargs)), items)
+        names = tuple(name for name, _ in found)
+        return cls(
+            ListStructure(tuple, (ListStructure(tuple, parts), named)), names, tuple(array for _, array in found)
+        )
+
+    def arrays(self) -> list[Any]:
+        """The arrays as NumPy's."""
+        return [_numpy(name, value) for name, value in zip(self.names, self.given, strict=True)]
+
+    def key(self, function: str) -> Any:
+        """What a trace is found by. Raises TraceError where an argument can be no part of it."""
+        arrays = self.arrays()
+        types = tuple(entry for array in arrays for entry in (array.dtype, array.shape))
+        if self.structure == _plain(len(arrays)):
+            return types
+        key = (self.structure, *types)
+        try:
+            hash(key)
+        except TypeError as error:
+            raise TraceError(
+                f"`{function}` is given an argument that is neither an array nor hashable: {error}",
+                "give arrays, tuples, lists and dicts of arrays, or values that can be keys of a dict",
+            ) from error
+        return key
+
+
+@functools.lru_cache(maxsize=64)
+def _plain(count: int) -> Structure:
+    """The structure of so many arrays by position."""
+    return ListStructure(tuple, (ListStructure(tuple, (LEAF,) * count), DictStructure((), ())))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic | TracedOperand) or is_foreign(value)
+
+
+def _numpy(name: str, value: Any) -> Any:
+    """An argument as an array of NumPy's own class. Raises KernelError for one whose class changes what it means."""
+    array = as_numpy(name, value)
+    require_unmasked(name, array)
+    if isinstance(array, np.matrix):
+        raise KernelError(f"`{name}` is a numpy.matrix, whose operators are others. Pass `numpy.asarray({name})`")
+    return array if type(array) is _ARRAY else np.asarray(array)
+
+
+def _called(found: _Compiled, arrays: Sequence[Any]) -> Any:
+    """What a network computes, in the structure that the function gives."""
+    if not found.scalars:
+        return unflatten(found.results, iter(()))
+    made = found.network(*arrays)
+    if found.single:
+        return made[()] if found.scalars[0] else made
+    results = made if isinstance(made, tuple) else (made,)
+    leaves = (result[()] if scalar else result for result, scalar in zip(results, found.scalars, strict=True))
+    return unflatten(found.results, leaves)
+
+
+def _of_library(library: Library, result: Any) -> Any:
+    """Results as arrays of the library that the arguments are of."""
+    found: list[tuple[str, Any]] = []
+    structure = flatten(result, lambda leaf: isinstance(leaf, np.ndarray | np.generic), "", found)
+    return unflatten(structure, (library.array(np.asarray(array)) for _, array in found))

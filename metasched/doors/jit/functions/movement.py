@@ -1,0 +1,375 @@
+"""Elements moved, joined, split and repeated, and the same elements in another shape."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from metasched.doors.jit.promotion import language_type
+from metasched.doors.jit.registry import traces
+from metasched.doors.jit.trace import ArrayTrace
+from metasched.doors.node_calls import known
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.text import broadcast
+
+Sizes: TypeAlias = int | Sequence[int]
+Axes: TypeAlias = int | Sequence[int] | None
+
+
+def _several(sizes: Sizes) -> tuple[int, ...]:
+    return (int(sizes),) if isinstance(sizes, int | np.integer) else tuple(operator.index(n) for n in sizes)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the beginning. Raises Unsupported for one that there is not."""
+    axis = operator.index(axis)
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} is out of bounds for array of dimension {rank}")
+    return axis % rank
+
+
+def _axes(axes: Axes, rank: int) -> tuple[int, ...]:
+    found = tuple(axis_of(axis, rank) for axis in _several(axes if axes is not None else ()))
+    if len(set(found)) != len(found):
+        raise Unsupported(f"an axis of {axes} is named twice")
+    return found
+
+
+@traces("reshape")
+def reshape(
+    trace: ArrayTrace,
+    a: Any,
+    shape: Sizes,
+    order: str = "C",
+    *,
+    newshape: Sizes | None = None,
+    copy: bool | None = None,
+) -> Any:
+    x, wanted = trace.value(a), list(_several(shape if newshape is None else newshape))
+    if order not in ("C", "A"):
+        raise Unsupported(f"elements are in C's order, and order={order!r} is another")
+    if wanted.count(-1) == 1:
+        others = math.prod(n for n in wanted if n != -1)
+        if not others or x.type.size % others:
+            raise Unsupported(f"cannot reshape array of size {x.type.size} into shape {tuple(wanted)}")
+        wanted[wanted.index(-1)] = x.type.size // others
+    if min(wanted, default=0) < 0 or math.prod(wanted) != x.type.size:
+        raise Unsupported(f"cannot reshape array of size {x.type.size} into shape {tuple(wanted)}")
+    return trace.nodes.view(x, wanted)
+
+
+@traces("ravel")
+def ravel(trace: ArrayTrace, a: Any, order: str = "C") -> Any:
+    return reshape(trace, a, (-1,), order) if trace.value(a).type.size else reshape(trace, a, (0,), order)
+
+
+@traces("transpose", "permute_dims")
+def transpose(trace: ArrayTrace, a: Any, axes: Axes = None) -> Any:
+    x = trace.value(a)
+    order = tuple(reversed(range(x.rank))) if axes is None else _axes(axes, x.rank)
+    if len(order) != x.rank:
+        raise Unsupported(f"axes {order} don't match an array of {x.rank} dimensions")
+    return trace.nodes.call("Transpose", x, perm=order)
+
+
+@traces("matrix_transpose", "linalg.matrix_transpose")
+def matrix_transpose(trace: ArrayTrace, x: Any) -> Any:
+    return swapaxes(trace, x, -1, -2)
+
+
+@traces("swapaxes")
+def swapaxes(trace: ArrayTrace, a: Any, axis1: int, axis2: int) -> Any:
+    rank = trace.value(a).rank
+    order = list(range(rank))
+    first, second = axis_of(axis1, rank), axis_of(axis2, rank)
+    order[first], order[second] = second, first
+    return transpose(trace, a, order)
+
+
+@traces("moveaxis")
+def moveaxis(trace: ArrayTrace, a: Any, source: Sizes, destination: Sizes) -> Any:
+    rank = trace.value(a).rank
+    origins, places = _axes(source, rank), _axes(destination, rank)
+    if len(origins) != len(places):
+        raise Unsupported("`source` and `destination` have different numbers of axes")
+    order = [axis for axis in range(rank) if axis not in origins]
+    for place, origin in sorted(zip(places, origins, strict=True)):
+        order.insert(place, origin)
+    return transpose(trace, a, order)
+
+
+@traces("expand_dims")
+def expand_dims(trace: ArrayTrace, a: Any, axis: Sizes) -> Any:
+    x = trace.value(a)
+    rank = x.rank + len(_several(axis))
+    axes, rest = _axes(axis, rank), iter(x.shape)
+    return trace.nodes.view(x, [1 if n in axes else next(rest) for n in range(rank)])
+
+
+@traces("squeeze")
+def squeeze(trace: ArrayTrace, a: Any, axis: Axes = None) -> Any:
+    x = trace.value(a)
+    axes = [n for n, extent in enumerate(x.shape) if extent == 1] if axis is None else _axes(axis, x.rank)
+    if any(x.shape[n] != 1 for n in axes):
+        raise Unsupported("cannot select an axis to squeeze out which has size not equal to one")
+    return trace.nodes.view(x, [extent for n, extent in enumerate(x.shape) if n not in axes])
+
+
+@traces("atleast_1d")
+def atleast_1d(trace: ArrayTrace, *arys: Any) -> Any:
+    return _at_least(trace, arys, 1)
+
+
+@traces("atleast_2d")
+def atleast_2d(trace: ArrayTrace, *arys: Any) -> Any:
+    return _at_least(trace, arys, 2)
+
+
+def _at_least(trace: ArrayTrace, arrays: Sequence[Any], rank: int) -> Any:
+    values = [trace.value(a) for a in arrays]
+    made = tuple(trace.nodes.view(x, (*(1,) * (rank - x.rank), *x.shape)) for x in values)
+    return made[0] if len(made) == 1 else made
+
+
+@traces("broadcast_to")
+def broadcast_to(trace: ArrayTrace, array: Any, shape: Sizes, subok: bool = False) -> Any:
+    x, wanted = trace.value(array), _several(shape)
+    if broadcast(x.shape, wanted) != wanted:
+        raise Unsupported(f"{x.type} does not broadcast to {wanted}")
+    return trace.nodes.call("Expand", x, trace.nodes.integers("shape", wanted))
+
+
+@traces("broadcast_arrays")
+def broadcast_arrays(trace: ArrayTrace, *args: Any, subok: bool = False) -> Any:
+    values = [trace.value(a) for a in args]
+    shape = trace.nodes.integers("shape", broadcast(*(x.shape for x in values)))
+    return tuple(trace.nodes.call("Expand", x, shape) for x in values)
+
+
+@traces("copy", "ascontiguousarray", "asarray", "asanyarray")
+def copy(trace: ArrayTrace, a: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    x = trace.value(a)
+    return x if dtype is None else trace.nodes.cast(x, language_type(dtype))
+
+
+@traces("astype")
+def astype(trace: ArrayTrace, x: Any, dtype: Any, /, *, copy: bool = True, device: None = None) -> Any:
+    return trace.value(x, language_type(dtype))
+
+
+# --- joined and split -------------------------------------------------------------------------------------------
+
+
+def _of_one_type(trace: ArrayTrace, arrays: Sequence[Any], dtype: Any) -> list[GraphValue]:
+    """Values in the type that NumPy joins them in."""
+    values = [trace.value(a) for a in arrays]
+    wanted = np.result_type(*(x.type.dtype.numpy for x in values)) if dtype is None else dtype
+    return [trace.nodes.cast(x, language_type(wanted)) for x in values]
+
+
+def _listed(arrays: Any) -> list[Any]:
+    """The arrays of a list, or of an array's first dimension."""
+    return list(arrays)
+
+
+@traces("concatenate", "concat")
+def concatenate(
+    trace: ArrayTrace,
+    arrays: Any,
+    axis: int | None = 0,
+    out: None = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    values = _of_one_type(trace, _listed(arrays), dtype)
+    if axis is None:
+        values, axis = [trace.nodes.view(x, (x.type.size,)) for x in values], 0
+    axis_of(axis, values[0].rank)
+    return values[0] if len(values) == 1 else trace.nodes.call("Concat", *values, axis=axis)
+
+
+@traces("stack")
+def stack(
+    trace: ArrayTrace, arrays: Any, axis: int = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    values = _of_one_type(trace, _listed(arrays), dtype)
+    if len({x.shape for x in values}) > 1:
+        raise Unsupported("all input arrays must have the same shape")
+    place = axis_of(axis, values[0].rank + 1)
+    shape = (*values[0].shape[:place], 1, *values[0].shape[place:])
+    parts = [trace.nodes.view(x, shape) for x in values]
+    return parts[0] if len(parts) == 1 else trace.nodes.call("Concat", *parts, axis=place)
+
+
+@traces("vstack", "row_stack")
+def vstack(trace: ArrayTrace, tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    return np.concatenate([np.atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype)
+
+
+@traces("hstack")
+def hstack(trace: ArrayTrace, tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    parts = [np.atleast_1d(a) for a in _listed(tup)]
+    return np.concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+@traces("column_stack")
+def column_stack(trace: ArrayTrace, tup: Any) -> Any:
+    return np.concatenate([np.atleast_2d(a).T if np.ndim(a) < 2 else a for a in _listed(tup)], 1)
+
+
+@traces("append")
+def append(trace: ArrayTrace, arr: Any, values: Any, axis: int | None = None) -> Any:
+    return concatenate(trace, (arr, values), axis)
+
+
+@traces("array_split")
+def array_split(trace: ArrayTrace, ary: Any, indices_or_sections: Sizes, axis: int = 0) -> Any:
+    x = trace.value(ary)
+    place = axis_of(axis, x.rank)
+    extent = x.shape[place]
+    if isinstance(indices_or_sections, int | np.integer):
+        count = int(indices_or_sections)
+        if count <= 0:
+            raise Unsupported("number sections must be larger than 0.")
+        ends = [n * (extent // count) + min(n, extent % count) for n in range(count + 1)]
+        bounds = list(itertools.pairwise(ends))
+    else:
+        cuts = [operator.index(n) for n in known(np.asarray(indices_or_sections), "where it is split")]
+        bounds = list(zip([0, *cuts], [*cuts, extent], strict=True))
+    parts = []
+    for first, last in bounds:
+        taken = [slice(None)] * x.rank
+        taken[place] = slice(first, last)
+        parts.append(ary[tuple(taken)])
+    return parts
+
+
+@traces("split")
+def split(trace: ArrayTrace, ary: Any, indices_or_sections: Sizes, axis: int = 0) -> Any:
+    extent = trace.value(ary).shape[axis]
+    if isinstance(indices_or_sections, int | np.integer) and extent % indices_or_sections:
+        raise Unsupported("array split does not result in an equal division")
+    return array_split(trace, ary, indices_or_sections, axis)
+
+
+@traces("unstack")
+def unstack(trace: ArrayTrace, x: Any, /, *, axis: int = 0) -> Any:
+    moved = np.moveaxis(x, axis, 0)
+    return tuple(moved[n] for n in range(moved.shape[0]))
+
+
+# --- repeated, turned, moved ------------------------------------------------------------------------------------
+
+
+@traces("tile")
+def tile(trace: ArrayTrace, A: Any, reps: Sizes) -> Any:  # noqa: N803 -- NumPy's name
+    x, times = trace.value(A), _several(reps)
+    rank = max(x.rank, len(times))
+    whole = trace.nodes.view(x, (*(1,) * (rank - x.rank), *x.shape))
+    repeats = (*(1,) * (rank - len(times)), *times)
+    return trace.nodes.call("Tile", whole, trace.nodes.integers("repeats", repeats))
+
+
+@traces("repeat")
+def repeat(trace: ArrayTrace, a: Any, repeats: Any, axis: int | None = None) -> Any:
+    x = trace.value(a)
+    if axis is None:
+        x, axis = trace.nodes.view(x, (x.type.size,)), 0
+    place = axis_of(axis, x.rank)
+    positions = np.repeat(np.arange(x.shape[place]), known(np.asarray(repeats), "how often elements are repeated"))
+    return trace.nodes.call("Gather", x, trace.nodes.constant("positions", positions), axis=place)
+
+
+@traces("flip")
+def flip(trace: ArrayTrace, m: Any, axis: Axes = None) -> Any:
+    rank = trace.value(m).rank
+    axes = range(rank) if axis is None else _axes(axis, rank)
+    return m[tuple(slice(None, None, -1) if n in axes else slice(None) for n in range(rank))]
+
+
+@traces("fliplr")
+def fliplr(trace: ArrayTrace, m: Any) -> Any:
+    return flip(trace, m, 1)
+
+
+@traces("flipud")
+def flipud(trace: ArrayTrace, m: Any) -> Any:
+    return flip(trace, m, 0)
+
+
+@traces("roll")
+def roll(trace: ArrayTrace, a: Any, shift: Sizes, axis: Axes = None) -> Any:
+    if axis is None:
+        return np.reshape(np.roll(np.ravel(a), shift, 0), np.shape(a))
+    shifts, axes = _several(shift), tuple(axis_of(n, np.ndim(a)) for n in _several(axis))
+    count = max(len(shifts), len(axes))
+    for by, place in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
+        extent = np.shape(a)[place]
+        cut = -by % extent if extent else 0
+        if cut:
+            first, rest = np.split(a, [cut], axis=place)
+            a = np.concatenate([rest, first], axis=place)
+    return trace.value(a)
+
+
+@traces("tril")
+def tril(trace: ArrayTrace, m: Any, k: int = 0) -> Any:
+    return trace.nodes.call("Trilu", trace.value(m), trace.nodes.integers("k", [k]), upper=0)
+
+
+@traces("triu")
+def triu(trace: ArrayTrace, m: Any, k: int = 0) -> Any:
+    return trace.nodes.call("Trilu", trace.value(m), trace.nodes.integers("k", [k]), upper=1)
+
+
+@traces("pad")
+def pad(trace: ArrayTrace, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    x = trace.value(array)
+    if isinstance(pad_width, dict):
+        pad_width = [pad_width.get(n, pad_width.get(n - x.rank, 0)) for n in range(x.rank)]
+        pad_width = [(n, n) if isinstance(n, int) else n for n in pad_width]
+    borders = np.broadcast_to(np.asarray(pad_width), (x.rank, 2))
+    if borders.size and borders.min() < 0:
+        raise Unsupported("index can't contain negative values")
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        raise Unsupported(f"mode={mode!r}: constant, edge, reflect and wrap can be traced")
+    pads = trace.nodes.integers("pads", [int(n) for n in (*borders[:, 0], *borders[:, 1])])
+    filler = None
+    if mode == "constant":
+        if np.ndim(constant_values) != 0:
+            raise Unsupported("np.pad with several `constant_values` has no form here")
+        filler = trace.value(constant_values, x.type.dtype)
+    return trace.nodes.call("Pad", x, pads, filler, mode=mode)
+
+
+@traces("diff")
+def diff(trace: ArrayTrace, a: Any, n: int = 1, axis: int = -1) -> Any:
+    place = axis_of(axis, trace.value(a).rank)
+    before = (slice(None),) * place
+    for _ in range(n):
+        high, low = a[(*before, slice(1, None))], a[(*before, slice(None, -1))]
+        a = np.not_equal(high, low) if a.dtype == bool else np.subtract(high, low)
+    return trace.value(a)
+
+
+@traces("diagonal")
+def diagonal(trace: ArrayTrace, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    moved = np.moveaxis(a, (axis1, axis2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    first = np.arange(max(-offset, 0), min(rows, columns - offset))
+    flat = np.reshape(moved, (*moved.shape[:-2], rows * columns))
+    return np.take(flat, first * columns + first + offset, axis=-1)
+
+
+@traces("trace")
+def trace_of(
+    trace: ArrayTrace, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Any:
+    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)

@@ -1,0 +1,207 @@
+"""Elements chosen by conditions and by indices; bounds, rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metasched.doors.jit.functions.movement import axis_of
+from metasched.doors.jit.promotion import language_type
+from metasched.doors.jit.registry import refuses, traces
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+
+_SIZE_BY_DATA = "the size of its result depends on data"
+
+
+@traces("where")
+def where(trace: ArrayTrace, condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    if x is None or y is None:
+        raise Unsupported(f"np.where of a condition alone: {_SIZE_BY_DATA}")
+    wanted = language_type(_together((x, y)))
+    values = [trace.value(condition, DType.BOOL), trace.value(x, wanted), trace.value(y, wanted)]
+    return trace.nodes.expression("Where", "({1} if {0} else {2})", values, [DType.BOOL, wanted, wanted], wanted)
+
+
+def _together(operands: Sequence[Any]) -> Any:
+    """NumPy's type of operands together; Python's numbers are weak."""
+    types = [operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else operand for operand in operands]
+    return np.result_type(*(t if not isinstance(t, list | tuple) else np.asarray(t) for t in types))
+
+
+@traces("select")
+def select(trace: ArrayTrace, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    found = default
+    wanted = _together([*choicelist, default])
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        found = np.where(condition, choice, found)
+    return trace.value(found, language_type(wanted))
+
+
+@traces("clip")
+def clip(
+    trace: ArrayTrace,
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: None = None,
+    *,
+    min: Any = None,  # noqa: A002 -- NumPy's names
+    max: Any = None,  # noqa: A002
+) -> Any:
+    low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
+    found = a if low is None else np.maximum(a, low)
+    found = found if high is None else np.minimum(found, high)
+    return trace.value(found)
+
+
+@traces("round", "around")
+def rounded(trace: ArrayTrace, a: Any, decimals: int = 0, out: None = None) -> Any:
+    x = trace.value(a)
+    if x.type.dtype.is_integer and decimals >= 0:
+        return x
+    if x.type.dtype.is_float and decimals == 0:
+        return np.rint(a)
+    if not x.type.dtype.is_float:
+        raise Unsupported(f"np.round of {x.type.dtype} to {decimals} decimals has no form here")
+    scale = x.type.dtype.numpy.type(10 ** abs(decimals))
+    if decimals > 0:
+        return np.divide(np.rint(np.multiply(a, scale)), scale)
+    return np.multiply(np.rint(np.divide(a, scale)), scale)
+
+
+@traces("nan_to_num")
+def nan_to_num(
+    trace: ArrayTrace,
+    x: Any,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Any:
+    value = trace.value(x)
+    if not value.type.dtype.is_float:
+        return value
+    limits = np.finfo(value.type.dtype.numpy)
+    high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
+    finite = np.where(np.equal(x, np.inf), high, np.where(np.equal(x, -np.inf), low, x))
+    return trace.value(np.where(np.isnan(x), nan, finite), value.type.dtype)
+
+
+@traces("isclose")
+def isclose(
+    trace: ArrayTrace, a: Any, b: Any, rtol: float = 1.0e-5, atol: float = 1.0e-8, equal_nan: bool = False
+) -> Any:
+    near = np.less_equal(np.abs(np.subtract(a, b)), np.add(atol, np.multiply(rtol, np.abs(b))))
+    same = np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
+    return np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else same
+
+
+@traces("allclose")
+def allclose(
+    trace: ArrayTrace, a: Any, b: Any, rtol: float = 1.0e-5, atol: float = 1.0e-8, equal_nan: bool = False
+) -> Any:
+    return np.all(isclose(trace, a, b, rtol, atol, equal_nan))
+
+
+@traces("array_equal")
+def array_equal(trace: ArrayTrace, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    if equal_nan:
+        raise Unsupported("np.array_equal with equal_nan=True has no form here")
+    return np.all(np.equal(a1, a2)) if np.shape(a1) == np.shape(a2) else np.array(False)
+
+
+@traces("take")
+def take(
+    trace: ArrayTrace, a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+) -> Any:
+    x, index = trace.value(a), trace.value(indices)
+    if not index.type.dtype.is_integer:
+        raise Unsupported(f"indices are integers, and these are {index.type}")
+    if axis is None:
+        x, axis = trace.nodes.view(x, (x.type.size,)), 0
+    place = axis_of(axis, x.rank)
+    if mode != "raise":
+        index = _brought_inside(trace, index, x.shape[place], mode)
+    return trace.nodes.call("Gather", x, index, axis=place)
+
+
+def _brought_inside(trace: ArrayTrace, index: GraphValue, extent: int, mode: str) -> GraphValue:
+    texts = {"wrap": f"i64({{0}}) % {extent}", "clip": f"min(max(i64({{0}}), 0), {extent - 1})"}
+    if mode not in texts:
+        raise Unsupported(f"clipmode {mode!r} is none of 'raise', 'wrap' and 'clip'")
+    return trace.nodes.expression("Index", texts[mode], [index], [index.type.dtype], DType.I64)
+
+
+@traces("take_along_axis")
+def take_along_axis(trace: ArrayTrace, arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    x, index = trace.value(arr), trace.value(indices)
+    if axis is None:
+        x, axis = trace.nodes.view(x, (x.type.size,)), 0
+    if x.rank != index.rank:
+        raise Unsupported("`indices` and `arr` must have the same number of dimensions")
+    place = axis_of(axis, x.rank)
+    shape = [max(n, m) for n, m in zip(x.shape, index.shape, strict=True)]
+    x = _expanded(trace, x, [n if d != place else x.shape[d] for d, n in enumerate(shape)])
+    index = _expanded(trace, index, [n if d != place else index.shape[d] for d, n in enumerate(shape)])
+    return trace.nodes.call("GatherElements", x, index, axis=place)
+
+
+def _expanded(trace: ArrayTrace, x: GraphValue, shape: Sequence[int]) -> GraphValue:
+    return trace.nodes.call("Expand", x, trace.nodes.integers("shape", shape))
+
+
+@refuses("nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress")
+def sized_by_data(trace: ArrayTrace, *args: Any, **kwargs: Any) -> Any:
+    raise Unsupported(f"{_SIZE_BY_DATA}; np.where(condition, x, y) keeps every element")
+
+
+# --- what is known of an array's type alone ---------------------------------------------------------------------
+
+
+@traces("shape")
+def shape(trace: ArrayTrace, a: Any) -> Any:
+    return trace.value(a).shape
+
+
+@traces("ndim")
+def ndim(trace: ArrayTrace, a: Any) -> Any:
+    return trace.value(a).rank
+
+
+@traces("size")
+def size(trace: ArrayTrace, a: Any, axis: int | None = None) -> Any:
+    x = trace.value(a)
+    return x.type.size if axis is None else x.shape[axis]
+
+
+@traces("result_type")
+def result_type(trace: ArrayTrace, *operands: Any) -> Any:
+    return _together(operands)
+
+
+@traces("zeros_like", "empty_like")
+def zeros_like(trace: ArrayTrace, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    return _filled(trace, a, dtype, shape, 0)
+
+
+@traces("ones_like")
+def ones_like(trace: ArrayTrace, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    return _filled(trace, a, dtype, shape, 1)
+
+
+@traces("full_like")
+def full_like(trace: ArrayTrace, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    return _filled(trace, a, dtype, shape, fill_value)
+
+
+def _filled(trace: ArrayTrace, a: Any, dtype: Any, shape: Any, value: Any) -> Any:
+    like = trace.value(a)
+    wanted, kind = like.shape if shape is None else shape, like.type.dtype.numpy if dtype is None else dtype
+    if isinstance(value, TracedOperand):
+        return np.broadcast_to(value.astype(kind), wanted)  # type: ignore[attr-defined]
+    return np.full(wanted, value, kind)

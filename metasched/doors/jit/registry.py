@@ -1,0 +1,104 @@
+"""The functions of NumPy that can be traced, found by the files of `functions/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import Signature, signature
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from metasched.doors.jit.errors import TraceError
+from metasched.doors.jit.trace import ArrayTrace
+from metasched.support.declared_files import DeclaredFiles
+
+# Takes the trace, and what NumPy's function takes in its order. Gives values, or traced arrays.
+Traced: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Traced)
+
+
+def traces(*names: str) -> Callable[[F], F]:
+    """Declare that a function traces these functions of NumPy: "sum", "linalg.norm"."""
+
+    def declare(function: F) -> F:
+        function.__dict__["numpy_functions"] = names
+        return function
+
+    return declare
+
+
+def refuses(*names: str) -> Callable[[F], F]:
+    """Declare that a function says why these functions of NumPy cannot be traced."""
+
+    def declare(function: F) -> F:
+        function.__dict__["refuses"] = True
+        return traces(*names)(function)
+
+    return declare
+
+
+def _read(name: str, module: ModuleType) -> Mapping[str, Traced]:
+    del name
+    found = {
+        numpy_name: value
+        for value in vars(module).values()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+        for numpy_name in getattr(value, "numpy_functions", ())
+    }
+    if not found:
+        raise TypeError(f"{module.__name__} must declare a function of NumPy, by `@traces`")
+    return found
+
+
+FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _read)
+
+
+@cache
+def numpy_functions() -> Mapping[str, tuple[Traced, Signature]]:
+    """The functions of NumPy that can be traced, by names after `numpy.`. Raises TypeError for one declared twice."""
+    found: dict[str, tuple[Traced, Signature]] = {}
+    for file, declared in FILES.load().items():
+        for name, function in declared.items():
+            if name in found:
+                raise TypeError(f"{FILES.package}.{file} declares {name}, which another file declares")
+            found[name] = (function, signature(function))
+    return MappingProxyType(found)
+
+
+def traceable() -> list[str]:
+    """The names of the functions that can be traced, in order."""
+    return sorted(name for name, (run, _) in numpy_functions().items() if "refuses" not in run.__dict__)
+
+
+def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a function of NumPy makes of traced arrays. Raises TraceError and Unsupported."""
+    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    known = numpy_functions().get(name)
+    if known is None:
+        raise TraceError(
+            f"np.{name} cannot be traced",
+            "compute it outside of the function, and give it the result; docs/doors.md lists what can be traced",
+        )
+    run, form = known
+    given = {key: value for key, value in kwargs.items() if not _is_default(key, value)}
+    try:
+        bound = form.bind(trace, *args, **given)
+    except TypeError as error:
+        raise TraceError(
+            f"np.{name} is called with what cannot be traced: {error}", f"traced is np.{name}{_shown(form)}"
+        ) from error
+    return run(*bound.args, **bound.kwargs)
+
+
+def _is_default(key: str, value: Any) -> bool:
+    """Whether an argument says nothing: NumPy's methods and wrappers pass such."""
+    no_value = getattr(np, "_NoValue", None)
+    return value is no_value or (key in ("out", "where", "initial") and value is None)
+
+
+def _shown(form: Signature) -> str:
+    parameters = list(form.parameters.values())[1:]
+    plain = [p.replace(annotation=p.empty, default=p.default) for p in parameters]
+    return str(form.replace(parameters=plain, return_annotation=form.empty))

@@ -1,0 +1,276 @@
+"""What stands for an array while a function is traced.
+
+It takes part in NumPy's functions by the protocols `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from metasched.doors.jit.elementwise import apply_ufunc
+from metasched.doors.jit.errors import TraceError
+from metasched.doors.jit.indexing import subscripted
+from metasched.doors.jit.promotion import language_type
+from metasched.doors.jit.registry import call
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+
+_CONTROL_FLOW = (
+    "choose element by element with np.where(condition, x, y); what does not depend on data may branch: shapes, types, "
+    "and arguments that are no arrays"
+)
+_REDUCED: Mapping[str, str] = MappingProxyType(
+    {
+        "add": "sum",
+        "multiply": "prod",
+        "maximum": "max",
+        "minimum": "min",
+        "logical_and": "all",
+        "logical_or": "any",
+    }
+)
+_ACCUMULATED: Mapping[str, str] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
+# Methods of arrays that are functions of NumPy, with the array as their first argument.
+_METHODS = frozenset(
+    {
+        "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
+        "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
+    }
+)  # fmt: skip
+
+
+def _traced(work: Callable[[], Any]) -> Any:
+    """What some work gives; what the language refuses is told with the user's line."""
+    try:
+        return work()
+    except Unsupported as error:
+        raise TraceError(str(error)) from None
+
+
+class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
+    """An array of a known type and shape whose elements are not known yet."""
+
+    __slots__ = ("fresh",)
+    fresh: bool
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, trace: ArrayTrace, value: GraphValue, *, fresh: bool = True) -> None:
+        """`fresh`: whether no array of the caller's has these elements, nor a view of another one."""
+        super().__init__(trace, value)
+        self.fresh = fresh
+
+    # --- its type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.value.type.dtype.numpy)
+
+    @property
+    def ndim(self) -> int:
+        return self.value.rank
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    # --- NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _traced(lambda: self._ufunc(ufunc, method, inputs, kwargs))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        del types
+        return _traced(lambda: self._wrapped(call(self.trace, function, args, kwargs)))
+
+    def _ufunc(self, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = kwargs.pop("out", None)
+        axis_methods = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}
+        if method == "__call__":
+            made = self._called(ufunc, inputs, kwargs)
+        elif method in axis_methods and ufunc.__name__ in axis_methods[method]:
+            function = getattr(np, axis_methods[method][ufunc.__name__])
+            made = function(*inputs, **{"axis": 0, **kwargs})
+        elif method == "outer":
+            first, second = inputs
+            ends = (1,) * np.ndim(second)
+            made = ufunc(np.reshape(first, np.shape(first) + ends), second, **kwargs)
+        else:
+            raise TraceError(f"np.{ufunc.__name__}.{method} cannot be traced", "write it by functions of whole arrays")
+        return made if out is None else _written(out, made)
+
+    def _called(self, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        dtype = kwargs.pop("dtype", None)
+        kwargs = {name: value for name, value in kwargs.items() if not (name == "where" and value is True)}
+        if kwargs:
+            raise TraceError(f"np.{ufunc.__name__} is traced without {', '.join(f'`{name}`' for name in kwargs)}")
+        if ufunc is np.divmod:
+            return np.floor_divide(*inputs), np.remainder(*inputs)
+        if ufunc.__name__ in _PRODUCTS:
+            return _PRODUCTS[ufunc.__name__](*inputs)
+        return TracedArray(self.trace, apply_ufunc(self.trace, ufunc, inputs, dtype))
+
+    def _wrapped(self, made: Any) -> Any:
+        if isinstance(made, GraphValue):
+            return TracedArray(self.trace, made)
+        if type(made) in (tuple, list):
+            return type(made)(self._wrapped(part) for part in made)
+        return made
+
+    # --- what needs elements
+
+    def _needs_elements(self, what: str, hint: str) -> NoReturn:
+        raise TraceError(f"{what} needs the elements of an array, which are not known while a function is traced", hint)
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 -- it raises
+        self._needs_elements("Python's control flow (if, while, and, or, not, assert)", _CONTROL_FLOW)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        self._needs_elements(
+            "making a NumPy array of a traced one (np.array, np.asarray, or a function that begins with it)",
+            "np.stack and np.concatenate put traced arrays together; a traced array needs no np.asarray",
+        )
+
+    def _number(self) -> Any:
+        self._needs_elements(
+            "a Python number", "keep it an array: np.sqrt for math.sqrt, x[i] with an array i for a number i"
+        )
+
+    __int__ = __float__ = __complex__ = __index__ = _number
+
+    def item(self, *args: Any) -> Any:
+        self._number()
+
+    def tolist(self) -> Any:
+        self._number()
+
+    def __contains__(self, value: Any) -> bool:
+        self._needs_elements("`in`", "np.any(x == value) is an array")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError(
+            "elements of a traced array cannot be assigned",
+            "make a new array: np.where(condition, new, old), np.concatenate, or np.pad",
+        )
+
+    # --- parts and forms of it
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._view(lambda: subscripted(self.trace, self.value, key))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[n] for n in range(len(self)))
+
+    def _view(self, work: Callable[[], GraphValue]) -> TracedArray:
+        """What shares its elements in NumPy: neither is written from now on."""
+        self.fresh = False
+        return TracedArray(self.trace, _traced(work), fresh=False)
+
+    @property
+    def T(self) -> Any:  # noqa: N802 -- NumPy's name
+        return self.transpose()
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 -- NumPy's name
+        return self.swapaxes(-1, -2)
+
+    @property
+    def real(self) -> Any:
+        return self
+
+    @property
+    def flat(self) -> Any:
+        return self.ravel()
+
+    def transpose(self, *axes: Any) -> Any:
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return self._shared(np.transpose(self, given or None))
+
+    def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
+        given = shape[0] if len(shape) == 1 else shape
+        return self._shared(np.reshape(self, given, order))
+
+    def _shared(self, made: Any) -> TracedArray:
+        return self._view(lambda: made.value)
+
+    def flatten(self, order: Any = "C") -> Any:
+        return np.ravel(self, order)
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
+            raise TraceError(f"cannot cast array data from {self.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+        return _traced(lambda: TracedArray(self.trace, self.trace.value(self, language_type(dtype))))
+
+    def copy(self, order: str = "C") -> Any:
+        return TracedArray(self.trace, self.value)
+
+    def conj(self) -> Any:
+        return self
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _METHODS:
+            function = getattr(np, name)
+            return lambda *args, **kwargs: function(self, *args, **kwargs)
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"a traced array has no attribute {name!r}", name=name, obj=self)
+        raise TraceError(f"the attribute `{name}` of an array cannot be traced", "compute it outside of the function")
+
+    def __repr__(self) -> str:
+        return f"<traced {self.value.type} of `{self.trace.function}`>"
+
+
+def _written(out: Any, made: Any) -> Any:
+    """`out`, which from now on has new elements, in its own type: as `a += b` and `out=a` mean it."""
+    (target,) = out if isinstance(out, tuple) else (out,)
+    if target is None:
+        return made
+    if not isinstance(target, TracedArray):
+        raise TraceError("the result of traced arrays is written into an array of NumPy's", "use the result instead")
+    if not target.fresh:
+        raise TraceError(
+            "an array is written that others may see: an argument, or one with views", "make a new one: a = a + b"
+        )
+    if target.shape != made.shape:
+        raise TraceError(f"a result of shape {made.shape} is written into an array of shape {target.shape}")
+    target.value = made.astype(target.dtype, casting="same_kind").value
+    return target
+
+
+_PRODUCTS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "vecdot": lambda a, b: np.sum(a * b, axis=-1),
+        "matvec": lambda a, b: np.matmul(a, b[..., None])[..., 0],
+        "vecmat": lambda a, b: np.matmul(a[..., None, :], b)[..., 0, :],
+    }
+)

@@ -1,0 +1,60 @@
+"""Elements chosen by conditions and indices, traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from tests.support.traced_functions import check
+
+A = np.array([[0.5, -1.5, 2.5, np.nan], [1.0, -np.inf, np.inf, -0.25]], np.float32)
+I32 = np.arange(-4, 4, dtype=np.int32).reshape(2, 4)
+J = np.array([3, 0])
+
+CASES: dict[str, Any] = {
+    "where": lambda a, i: (np.where(a > 0, a, 0), np.where(i, a, i), np.where(i > 0, i, 2.5)),
+    "select": lambda a, i: np.select([a < 0, a > 1], [a, a * 2], 7),
+    "clip": lambda a, i: (np.clip(a, -1, 1), a.clip(0), i.clip(max=2), np.clip(i, -1, i * i)),
+    "round": lambda a, i: (np.round(a), a.round(1), np.round(i), np.round(a * 100, -1)),
+    "nan": lambda a, i: (np.nan_to_num(a), np.nan_to_num(a, nan=1, posinf=2, neginf=3), np.nan_to_num(i)),
+    "close": lambda a, i: (np.isclose(a, a + 1e-7), np.isclose(a, a, equal_nan=True)),
+    "like": lambda a, i: (np.zeros_like(a) + i, np.full_like(i, 3) * a, np.ones_like(i, dtype=float) + i),
+    "likes": lambda a, i: np.full_like(a, a[0, 0]),
+    "type": lambda a, i: i * (np.ndim(a) + np.size(a, 1) + np.shape(a)[0] + a.size),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_elements_are_chosen_as_by_numpy(name: str) -> None:
+    check(CASES[name], A, I32)
+
+
+def test_indices_that_are_data() -> None:
+    check(lambda a, j: (np.take(a, j, axis=1), a.take(j), a[:, j], a[0][j], a[..., j[0]]), I32, J)
+    check(lambda a, j: (np.take(a, j + 3, axis=1, mode="clip"), np.take(a, j - 9, axis=1, mode="wrap")), I32, J)
+    check(lambda a, j: np.take_along_axis(a, j[:, None], axis=1), I32, J)
+
+
+def test_indices_that_are_known() -> None:
+    check(lambda a: (np.take(a, [0, 5, -1]), a[[1, 0, -1]], a[:, np.array([[0], [2]])]), I32)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda a: a[a > 0], "a mask picks as many"),
+        (np.nonzero, "size of its result depends on data"),
+        (lambda a: np.where(a > 0), "condition alone"),
+        (lambda a: np.take(a, [4], axis=1), "an index is 4"),
+        (lambda a: a[[0], [1]], "several arrays"),
+        (lambda a: a[9], "out of bounds for axis 0 with size 2"),
+        (lambda a: a[:, :, 0], "too many indices"),
+        (lambda a: a[: a[0, 0]], "bound is computed from data"),
+    ],
+)
+def test_what_cannot_be_traced_is_said(function: Any, message: str) -> None:
+    with pytest.raises(ms.TraceError, match=message):
+        ms.jit(function).graph(I32)

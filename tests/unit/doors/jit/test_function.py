@@ -1,0 +1,179 @@
+"""`ms.jit`: calls, keys of traces, structures, constants."""
+
+from __future__ import annotations
+
+import pickle
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+
+A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+B = np.ones((3, 2), np.float32)
+Pair = namedtuple("Pair", "left right")
+
+
+def counted(function: Any) -> tuple[Any, list[int]]:
+    """A jitted function, and a list that grows by each trace."""
+    traces: list[int] = []
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        traces.append(1)
+        return function(*args, **kwargs)
+
+    return ms.jit(body), traces
+
+
+def test_a_function_is_compiled_and_traced_once_for_each_combination_of_types() -> None:
+    f, traces = counted(lambda a, b: np.maximum(a @ b, 0))
+    np.testing.assert_array_equal(f(A, B), np.maximum(A @ B, 0))
+    f(A + 1, B)
+    assert len(traces) == 1
+    wide = f(A.astype(np.float64), B)
+    assert wide.dtype == np.float64
+    assert len(traces) == 2
+
+
+def test_strided_and_foreign_arrays_are_taken() -> None:
+    f, traces = counted(lambda a: a * 2)
+    np.testing.assert_array_equal(f(A.T), A.T * 2)
+    np.testing.assert_array_equal(f(np.repeat(A.T, 2, 0)[::2]), A.T * 2)
+    np.testing.assert_array_equal(f(memoryview_of(A.T)), A.T * 2)
+    assert len(traces) == 1
+
+
+def memoryview_of(array: Any) -> Any:
+    """An array of another class of NumPy's."""
+    return np.ascontiguousarray(array).view(type("Sub", (np.ndarray,), {}))
+
+
+def test_results_that_are_scalars_are_those_of_numpy() -> None:
+    made = ms.jit(lambda a: a.sum())(A)
+    assert type(made) is np.float32
+    assert made == A.sum()
+
+
+def body_with_structures(p: Any, *, scale: Any = 2.0, name: str = "x") -> Any:
+    total = p["w"][0] + p["w"][1] * scale
+    return {"y": Pair(total, [p["w"][0].T, 3]), name: None, "same": total}
+
+
+def test_structures_of_arrays_are_arguments_and_results() -> None:
+    f = ms.jit(body_with_structures)
+    given = {"w": (A, A + 1)}
+    for options in ({}, {"scale": 3, "name": "z"}, {"scale": np.float32(0.5)}):
+        have, want = f(given, **options), body_with_structures(given, **options)
+        assert have.keys() == want.keys()
+        assert type(have["y"]) is Pair
+        assert have["y"].right[1] == 3
+        np.testing.assert_array_equal(have["y"].left, want["y"].left)
+        np.testing.assert_array_equal(have["y"].right[0], want["y"].right[0])
+        np.testing.assert_array_equal(have["same"], want["same"])
+    assert f.graph(given).inputs == ("p_w_0", "p_w_1")
+
+
+def test_values_that_are_no_arrays_are_part_of_the_combination() -> None:
+    f, traces = counted(lambda a, n: a * n)
+    for n, count in ((2, 1), (2.0, 2), (True, 3), (2, 3)):
+        np.testing.assert_array_equal(f(A, n), A * n)
+        assert len(traces) == count
+    with pytest.raises(ms.TraceError, match="neither an array nor hashable"):
+        f(A, {1})
+
+
+def test_arrays_from_outside_are_constants_as_they_were() -> None:
+    weights = np.ones(3, np.float32)
+    f = ms.jit(lambda a: a * weights)
+    weights[:] = 5
+    np.testing.assert_array_equal(f(A), A * 5)
+    weights[:] = 7
+    np.testing.assert_array_equal(f(A), A * 5)
+    assert list(f.graph(A).constants) == ["weights"]
+
+
+def test_results_are_new_arrays_and_no_two_are_one() -> None:
+    f = ms.jit(lambda a: (a, a, a + 1, a.T.T))
+    first, second, third, fourth = f(A)
+    first += 1
+    third += 1
+    np.testing.assert_array_equal(second, A)
+    np.testing.assert_array_equal(fourth, A)
+    np.testing.assert_array_equal(f(A)[2], A + 1)
+
+
+def test_functions_that_compute_nothing() -> None:
+    assert ms.jit(lambda a: a.shape)(A) == (2, 3)
+    assert ms.jit(lambda a: None)(A) is None
+    np.testing.assert_array_equal(ms.jit(lambda a: a)(A), A)
+    np.testing.assert_array_equal(ms.jit(lambda a: np.arange(3))(A), np.arange(3))
+    np.testing.assert_array_equal(ms.jit(lambda: np.arange(3))(), np.arange(3))
+
+
+def test_a_jitted_function_is_part_of_another() -> None:
+    inner = ms.jit(lambda a: a + 1)
+    outer = ms.jit(lambda a: inner(a) * inner(a=a))
+    np.testing.assert_array_equal(outer.graph(A) and outer(A), (A + 1) ** 2)
+
+
+def test_methods_take_their_object_as_what_is_no_array() -> None:
+    class Layer:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @ms.jit
+        def __call__(self, x: Any) -> Any:
+            return x * self.factor
+
+    np.testing.assert_array_equal(Layer(2)(A), A * 2)
+    np.testing.assert_array_equal(Layer(3)(A), A * 3)
+
+
+def test_arguments_that_are_no_plain_arrays_are_refused() -> None:
+    f = ms.jit(lambda a: a + 1)
+    with pytest.raises(ms.KernelError, match="masked array"):
+        f(np.ma.masked_less(A, 0))
+    with pytest.warns(PendingDeprecationWarning), pytest.raises(ms.KernelError, match=r"numpy\.matrix"):
+        f(np.matrix(A))
+    with pytest.raises(ms.TraceError, match=r"the argument `a` of `<lambda>`.*uint16"):
+        f(A.astype(np.uint16))
+    with pytest.raises(TypeError, match="takes a function"):
+        ms.jit(3)  # type: ignore[call-overload]
+
+
+def test_an_error_of_the_function_is_its_own() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ms.jit(lambda a: a * (1 // 0))(A)
+
+
+def test_threads_may_call_it() -> None:
+    f = ms.jit(lambda a: a * 2 + 1)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda n: f(A + n), range(16)))
+    for n, result in enumerate(made):
+        np.testing.assert_array_equal(result, (A + n) * 2 + 1)
+
+
+def test_its_name_and_options() -> None:
+    @ms.jit(target=ms.Target.detect())
+    def normalised(x: Any) -> Any:
+        """A row of length one."""
+        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+    assert normalised.__doc__ == "A row of length one."
+    assert repr(normalised) == "<jit normalised, traced for nothing yet>"
+    normalised(A)
+    assert repr(normalised) == "<jit normalised, traced for 1 combination>"
+    assert normalised.graph(A).name == "normalised"
+
+
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_a_pickled_function_is_traced_again() -> None:
+    f = pickle.loads(pickle.dumps(ms.jit(doubled)))
+    np.testing.assert_array_equal(f(A), A * 2)

@@ -1,0 +1,128 @@
+"""What stands for an array while a function is traced: what it refuses, and what is written in place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from tests.support.traced_functions import check
+
+A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def branches(x: Any) -> Any:
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+def test_control_flow_on_data_names_the_line_and_what_to_do() -> None:
+    with pytest.raises(
+        ms.TraceError, match=r"(?s)test_traced_array\.py:\d+, in `branches`.*if x\.sum\(\) > 0.*np\.where"
+    ):
+        ms.jit(branches).graph(A)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: [v for v in x if v.sum() > 0], "control flow"),
+        (lambda x: math.sqrt(x[0, 0]), "a Python number"),
+        (lambda x: range(x[0, 0]), "a Python number"),
+        (lambda x: np.array([x, x]), "np.stack"),
+        (np.linalg.svd, r"np\.linalg\.svd cannot be traced"),
+        (lambda x: x.tolist(), "a Python number"),
+        (lambda x: 3 in x, "np.any"),
+        (lambda x: x.tobytes(), "`tobytes`"),
+        (lambda x: np.sum(x, where=x > 0), "traced without|cannot be traced"),
+        (lambda x: np.add(x, 1, where=x > 0), "without `where`"),
+        (lambda x: np.add(x, 1, out=np.zeros((2, 3), np.float32)), "an array of NumPy's"),
+    ],
+)
+def test_what_needs_elements_is_refused(function: Any, message: str) -> None:
+    with pytest.raises(ms.TraceError, match=message):
+        ms.jit(function).graph(A)
+
+
+def test_a_missing_attribute_is_missing() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'sums'"):
+        ms.jit(lambda x: x.sums()).graph(A)
+
+
+def assigned(x: Any) -> Any:
+    x[0] = 1
+    return x
+
+
+def test_elements_are_not_assigned() -> None:
+    with pytest.raises(ms.TraceError, match="elements of a traced array cannot be assigned"):
+        ms.jit(assigned).graph(A)
+
+
+def in_place(x: Any) -> Any:
+    y = x * 2
+    z = y
+    y += 1
+    y *= x.sum()
+    np.negative(y, out=y)
+    return y, z
+
+
+def test_new_arrays_are_written_in_place_and_seen_by_their_other_names() -> None:
+    check(in_place, A)
+
+
+def narrowed(x: Any) -> Any:
+    y = x * 2
+    y += np.float64(0.1)
+    return y
+
+
+def test_what_is_written_in_place_keeps_its_type() -> None:
+    check(narrowed, A)
+
+
+def arguments_written(x: Any) -> Any:
+    x += 1
+    return x
+
+
+def views_written(x: Any) -> Any:
+    y = x * 2
+    z = y[0]
+    y += 1
+    return y, z
+
+
+@pytest.mark.parametrize("function", [arguments_written, views_written])
+def test_what_others_may_see_is_not_written(function: Any) -> None:
+    with pytest.raises(ms.TraceError, match="an argument, or one with views"):
+        ms.jit(function).graph(A)
+
+
+def test_its_type_is_known() -> None:
+    seen: list[Any] = []
+
+    def looks(x: Any) -> Any:
+        seen.append((x.shape, x.dtype, x.ndim, x.size, len(x), x.nbytes, repr(x)))
+        return x
+
+    ms.jit(looks).graph(A)
+    assert seen == [((2, 3), np.dtype(np.float32), 2, 6, 2, 24, "<traced f32[2, 3] of `looks`>")]
+
+
+def test_an_array_that_was_kept_is_no_constant() -> None:
+    kept: list[Any] = []
+
+    def keeps(x: Any) -> Any:
+        kept.append(x)
+        return x + kept[0]
+
+    f = ms.jit(keeps)
+    f.graph(A)
+    with pytest.raises(ms.TraceError, match="an array of an earlier trace"):
+        f.graph(A[:1])
