@@ -81,7 +81,12 @@ def _file(model: Path) -> dict[str, Any]:
 
 
 def _profile(network: Any, inputs: Mapping[str, Any]) -> Any:
-    return None  # to come with `net.profile`
+    found = network.profile(**inputs)
+    rows = [
+        {"kernel": f"{k.node} ({k.op})", "ms": k.seconds * 1e3, "share": k.share, "limit": k.limit, "origin": k.origin}
+        for k in sorted(found.kernels, key=lambda kernel: -kernel.seconds)
+    ]
+    return {"total_ms": found.seconds * 1e3, "kernels_ms": found.kernel_seconds * 1e3, "kernels": rows}
 
 
 if __name__ == "__main__":

@@ -30,11 +30,12 @@ Roots = ctypes.Array[ctypes.c_int64]
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What a step is, for messages and profiles: a node of the graph, its task, and that task's number of its kind."""
+    """What a step is, for messages and profiles: a node of the graph, its task, and where its schedule comes from."""
 
     node: str
     op: str
     task: str
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Executable:
         self._results = tuple(self._result(label, graph, written) for label in range(len(graph.outputs)))
         loaded = {key: LoadedStep(code.main, target) for key, code in codes.items()}
         nodes = [(n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute)]
-        self.steps = tuple(StepInfo(node.name, node.op, tasks[n]) for n, node in nodes)
+        self.steps = tuple(StepInfo(node.name, node.op, tasks[n], codes[tasks[n]].origin) for n, node in nodes)
         self._table = StepTable(
             [loaded[tasks[n]] for n, _ in nodes],
             [self._step_places(n, node, tasks[n], codes[tasks[n]]) for n, node in nodes],

@@ -16,6 +16,7 @@ from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
+from metasched.graph.profile import NetworkProfile, profiled
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
 from metasched.support.cached import cached_property
@@ -81,6 +82,14 @@ class Network:
         arrays = self._checked(inputs)
         results = self._compiled().run(arrays)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
+        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
+        if named:
+            inputs = arguments.in_order(
+                f"network `{self.graph.name}`", list(self.graph.inputs), inputs, named, ["runs"]
+            )
+        return profiled(self._compiled(), self.optimised, self._checked(inputs), self.target, runs)
 
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         wanted = self.inputs
