@@ -11,6 +11,8 @@ Its files, in reading order:
 - `registry`: The node types that are known, found by their files
 - `node_types/`: What each node type computes, as programs: a file a family
 - `fusion/`: Programs joined to one
+- `precision/`: Products of narrower floats or of bytes, and what that changes of results
+- `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
 - `model_file`: A model's file, read as data

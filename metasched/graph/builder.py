@@ -7,7 +7,7 @@ are numbers when they are needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,8 @@ from metasched.reference.execution import reference
 _FOLDED_ELEMENTS = 4096
 # Elements times operations of a program that is run at load: the reference is slow.
 _FOLDED_WORK = 100_000
+# The bits of a quantised weight.
+_BYTE = 8
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class GraphBuilder:
             type_.size > _FOLDED_ELEMENTS for type_ in types
         ):
             return None
-        if program.work.operations > _FOLDED_WORK:
+        if program.work.operations > _FOLDED_WORK or _widens_weights(read.values(), outputs.values()):
             return None
         given = [operand.constant for operand in (read[buffer.name] for buffer in program.inputs)]
         made = reference(program)(*given)
@@ -166,6 +168,12 @@ class GraphBuilder:
             name = f"{like}.{self._taken[like]}"
         self._types[name] = type_
         return name
+
+
+def _widens_weights(read: Iterable[GraphValue], outputs: Iterable[ValueType]) -> bool:
+    """Whether matrices of bytes are made wider: a pass may want to multiply the bytes, and others are folded later."""
+    given = any(x.type.dtype.is_integer and x.type.dtype.bits == _BYTE and x.rank > 1 for x in read)
+    return given and any(type_.dtype.bits > _BYTE for type_ in outputs)
 
 
 def _reads(stages: Sequence[str], name: str) -> bool:

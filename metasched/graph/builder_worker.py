@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from metasched.graph.choices import Choice
@@ -17,9 +19,25 @@ from metasched.schedule.trace import Trace
 from metasched.target import Target
 
 
-def request(program: Program, choice: Choice | None, target: Target) -> Message:
+@dataclass(frozen=True)
+class WantedCode:
+    """Machine code to be made: a program, a schedule where one is chosen, and strides where there are gaps."""
+
+    program: Program
+    choice: Choice | None
+    strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+def request(wanted: WantedCode, target: Target) -> Message:
     """The message that asks for the machine code of a program; without a choice, by the guess."""
-    body: dict[str, Any] = {"program": str(program), "params": program.params, "target": str(target)}
+    program, choice = wanted.program, wanted.choice
+    strides = {name: list(steps) for name, steps in wanted.strides.items()}
+    body: dict[str, Any] = {
+        "program": str(program),
+        "params": program.params,
+        "target": str(target),
+        "strides": strides,
+    }
     if choice is not None:
         body |= {"origin": choice.origin, "trace": None if choice.trace is None else str(choice.trace)}
     return Message(MessageKind.BUILD, body)
@@ -45,7 +63,7 @@ class TaskBuilder(Worker):
             choice = Choice(trace, body["origin"])
         else:
             choice = default_choice(program, target)
-        return Message(MessageKind.DONE, {}, to_bytes(compile_task(program, choice, target)))
+        return Message(MessageKind.DONE, {}, to_bytes(compile_task(program, choice, target, body["strides"])))
 
 
 if __name__ == "__main__":

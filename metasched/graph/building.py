@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import replace
 
 from metasched.errors import BuildError, BuildWarning, ResourceError, callers_level
-from metasched.graph.builder_worker import request
+from metasched.graph.builder_worker import WantedCode, request
 from metasched.graph.choices import AS_WRITTEN, Choice
 from metasched.graph.code_archive import from_bytes
 from metasched.graph.task_code import TaskCode
@@ -26,12 +27,9 @@ _MODULE = "metasched.graph.builder_worker"
 _LIMITS = Limits(build_s=300.0)
 _MOST_BUILDERS = 16
 
-# A program and its schedule, where one is chosen.
-Wanted = tuple[Program, Choice | None]
-
 
 def build_in_processes(
-    wanted: Mapping[str, Wanted], target: Target, made: Callable[[str, TaskCode], None], module: str = _MODULE
+    wanted: Mapping[str, WantedCode], target: Target, made: Callable[[str, TaskCode], None], module: str = _MODULE
 ) -> None:
     """Have builder processes make the machine code of tasks; `made` is called with each, in this thread.
 
@@ -40,7 +38,7 @@ def build_in_processes(
     chosen schedule cannot be applied or compiled, ResourceError where there can be no processes.
     """
     builders = min(len(wanted), len(os.sched_getaffinity(0)), _MOST_BUILDERS)
-    order = sorted(wanted, key=lambda key: -wanted[key][0].work.operations)
+    order = sorted(wanted, key=lambda key: -wanted[key].program.work.operations)
     done: queue.SimpleQueue[tuple[str, TaskCode]] = queue.SimpleQueue()
     with ExitStack() as stack:
         remove_abandoned()
@@ -62,7 +60,7 @@ def build_in_processes(
         def build(key: str) -> None:
             worker = idle.get()
             try:
-                done.put((key, _built(worker, *wanted[key], target)))
+                done.put((key, _built(worker, wanted[key], target)))
             finally:
                 idle.put(worker)
 
@@ -78,16 +76,17 @@ def build_in_processes(
             made(*done.get())
 
 
-def _built(worker: WorkerProcess, program: Program, choice: Choice | None, target: Target) -> TaskCode:
+def _built(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:
     """The code of a task, by a builder; as it is written where two processes end over its schedule."""
+    program = wanted.program
     try:
-        return _answered(worker, program, choice, target)
+        return _answered(worker, wanted, target)
     except WorkerLost as first:
         if not first.how.may_pass and first.how is not Loss.TIMEOUT:
             lost = first
         else:
             try:
-                return _answered(worker, program, choice, target)
+                return _answered(worker, wanted, target)
             except WorkerLost as second:
                 lost = second
     warnings.warn(
@@ -96,11 +95,12 @@ def _built(worker: WorkerProcess, program: Program, choice: Choice | None, targe
         BuildWarning,
         stacklevel=callers_level(),
     )
-    return _answered(worker, program, Choice(None, f"{AS_WRITTEN}: {lost.reason}"), target)
+    return _answered(worker, replace(wanted, choice=Choice(None, f"{AS_WRITTEN}: {lost.reason}")), target)
 
 
-def _answered(worker: WorkerProcess, program: Program, choice: Choice | None, target: Target) -> TaskCode:
-    answer = worker.request(request(program, choice, target), _LIMITS.build_s)
+def _answered(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:
+    program = wanted.program
+    answer = worker.request(request(wanted, target), _LIMITS.build_s)
     if answer.kind is MessageKind.DONE:
         return from_bytes(answer.blob)
     raise _error(answer, program)

@@ -55,24 +55,26 @@ class Executable:
 
     def __init__(self, graph: Graph, codes: Mapping[str, TaskCode], target: Target) -> None:
         """Raises NetworkError where the machine has not the memory."""
-        tasks = _task_of(graph)
+        kernels = _kernel_of(graph)
         place = places(graph)
         written = _written_outputs(graph, place)
-        workspaces = [codes[tasks[n]].main.workspace_bytes if n in tasks else 0 for n in range(len(graph.nodes))]
+        workspaces = [codes[kernels[n]].main.workspace_bytes if n in kernels else 0 for n in range(len(graph.nodes))]
         self.arena: Arena = arena(lifetimes(graph, place, tuple(written), workspaces))
         given = sum(graph.types[name].nbytes for name in (*graph.inputs, *written))
         require_memory(self.arena.nbytes + given, "buffers")
-        self.weights: Weights = packed_weights(graph, tasks, codes, place, target)
+        self.weights: Weights = packed_weights(graph, kernels, codes, place, target)
         self._numbers = {name: number for number, name in enumerate((*graph.inputs, *written), _FIRST)}
         self._inputs = len(graph.inputs)
         self._place = place
         self._results = tuple(self._result(label, graph, written) for label in range(len(graph.outputs)))
         loaded = {key: LoadedStep(code.main, target) for key, code in codes.items()}
         nodes = [(n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute)]
-        self.steps = tuple(StepInfo(node.name, node.op, tasks[n], codes[tasks[n]].origin) for n, node in nodes)
+        self.steps = tuple(
+            StepInfo(node.name, node.op, graph.kernels[kernels[n]].task, codes[kernels[n]].origin) for n, node in nodes
+        )
         self._table = StepTable(
-            [loaded[tasks[n]] for n, _ in nodes],
-            [self._step_places(n, node, tasks[n], codes[tasks[n]]) for n, node in nodes],
+            [loaded[kernels[n]] for n, _ in nodes],
+            [self._step_places(n, node, kernels[n], codes[kernels[n]]) for n, node in nodes],
             target,
         )
         self._arenas: list[MappedMemory] = []
@@ -141,8 +143,8 @@ class Executable:
             return RootOffset(_WEIGHTS, self.weights.offsets[root] + offset)
         return RootOffset(_ARENA, self.arena.offsets[root] + offset)
 
-    def _step_places(self, number: int, node: Compute, task: str, code: TaskCode) -> list[RootOffset]:
-        packed = packed_keys(node, task, code, self._place)
+    def _step_places(self, number: int, node: Compute, kernel: str, code: TaskCode) -> list[RootOffset]:
+        packed = packed_keys(node, kernel, code, self._place)
         found = []
         for argument in code.main.arguments:
             if argument.kind is StepArgumentKind.PACKED:
@@ -155,9 +157,9 @@ class Executable:
         return found
 
 
-def _task_of(graph: Graph) -> dict[int, str]:
-    """The keys of the tasks of a graph's nodes, by the nodes' numbers."""
-    keys = {id(node): key for key, nodes in graph.tasks.items() for node in nodes}
+def _kernel_of(graph: Graph) -> dict[int, str]:
+    """The keys of the kernels of a graph's nodes, by the nodes' numbers."""
+    keys = {id(node): key for key, kernel in graph.kernels.items() for node in kernel.nodes}
     return {n: keys[id(node)] for n, node in enumerate(graph.nodes) if isinstance(node, Compute)}
 
 

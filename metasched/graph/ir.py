@@ -1,14 +1,15 @@
 """The graph of a network: values with types and shapes, nodes that compute them, and constants.
 
 A node is a program of the language with bound sizes, or a view, which gives the same elements another shape. So a pass
-reads and rewrites programs and knows nothing of ONNX. Nodes come in an order in which they can run.
+reads and rewrites programs and knows nothing of ONNX. Nodes come in an order in which they can run. Values may be parts
+of others: then they lie in the memory of those, and what joins or divides them computes nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
+from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
 from metasched.ir.program import Program
 from metasched.support.cached import cached_property
 
@@ -85,7 +87,62 @@ class ShapeView:
         return (self.output,)
 
 
-Node: TypeAlias = Compute | ShapeView
+@dataclass(frozen=True)
+class InPlace:
+    """A node that computes nothing, since its inputs and its output are parts of one memory (`Graph.parts`).
+
+    Its output is a part of its input, as that of a slice; or its inputs are parts of its output, as those of a
+    concatenation.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (self.output,)
+
+
+Node: TypeAlias = Compute | ShapeView | InPlace
+
+
+@dataclass(frozen=True)
+class ValuePart:
+    """Where a value lies that has no memory of its own, in elements.
+
+    Attributes:
+        of: the value in whose memory it lies, which may be a part itself.
+        offset: its first element comes so many elements after that one's first.
+        strides: elements between neighbours along each of its dimensions.
+
+    """
+
+    of: str
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KernelOfTask:
+    """Nodes that run the same machine code.
+
+    Attributes:
+        task: the key of their task.
+        pitches: the strides of the program's inputs, then outputs, in elements; () where there are no gaps.
+        nodes: those nodes.
+
+    """
+
+    task: str
+    pitches: tuple[tuple[int, ...], ...]
+    nodes: tuple[Compute, ...]
+
+    def pitched(self, program: Program) -> Mapping[str, tuple[int, ...]]:
+        """The strides that are not those of packed arrays, by the names in a program of the task."""
+        names = [buffer.name for buffer in (*program.inputs, *program.outputs)]
+        return {name: strides for name, strides in zip(names, self.pitches, strict=True) if strides}
 
 
 class GraphError(MetaschedError):
@@ -103,6 +160,7 @@ class Graph:
         outputs: what a call returns: names in the model, and the values that they stand for.
         constants: weights and other values that are known, by name.
         nodes: what computes the other values, in an order in which they can run.
+        parts: the values that lie in the memory of others.
 
     """
 
@@ -112,6 +170,7 @@ class Graph:
     outputs: tuple[tuple[str, str], ...]
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
+    parts: Mapping[str, ValuePart] = field(default_factory=dict)
 
     @property
     def computes(self) -> Iterator[Compute]:
@@ -130,6 +189,46 @@ class Graph:
     def weight_bytes(self) -> int:
         """Memory of all constants."""
         return sum(array.nbytes for array in self.constants.values())
+
+    @cached_property
+    def roots(self) -> Mapping[str, tuple[str, int]]:
+        """For every value, the one that has the memory in which it lies, and how many elements after its first."""
+        above = {node.output: (node.input, 0) for node in self.nodes if isinstance(node, ShapeView)}
+        above |= {name: (part.of, part.offset) for name, part in self.parts.items()}
+        found: dict[str, tuple[str, int]] = {}
+        for name in self.types:
+            root, offset, way = name, 0, [name]
+            while root in above:
+                root, more = above[root]
+                offset += more
+                _require(root not in way, f"`{name}` is a part of itself")
+                way.append(root)
+            found[name] = root, offset
+        return found
+
+    def strides(self, name: str) -> tuple[int, ...]:
+        """Elements between neighbours along each dimension of a value."""
+        part = self.parts.get(name)
+        return packed_strides(self.types[name].shape) if part is None else part.strides
+
+    @cached_property
+    def kernels(self) -> Mapping[str, KernelOfTask]:
+        """What machine code is made for: nodes of one task whose arguments have the same strides, by keys of their own.
+
+        The key of what has no gaps in its arguments is that of its task.
+        """
+        found: dict[str, KernelOfTask] = {}
+        for task, nodes in self.tasks.items():
+            for node in nodes:
+                pitches = self._pitches(node)
+                key = f"{task} {pitches}" if any(pitches) else task
+                have = found.get(key, KernelOfTask(task, pitches, ()))
+                found[key] = replace(have, nodes=(*have.nodes, node))
+        return found
+
+    def _pitches(self, node: Compute) -> tuple[tuple[int, ...], ...]:
+        pairs = [(self.types[name].shape, self.strides(name)) for name in (*node.inputs, *node.outputs)]
+        return tuple(() if is_packed(shape, strides) else strides for shape, strides in pairs)
 
     def __str__(self) -> str:
         return print_graph(self)
@@ -154,6 +253,19 @@ class Graph:
             self._check_types(node)
         for label, name in self.outputs:
             _require(name in known, f"nothing computes the output `{label}` (`{name}`)")
+        for name, part in self.parts.items():
+            self._check_part(name, part)
+
+    def _check_part(self, name: str, part: ValuePart) -> None:
+        _require(name in self.types and part.of in self.types, f"`{name}` is a part of `{part.of}`: one is no value")
+        _require(name not in self.constants and name not in self.inputs, f"`{name}` is given, and no part of another")
+        given, whole = self.types[name], self.types[part.of]
+        _require(given.dtype is whole.dtype, f"`{name}` is {given}, and a part of `{part.of}`, {whole}")
+        _require(
+            is_pitched(given.shape, part.strides), f"`{name}` has the shape {given.shape}, and strides {part.strides}"
+        )
+        end, size = part.offset + span(given.shape, part.strides), span(whole.shape, self.strides(part.of))
+        _require(part.offset >= 0 and end <= size, f"`{name}` lies outside of `{part.of}`, which it is a part of")
 
     def _check_types(self, node: Node) -> None:
         if isinstance(node, ShapeView):
@@ -161,6 +273,10 @@ class Graph:
             _require(
                 given.dtype is made.dtype and given.size == made.size, f"the view `{node.name}` is of {given} as {made}"
             )
+            return
+        if isinstance(node, InPlace):
+            roots = {self.roots[name][0] for name in (*node.inputs, node.output)}
+            _require(len(roots) == 1, f"`{node.name}` is in place, and its values lie in {sorted(roots)}")
             return
         for what, buffers, names in (
             ("input", node.program.inputs, node.inputs),
@@ -206,6 +322,8 @@ def _lines(graph: Graph) -> Iterator[str]:
     numbers = {id(node): number for number, nodes in enumerate(graph.tasks.values()) for node in nodes}
     for node in graph.nodes:
         yield f"  {_typed(graph, node.outputs)} = {_call(node, numbers)}"
+    for name, part in graph.parts.items():
+        yield f"  {name} lies in {part.of} from element {part.offset} on, strides {list(part.strides)}"
     for label, name in graph.outputs:
         if label != name:
             yield f"  return {label} = {name}"
@@ -215,7 +333,8 @@ def _call(node: Node, numbers: dict[int, int]) -> str:
     arguments = ", ".join(node.inputs)
     if isinstance(node, Compute):
         return f"{node.program.name}({arguments})  # task {numbers[id(node)]}, {node.op} `{node.name}`"
-    return f"view({arguments})  # {node.op} `{node.name}`"
+    kind = "view" if isinstance(node, ShapeView) else "in place"
+    return f"{kind}({arguments})  # {node.op} `{node.name}`"
 
 
 def _typed(graph: Graph, names: Iterable[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from metasched.calibration.store import core_of
-from metasched.graph.building import Wanted, build_in_processes
+from metasched.graph.builder_worker import WantedCode
+from metasched.graph.building import build_in_processes
 from metasched.graph.choices import GUESSED, Choices
 from metasched.graph.code_cache import CodeCache, code_key
 from metasched.graph.default_choice import default_choice, is_small
@@ -16,13 +17,17 @@ _FEW = 3
 
 
 def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | None = None) -> dict[str, TaskCode]:
-    """Machine code of every task of a graph, by the tasks' keys.
+    """Machine code of every kernel of a graph, by the kernels' keys.
 
     What is not in the cache (by default the user's own) is made, in builder processes where it is much, and kept there.
     Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
     """
     cache = CodeCache.open() if cache is None else cache
-    wanted = {key: (nodes[0].program, choices.get(key)) for key, nodes in graph.tasks.items()}
+    programs = {task: nodes[0].program for task, nodes in graph.tasks.items()}
+    wanted = {
+        key: WantedCode(programs[kernel.task], choices.get(kernel.task), kernel.pitched(programs[kernel.task]))
+        for key, kernel in graph.kernels.items()
+    }
     keys = {key: _cache_key(key, one, target) for key, one in wanted.items()}
     found = {key: code for key in wanted if (code := cache.get(keys[key])) is not None}
     missing = {key: one for key, one in wanted.items() if key not in found}
@@ -31,18 +36,19 @@ def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | N
         found[key] = code
         cache.put(keys[key], code)
 
-    if sum(not is_small(program) for program, _ in missing.values()) > _FEW:
+    if sum(not is_small(one.program) for one in missing.values()) > _FEW:
         build_in_processes(missing, target, made)
     else:
-        for key, (program, choice) in missing.items():
-            made(key, compile_task(program, choice or default_choice(program, target), target))
+        for key, one in missing.items():
+            choice = one.choice or default_choice(one.program, target)
+            made(key, compile_task(one.program, choice, target, one.strides))
     if missing:
         cache.remove_oldest()
     return {key: found[key] for key in wanted}
 
 
-def _cache_key(task: str, wanted: Wanted, target: Target) -> str:
-    _, choice = wanted
+def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:
+    choice = wanted.choice
     if choice is None:
-        return code_key(task, GUESSED, repr(core_of(target)), str(target))
-    return code_key(task, choice.origin, str(choice.trace), str(target))
+        return code_key(kernel, GUESSED, repr(core_of(target)), str(target))
+    return code_key(kernel, choice.origin, str(choice.trace), str(target))

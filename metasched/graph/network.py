@@ -16,6 +16,7 @@ from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
+from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.profile import NetworkProfile, profiled
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
@@ -33,24 +34,32 @@ class Network:
     Attributes:
         graph: what the model says.
         optimised: what runs: the graph after the passes; see `passes`.
+        precision: what products are computed from.
 
     """
 
-    def __init__(self, graph: Graph, target: Target | None = None) -> None:
+    def __init__(
+        self, graph: Graph, target: Target | None = None, precision: ProductPrecision | str = ProductPrecision.F32
+    ) -> None:
         self.graph = graph
         self.target = target or Target.detect()
+        self.precision = ProductPrecision.of(precision)
         self.choices: Choices = NO_CHOICES
         self._executable: Executable | None = None
         self._lock = threading.Lock()
 
+    @property
+    def _options(self) -> PassOptions:
+        return PassOptions(self.target, precision=self.precision)
+
     @cached_property
     def optimised(self) -> Graph:
         """The graph after the passes, which is what runs."""
-        return optimised(self.graph, PassOptions(self.target))
+        return optimised(self.graph, self._options)
 
     def passes(self) -> tuple[PassReport, ...]:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
-        return tuple(run_passes(self.graph, PassOptions(self.target)))
+        return tuple(run_passes(self.graph, self._options))
 
     @property
     def inputs(self) -> Mapping[str, ValueType]:
@@ -123,6 +132,7 @@ def load_onnx(
     values: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     target: Target | None = None,
+    precision: ProductPrecision | str = ProductPrecision.F32,
     **sizes: int,
 ) -> Network:
     """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.
@@ -135,10 +145,12 @@ def load_onnx(
             network does not take them any more.
         shapes: whole shapes of inputs, by name, where the model names no sizes.
         target: the CPU to compile for; by default this one.
+        precision: "f32", what the model says, or "bf16": products of bf16, added up in f32. A quantised model computes
+            with the bytes that it says at any precision.
         sizes: sizes that the model leaves open, by their names in it.
 
     Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
     nodes that cannot be expressed, and NetworkError for a file that is damaged or sizes that are not settled.
     """
     binding = Binding(sizes, shapes or {}, values or {})
-    return Network(import_model(read_model(model), binding), target)
+    return Network(import_model(read_model(model), binding), target, precision)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from metasched.graph.ir import Graph, ShapeView
+from metasched.graph.ir import Graph
 
 ALIGNMENT = 64
 
@@ -63,11 +63,9 @@ def aligned(nbytes: int) -> int:
 
 def places(graph: Graph) -> dict[str, ValuePlace]:
     """Every value of a graph as a part of a root. A value that is a view of no other is a root itself."""
-    found: dict[str, ValuePlace] = {name: ValuePlace(name, 0) for name in graph.types}
-    for node in graph.nodes:
-        if isinstance(node, ShapeView):
-            found[node.output] = found[node.input]
-    return found
+    return {
+        name: ValuePlace(root, offset * graph.types[name].dtype.bytes) for name, (root, offset) in graph.roots.items()
+    }
 
 
 def lifetimes(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from metasched.compiler.cpu.emit import emit
 from metasched.compiler.cpu.emit.python_entry import EntryArgument
@@ -13,10 +14,13 @@ from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.compiler.lower import lower
 from metasched.graph.choices import Choice
 from metasched.ir.nodes import Func
+from metasched.ir.pitch import pitched
 from metasched.ir.program import Program
 from metasched.ir.prologue import constants, divide
 from metasched.runtime.compiled import KernelArgument, parameters_of
 from metasched.target import Target
+
+NO_STRIDES: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 
 class StepArgumentKind(Enum):
@@ -68,9 +72,14 @@ class TaskCode:
     trace: str | None
 
 
-def compile_task(program: Program, choice: Choice, target: Target) -> TaskCode:
-    """The machine code of a program by a choice. Raises ScheduleError and BuildError."""
-    func = program.func if choice.trace is None else choice.trace.apply_to(program).func
+def compile_task(
+    program: Program, choice: Choice, target: Target, strides: Mapping[str, Sequence[int]] = NO_STRIDES
+) -> TaskCode:
+    """The machine code of a program by a choice. Raises ScheduleError and BuildError.
+
+    `strides` are those of arguments that have gaps between their rows, in elements, by name.
+    """
+    func = pitched(program.func if choice.trace is None else choice.trace.apply_to(program).func, strides)
     division = divide(func, constants(func))
     made = () if division.prologue is None else tuple(b.name for b in division.prologue.outputs)
     kinds = {

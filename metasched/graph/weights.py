@@ -24,9 +24,9 @@ from metasched.target import Target
 
 @dataclass(frozen=True)
 class Packed:
-    """A result of the prologue of a task for some constants, by its number."""
+    """A result of the prologue of a kernel for some constants, by its number."""
 
-    task: str
+    kernel: str
     constants: tuple[str, ...]
     number: int
 
@@ -51,47 +51,47 @@ class Weights:
 class _Packing:
     """A run of a prologue: its code, and the constants that it takes, in the order of its inputs."""
 
-    task: str
+    kernel: str
     code: StepCode
     constants: tuple[str, ...]
 
     def results(self) -> Mapping[WeightKey, int]:
         """What it computes, and the bytes of each."""
         return {
-            Packed(self.task, self.constants, a.number): a.nbytes
+            Packed(self.kernel, self.constants, a.number): a.nbytes
             for a in self.code.arguments
             if a.kind is StepArgumentKind.PACKED
         }
 
 
-def packed_keys(node: Compute, task: str, code: TaskCode, place: Mapping[str, ValuePlace]) -> dict[int, Packed]:
+def packed_keys(node: Compute, kernel: str, code: TaskCode, place: Mapping[str, ValuePlace]) -> dict[int, Packed]:
     """What a node's step takes of its prologue, by the numbers of the results."""
     if code.prologue is None:
         return {}
     constants = _constants(node, code.prologue, place)
-    return {n: Packed(task, constants, n) for n in code.main.numbers(StepArgumentKind.PACKED)}
+    return {n: Packed(kernel, constants, n) for n in code.main.numbers(StepArgumentKind.PACKED)}
 
 
 def packed_weights(
     graph: Graph,
-    tasks: Mapping[int, str],
+    kernels: Mapping[int, str],
     codes: Mapping[str, TaskCode],
     place: Mapping[str, ValuePlace],
     target: Target,
 ) -> Weights:
-    """Pack the constants of a graph. `tasks` are the keys of its nodes' tasks, by the nodes' numbers.
+    """Pack the constants of a graph. `kernels` are the keys of its nodes' kernels, by the nodes' numbers.
 
     Raises GraphError where a program's constant is not one of the graph.
     """
     packings: dict[tuple[str, tuple[str, ...]], _Packing] = {}
     copied: dict[str, int] = {}
     for number, node in enumerate(graph.nodes):
-        for name in _read_as_they_are(node, codes.get(tasks.get(number, "")), place, graph):
+        for name in _read_as_they_are(node, codes.get(kernels.get(number, "")), place, graph):
             copied[name] = graph.constants[name].nbytes
-        if number in tasks and (prologue := codes[tasks[number]].prologue) is not None:
+        if number in kernels and (prologue := codes[kernels[number]].prologue) is not None:
             assert isinstance(node, Compute)
             constants = _constants(node, prologue, place)
-            packings[tasks[number], constants] = _Packing(tasks[number], prologue, constants)
+            packings[kernels[number], constants] = _Packing(kernels[number], prologue, constants)
     for _, name in graph.outputs:
         if place[name].root in graph.constants:
             copied[place[name].root] = graph.constants[place[name].root].nbytes
@@ -127,10 +127,10 @@ def _run(packings: Iterable[_Packing], weights: Weights, graph: Graph, target: T
     """Run prologues, one after another: each on its constants, into its place among the weights."""
     loaded: dict[str, LoadedStep] = {}
     for packing in packings:
-        if packing.task not in loaded:
-            loaded = {packing.task: LoadedStep(packing.code, target)}
+        if packing.kernel not in loaded:
+            loaded = {packing.kernel: LoadedStep(packing.code, target)}
         arrays = [_plain(graph, name) for name in packing.constants]
-        _call(packing, loaded[packing.task], arrays, weights, target)
+        _call(packing, loaded[packing.kernel], arrays, weights, target)
 
 
 def _plain(graph: Graph, name: str) -> Array:
@@ -150,9 +150,9 @@ def _call(packing: _Packing, step: LoadedStep, arrays: list[Array], weights: Wei
     given = iter(range(2, len(arrays) + 2))
     for argument in packing.code.arguments:
         if argument.kind is StepArgumentKind.PACKED:
-            key = Packed(packing.task, packing.constants, argument.number)
+            key = Packed(packing.kernel, packing.constants, argument.number)
             places.append(RootOffset(0, weights.offsets[key]))
         else:
             places.append(RootOffset(next(given), 0))
     places.append(RootOffset(1, 0))
-    require_success(StepTable([step], [places], target).run(roots), [packing.task])
+    require_success(StepTable([step], [places], target).run(roots), [packing.kernel])

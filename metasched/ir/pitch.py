@@ -48,6 +48,38 @@ def is_pitched(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def reshaped(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides of the same elements in another shape; None where no strides give them their order."""
+    chunks = _chunks(shape, strides)
+    found: list[int] = []
+    size, step = chunks.pop() if chunks else (1, 1)
+    inside = 1
+    for extent in reversed(to):
+        if extent == 1:
+            found.append(step * inside)
+            continue
+        if inside == size and chunks:
+            (size, step), inside = chunks.pop(), 1
+        if size % (inside * extent):
+            return None
+        found.append(step * inside)
+        inside *= extent
+    return tuple(reversed(found)) if inside == size and not chunks else None
+
+
+def _chunks(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Dimensions put together while one stride serves them: sizes and strides, outermost first."""
+    found: list[tuple[int, int]] = []
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 1:
+            continue
+        if found and found[-1][1] == extent * stride:
+            found[-1] = (found[-1][0] * extent, stride)
+        else:
+            found.append((extent, stride))
+    return found
+
+
 def run(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Contiguous elements at a time."""
     length = 1

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
-from metasched.ir.pitch import is_packed, is_pitched, pitched, span
+from metasched.ir.pitch import pitched, span
 from metasched.ir.validate import validate
 from metasched.measure.arithmetic import arithmetic_of
 from metasched.measure.check import CheckCase, mismatch
@@ -113,22 +113,3 @@ def test_random_schedules_of_parts_of_arrays(group: int) -> None:
         for data in (cases.integers, cases.random):
             wrong = wrong_result(oracle, kernel, strides, data)
             assert wrong is None, f"{wrong}\nstrides {strides}\n{program}\n{schedule.trace}"
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "legal", "packed"),
-    [
-        ((2, 3), (3, 1), True, True),
-        ((2, 3), (8, 1), True, False),
-        ((2, 3), (2, 1), False, False),  # rows overlap
-        ((2, 3), (1, 2), False, False),  # transposed
-        ((2, 3), (0, 1), False, False),  # broadcast
-        ((2, 3, 1), (12, 4, 1), False, False),  # every fourth element
-        ((2, 1, 3), (7, 99, 1), True, False),  # a dimension of one element has no neighbours
-        ((4, 1), (1, 5), True, True),
-        ((), (), True, True),
-    ],
-)
-def test_which_strides_are_legal(shape: tuple[int, ...], strides: tuple[int, ...], legal: bool, packed: bool) -> None:
-    assert is_pitched(shape, strides) == legal
-    assert is_packed(shape, strides) == packed

@@ -10,5 +10,6 @@ Its files, in reading order:
 - `canonical`: One text for equal stages: order, names, and index expressions
 - `merge`: Nodes of a graph joined to one, and the program that it runs
 - `rows`: The outer indices over which all stages of a program are independent
+- `affine`: What constants do to a value: a factor and an offset
 - `kinds`: What limits a program: memory, or arithmetic on what it reads repeatedly
 """

@@ -45,9 +45,9 @@ def stages_together(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str])
             views[node.output] = node.input
             types[node.input] = graph.types[node.input]
             continue
-        own = stages_of(node.program)
+        own = stages_of(node.program) if isinstance(node, Compute) else None
         if own is None:
-            raise ValueError(f"the program of `{node.name}` has scalar arguments, parameters or named sizes")
+            raise ValueError(f"`{node.name}` has no program, or one of scalar arguments, parameters or named sizes")
         named = dict(zip((*own.inputs, *own.outputs), (*node.inputs, *node.outputs), strict=True))
         named |= {name: f"{number}:{name}" for name in own.types if name not in named}
         types |= {named[name]: type_ for name, type_ in own.types.items()}

@@ -4,9 +4,12 @@ Its files, in reading order:
 
 - `declaration`: How a pass is declared, and what it is given
 - `dead_code`: What no output depends on is left out
+- `integer_products`: Products of quantised numbers are products of bytes, with totals of 32 bits
 - `constant_folding`: What depends on constants alone is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
 - `movement`: Transposes, slices and broadcasts are read through
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
+- `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
+- `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from metasched.graph.ir import Compute, Graph, Node
+from metasched.graph.ir import Compute, Graph, InPlace, Node
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
@@ -33,7 +33,7 @@ def reading(node: Node, same: dict[str, str]) -> Node:
     """A node that reads other values instead of some."""
     if not any(name in same for name in node.inputs):
         return node
-    if isinstance(node, Compute):
+    if isinstance(node, Compute | InPlace):
         return replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
     return replace(node, input=same.get(node.input, node.input))
 
@@ -41,4 +41,5 @@ def reading(node: Node, same: dict[str, str]) -> Node:
 def _key(graph: Graph, node: Node) -> Hashable:
     if isinstance(node, Compute):
         return (node.program.structural_hash(), node.inputs)
-    return (node.input, graph.types[node.output])
+    # What is in place is a part of one value: another like it lies elsewhere.
+    return (node.output,) if isinstance(node, InPlace) else (node.input, graph.types[node.output])

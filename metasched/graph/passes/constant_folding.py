@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, type_of
+from metasched.graph.ir import Array, Compute, Graph, InPlace, Node, ShapeView, type_of
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.program import Program
@@ -22,7 +22,7 @@ _MORE = 1 << 16
 _SMALL = 2_000
 
 
-@graph_pass(after=("dead_code",))
+@graph_pass(after=("integer_products",))
 def constant_folding(graph: Graph, context: PassContext) -> Graph:
     """What depends on constants alone is computed once, before anything runs."""
     constants, nodes = dict(graph.constants), list[Node]()
@@ -32,6 +32,8 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
             nodes.append(node)
         elif isinstance(node, ShapeView):
             constants[node.output] = constants[node.input].reshape(types[node.output].shape)
+        elif isinstance(node, InPlace):
+            nodes.append(node)
         elif _grows(graph, node):
             nodes.append(node)
             context.remark(f"not computed ahead: `{node.name}` is larger than what it is computed from")

@@ -24,5 +24,7 @@ def without_dead_code(graph: Graph) -> Graph:
             needed.update(node.inputs)
     constants = {name: array for name, array in graph.constants.items() if name in needed}
     kept = {*graph.inputs, *constants, *(name for node in nodes for name in node.outputs)}
+    parts = {name: part for name, part in graph.parts.items() if name in kept}
+    kept.update(part.of for part in parts.values())
     types = {name: type_ for name, type_ in graph.types.items() if name in kept}
-    return replace(graph, nodes=tuple(reversed(nodes)), constants=constants, types=types)
+    return replace(graph, nodes=tuple(reversed(nodes)), constants=constants, types=types, parts=parts)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from metasched.graph.ir import Graph
+from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 
 
@@ -26,11 +27,13 @@ class PassOptions:
     Attributes:
         target: the CPU that the network is to run on.
         without: names of passes that are left out.
+        precision: what products are computed from.
 
     """
 
     target: Target
     without: frozenset[str] = frozenset()
+    precision: ProductPrecision = ProductPrecision.F32
 
 
 @dataclass(frozen=True)

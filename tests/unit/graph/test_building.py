@@ -7,6 +7,7 @@ import pytest
 
 import metasched as ms
 from metasched.errors import BuildWarning
+from metasched.graph.builder_worker import WantedCode
 from metasched.graph.building import build_in_processes
 from metasched.graph.choices import Choice
 from metasched.graph.task_code import TaskCode, compile_task
@@ -29,20 +30,24 @@ BY_HAND = in_vectors()
 
 def test_builders_make_what_this_process_makes_and_errors_arrive() -> None:
     found: dict[str, TaskCode] = {}
-    wanted = {"chosen": (PROGRAM, BY_HAND), "written": (PROGRAM, Choice(None, "as written"))}
+    wanted = {
+        "chosen": WantedCode(PROGRAM, BY_HAND),
+        "written": WantedCode(PROGRAM, Choice(None, "as written"), {"A": (80, 1)}),
+    }
     wrong = Choice(Trace.parse(str(BY_HAND.trace).replace('"B"', '"nowhere"')), "by hand")
     with pytest.raises(ms.BuildError, match="nowhere"):
-        build_in_processes({**wanted, "wrong": (PROGRAM, wrong)}, TARGET, found.__setitem__)
+        build_in_processes({**wanted, "wrong": WantedCode(PROGRAM, wrong)}, TARGET, found.__setitem__)
     assert {"chosen", "written"} >= found.keys() - {"wrong"}
     for name in found.keys() & {"chosen", "written"}:
-        assert found[name] == compile_task(PROGRAM, wanted[name][1] or BY_HAND, TARGET)
+        one = wanted[name]
+        assert found[name] == compile_task(PROGRAM, one.choice or BY_HAND, TARGET, one.strides)
 
 
 def test_a_task_over_which_builders_end_runs_as_it_is_written() -> None:
     found: dict[str, TaskCode] = {}
     with pytest.warns(BuildWarning, match=r"(?s)double runs as it is written.*crash exit 3.*ms.compile"):
         build_in_processes(
-            {"chosen": (PROGRAM, BY_HAND)}, TARGET, found.__setitem__, "tests.e2e.workers.ending_task_builder"
+            {"chosen": WantedCode(PROGRAM, BY_HAND)}, TARGET, found.__setitem__, "tests.e2e.workers.ending_task_builder"
         )
     assert found["chosen"].trace is None
     assert found["chosen"].origin == "as written: crash exit 3"
@@ -54,5 +59,5 @@ def test_an_interrupt_ends_the_builders() -> None:
 
     before = set(psutil.Process().children())
     with pytest.raises(KeyboardInterrupt):
-        build_in_processes({"chosen": (PROGRAM, BY_HAND)}, TARGET, interrupted)
+        build_in_processes({"chosen": WantedCode(PROGRAM, BY_HAND)}, TARGET, interrupted)
     assert set(psutil.Process().children()) <= before

@@ -1,0 +1,66 @@
+"""What constants do to a value: a factor and an offset, whatever way they are written.
+
+`((x - m) / sqrt(v + 1e-5)) * s + b` is `x` times a factor, plus an offset, where `m`, `v`, `s` and `b` are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from metasched.graph.fusion.expressions import reads
+from metasched.ir.nodes import BinOp, UnOp
+from metasched.ir.source import FloatLit, Name, Operation, Prefix, Read, Reduce, SourceExpr
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`value * factor + offset`; None of either leaves it out. `steps`: operations by constants that make it."""
+
+    value: SourceExpr
+    factor: SourceExpr | None = None
+    offset: SourceExpr | None = None
+    steps: int = 0
+
+
+IsConstant = Callable[[Read], bool]
+
+
+def is_known(e: SourceExpr, constant: IsConstant) -> bool:
+    """Whether an expression depends on constants alone; indices may be any but those that are data or values."""
+    found = list(reads(e))
+    inside = {id(node) for read in found for index in read.indices for node in index.walk()}
+    bare = [node for node in e.walk() if isinstance(node, Name | Reduce) and id(node) not in inside]
+    return not bare and all(constant(read) for read in found)
+
+
+def affine(e: SourceExpr, constant: IsConstant) -> Affine:
+    """An expression as a value that is no constant, and what constants do to it."""
+    match e:
+        case Prefix(op=UnOp.NEG, a=a):
+            inner = affine(a, constant)
+            return _scaled(inner, BinOp.MUL, FloatLit(-1.0))
+        case Operation(op=BinOp.ADD | BinOp.SUB | BinOp.MUL | BinOp.DIV as op, a=a, b=b):
+            if is_known(b, constant):
+                inner = affine(a, constant)
+                return _shifted(inner, op, b) if op in (BinOp.ADD, BinOp.SUB) else _scaled(inner, op, b)
+            if is_known(a, constant) and op is not BinOp.DIV:
+                inner = affine(b, constant)
+                if op is BinOp.MUL:
+                    return _scaled(inner, op, a)
+                return _shifted(inner if op is BinOp.ADD else _scaled(inner, BinOp.MUL, FloatLit(-1.0)), BinOp.ADD, a)
+    return Affine(e)
+
+
+def _scaled(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
+    factor = Operation(op, FloatLit(1.0) if inner.factor is None else inner.factor, by)
+    offset = None if inner.offset is None else Operation(op, inner.offset, by)
+    return Affine(inner.value, factor, offset, inner.steps + 1)
+
+
+def _shifted(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
+    if inner.offset is None:
+        offset: SourceExpr = by if op is BinOp.ADD else Prefix(UnOp.NEG, by)
+    else:
+        offset = Operation(op, inner.offset, by)
+    return Affine(inner.value, inner.factor, offset, inner.steps + 1)

@@ -1,0 +1,246 @@
+"""Factors and offsets by constants, such as those of a batch norm, are worked out ahead; factors go into weights.
+
+A chain of sums and products with constants is a factor and an offset, each an array over the indices that the
+constants have: both are computed once. Where the value is a sum of products with weights, and the factor goes along
+dimensions that the weights have, the weights are multiplied by it, and nothing is left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.fusion.affine import Affine, affine, is_known
+from metasched.graph.fusion.canonical import canonical
+from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.stages import Stages, program_of, stages_of
+from metasched.graph.ir import Array, Compute, Graph, Node, ValueType
+from metasched.graph.passes.constant_folding import computed
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.ir.nodes import BinOp, Reducer
+from metasched.ir.source import Axis, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.target import Target
+
+
+@graph_pass(after=("fusion",))
+def scales_into_weights(graph: Graph, context: PassContext) -> Graph:
+    """Factors and offsets by constants are worked out ahead, and factors go into weights."""
+    weights = _Weights(graph, context.options.target)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        made = _rewritten(node, weights) if isinstance(node, Compute) else node
+        if made is not node:
+            context.remark(f"`{node.name}`: {'+'.join(_changes(node, made))}")
+        nodes.append(made)
+    return without_dead_code(replace(graph, nodes=tuple(nodes), constants=weights.arrays, types=weights.types))
+
+
+def _changes(node: Node, made: Node) -> Iterator[str]:
+    new = [name for name in made.inputs if name not in node.inputs]
+    yield f"it reads {', '.join(f'`{name}`' for name in new)} now" if new else "it needs fewer constants"
+
+
+class _Weights:
+    """The constants of a graph, and those that are made of them."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.arrays = dict(graph.constants)
+        self.types = dict(graph.types)
+        self._target = target
+        self._readers: dict[str, int] = {}
+        for node in graph.nodes:
+            for name in node.inputs:
+                self._readers[name] = self._readers.get(name, 0) + 1
+
+    def single(self, name: str) -> bool:
+        """Whether one node alone reads a constant."""
+        return name in self.arrays and self._readers.get(name) == 1
+
+    def add(self, like: str, array: Array, dtype: DType) -> str:
+        """A new constant."""
+        name, number = f"{like}.scaled", 0
+        while name in self.types:
+            number += 1
+            name = f"{like}.scaled.{number}"
+        self.arrays[name] = array
+        self.types[name] = ValueType(dtype, array.shape)
+        self._readers[name] = 1
+        return name
+
+    def value(self, e: SourceExpr, axes: tuple[str, ...], site: _Site) -> Array:
+        """The elements of an expression over constants, along some indices of a stage."""
+        shape = tuple(site.extents[axis] for axis in axes)
+        used = tuple(dict.fromkeys(read.buffer for read in reads(e)))
+        types = {name: site.stages.types[name] for name in used} | {"=": ValueType(site.dtype, shape)}
+        stage = Stage(None, "=", tuple(Axis(axis) for axis in axes), e)
+        made, inputs, _ = canonical(Stages(types, used, frozenset(used), ("=",), (stage,)))
+        arrays = [self.arrays[site.given[name]] for name in inputs]
+        return computed(program_of(made, "constants"), arrays, self._target)[0]
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A stage of a node's program: what its inputs are called in the graph, and the extents of its indices."""
+
+    stages: Stages
+    stage: Stage
+    given: dict[str, str]
+    constants: frozenset[str]
+    extents: dict[str, int]
+
+    @property
+    def dtype(self) -> DType:
+        return self.stages.types[self.stage.buffer].dtype
+
+
+def _rewritten(node: Compute, weights: _Weights) -> Compute:
+    """A node whose chains of constants are worked out; itself where it has none."""
+    stages = stages_of(node.program)
+    if stages is None:
+        return node
+    given = dict(zip(stages.inputs, node.inputs, strict=True))
+    changed = False
+    while (made := _once(stages, given, weights)) is not None:
+        stages, changed = made, True
+    if not changed:
+        return node
+    stages = replace(stages, consts=frozenset(n for n in stages.inputs if given[n] in weights.arrays))
+    final, inputs, _ = canonical(stages)
+    return replace(node, program=program_of(final, node.program.name), inputs=tuple(given[name] for name in inputs))
+
+
+def _once(stages: Stages, given: dict[str, str], weights: _Weights) -> Stages | None:
+    """The stages with one chain worked out; None where there is none. `given` gets the names of new constants."""
+    constants = frozenset(name for name in stages.inputs if given[name] in weights.arrays)
+    for stage in stages.stages:
+        if isinstance(stage.value, Reduce) or stages.types[stage.buffer].dtype is not DType.F32:
+            continue
+        site = _Site(stages, stage, given, constants, stages.extents(stage))
+        for part in stage.value.walk():
+            if isinstance(part, SourceExpr):
+                found = affine(part, lambda read: read.buffer in constants)
+                made = _worked_out(site, part, found, weights) if found.steps else None
+                if made is not None:
+                    return made
+    return None
+
+
+def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights) -> Stages | None:
+    if any(site.stages.types[read.buffer].dtype is not DType.F32 for read in reads(part)):
+        return None
+    if not list(reads(found.value)) or is_known(found.value, lambda read: read.buffer in site.constants):
+        return None
+    stages, value = site.stages, found.value
+    scaled = None if found.factor is None else _into_weights(site, found, weights)
+    if scaled is None and found.steps < 2 and not _costly(found):
+        return None
+    if scaled is None and _is_simple(found.factor) and _is_simple(found.offset):
+        return None
+    if scaled is not None:
+        stages = scaled
+    elif found.factor is not None:
+        stages, factor = _constant(stages, site, found.factor, weights)
+        value = Operation(BinOp.MUL, value, factor)
+    if found.offset is not None:
+        stages, offset = _constant(stages, site, found.offset, weights)
+        value = Operation(BinOp.ADD, value, offset)
+    return _replaced(stages, site.stage, part, value)
+
+
+def _costly(found: Affine) -> bool:
+    """Whether what is done in one step is more than an operation by one number."""
+    return any(e is not None and not _is_simple(e) for e in (found.factor, found.offset))
+
+
+def _is_simple(e: SourceExpr | None) -> bool:
+    """Whether a factor or an offset is one constant as it is: nothing can be worked out ahead."""
+    if isinstance(e, Operation) and e.op is BinOp.MUL and repr(getattr(e.a, "value", None)) == "1.0":
+        e = e.b
+    return e is None or isinstance(e, Read) or not list(reads(e))
+
+
+def _constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights) -> tuple[Stages, Read]:
+    """A new constant with the elements of an expression, and its read; the expression where it is one already."""
+    if isinstance(e, Read):
+        return stages, e
+    axes = _axes_of(site, e)
+    array = weights.value(e, axes, site)
+    like = next((site.given[read.buffer] for read in reads(e)), "constant")
+    name = weights.add(like, array, site.dtype)
+    own = f"={name}"
+    site.given[own] = name
+    types = {**stages.types, own: weights.types[name]}
+    return replace(stages, types=types, inputs=(*stages.inputs, own)), Read(own, tuple(Name(axis) for axis in axes))
+
+
+def _axes_of(site: _Site, e: SourceExpr) -> tuple[str, ...]:
+    """The indices of a stage that an expression uses, in the stage's order."""
+    used = {node.name for node in e.walk() if isinstance(node, Name)}
+    return tuple(axis.name for axis in site.stage.axes if axis.name in used)
+
+
+def _into_weights(site: _Site, found: Affine, weights: _Weights) -> Stages | None:
+    """The stages with a factor in the weights of a sum of products; None where it cannot go there."""
+    read, factor = found.value, found.factor
+    assert factor is not None
+    if not isinstance(read, Read):
+        return None
+    source = site.stages.by_buffer.get(read.buffer)
+    others = [r for stage in site.stages.stages for r in reads(stage.value) if r.buffer == read.buffer]
+    value = None if source is None else source.value
+    if len(others) != 1 or source is None or not isinstance(value, Reduce) or value.reducer is not Reducer.SUM:
+        return None
+    # The factor's indices as those of the stage that sums.
+    inner = {e.name: axis.name for e, axis in zip(read.indices, source.axes, strict=True) if isinstance(e, Name)}
+    axes = _axes_of(site, factor)
+    if not set(axes) <= set(inner):
+        return None
+    weight = next((w for w in _factors(value.operand) if _can_scale(site, w, {inner[a] for a in axes}, weights)), None)
+    if weight is None:
+        return None
+    array = weights.arrays[site.given[weight.buffer]]
+    along = [e.name if isinstance(e, Name) else "" for e in weight.indices]
+    values = weights.value(factor, axes, site)
+    places = sorted(range(len(axes)), key=lambda n: along.index(inner[axes[n]]))
+    shape = [1] * array.ndim
+    for n in places:
+        shape[along.index(inner[axes[n]])] = values.shape[n]
+    made = np.ascontiguousarray(array * values.transpose(places).reshape(shape), array.dtype)
+    site.given[weight.buffer] = weights.add(site.given[weight.buffer], made, DType.F32)
+    return site.stages
+
+
+def _factors(e: SourceExpr) -> Iterator[Read]:
+    """The reads that a product multiplies."""
+    if isinstance(e, Operation) and e.op is BinOp.MUL:
+        yield from _factors(e.a)
+        yield from _factors(e.b)
+    elif isinstance(e, Read):
+        yield e
+
+
+def _can_scale(site: _Site, weight: Read, axes: set[str], weights: _Weights) -> bool:
+    """Whether weights have dimensions along these indices of the stage that sums, and nothing else reads them."""
+    along = [e.name for e in weight.indices if isinstance(e, Name)]
+    same = [r for stage in site.stages.stages for r in reads(stage.value) if r.buffer == weight.buffer]
+    return (
+        weight.buffer in site.constants
+        and len(same) == 1
+        and site.stages.types[weight.buffer].dtype is DType.F32
+        and weights.single(site.given[weight.buffer])
+        and axes <= set(along)
+        and all(along.count(axis) == 1 for axis in axes)
+    )
+
+
+def _replaced(stages: Stages, stage: Stage, part: SourceExpr, value: SourceExpr) -> Stages:
+    def visit(node: SourceNode) -> SourceNode:
+        return value if node is part else node.map(visit)
+
+    changed = visit(stage.value)
+    assert isinstance(changed, SourceExpr)
+    return replace(stages, stages=tuple(replace(s, value=changed) if s is stage else s for s in stages.stages))

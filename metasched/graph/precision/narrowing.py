@@ -1,0 +1,176 @@
+"""Programs whose buffers are of a narrower float, and which compute in f32 as before.
+
+What a buffer of the narrow type holds is rounded where it is written, and read as f32. Factors of sums of products are
+made narrow whatever the program's arguments are: so tensor instructions take them, and add up in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from metasched.dtypes import DType
+from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.stages import Stages
+from metasched.graph.ir import ValueType
+from metasched.graph.precision.products import cast, moved, moves, new_name, product_sum, product_sums
+from metasched.ir.nodes import BinOp, Reducer
+from metasched.ir.source import Apply, Axis, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.support.cached import cached_property
+
+WIDE = DType.F32
+# Reductions that choose one of the elements.
+_CHOOSING = frozenset({Reducer.MAX, Reducer.MIN})
+
+
+def _adds(stage: Stage) -> bool:
+    return isinstance(stage.value, Reduce) and stage.value.reducer not in _CHOOSING
+
+
+@dataclass(frozen=True)
+class FloatFlow:
+    """Where the f32 elements of a program go."""
+
+    stages: Stages
+
+    def is_wide(self, buffer: str) -> bool:
+        """Whether a buffer is of f32."""
+        return self.stages.types[buffer].dtype is WIDE
+
+    @cached_property
+    def products(self) -> frozenset[str]:
+        """The buffers that sums of products are in."""
+        return frozenset(product.stage.buffer for product in product_sums(self.stages))
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The f32 buffers whose elements are factors of sums of products that are added up in f32."""
+        found: dict[str, None] = {}
+        for product in product_sums(self.stages):
+            if self.is_wide(product.stage.buffer):
+                found.update((read.buffer, None) for read in product.operands if self.is_wide(read.buffer))
+        return tuple(found)
+
+    @cached_property
+    def inputs_of_factors(self) -> frozenset[str]:
+        """The f32 inputs that are factors, or that are moved to where factors are read."""
+        found: set[str] = set()
+        waiting = list(self.factors)
+        while waiting:
+            name = waiting.pop()
+            stage = self.stages.by_buffer.get(name)
+            if stage is None:
+                found.add(name)
+            elif moves(stage.value):
+                waiting += [read.buffer for read in moved(stage.value) if self.is_wide(read.buffer)]
+        return frozenset(found)
+
+    def from_products(self, given: Collection[str]) -> frozenset[str]:
+        """The f32 outputs that products lead to, where some inputs come from products; other sums do not lead on.
+
+        What has been through a product of narrow factors has their precision only. A mean or a variance has more, and
+        what is computed with it may need that.
+        """
+        found = set(given)
+        for stage in self.stages.stages:
+            leads = not _adds(stage) and any(read.buffer in found for read in reads(stage.value))
+            if leads or stage.buffer in self.products:
+                found.add(stage.buffer)
+        return frozenset(name for name in self.stages.outputs if name in found and self.is_wide(name))
+
+    @cached_property
+    def inputs_of_sums(self) -> frozenset[str]:
+        """The inputs that are added up elsewhere than in products, or that what is added up is computed from.
+
+        A softmax's scores, masked by huge numbers, are among them, and what a layer norm takes the variance of.
+        """
+        reaching: set[str] = set()
+        for stage in reversed(self.stages.stages):
+            if stage.buffer not in self.products and (_adds(stage) or stage.buffer in reaching):
+                reaching.update(read.buffer for read in reads(stage.value))
+        return frozenset(name for name in self.stages.inputs if name in reaching)
+
+
+def narrowed(stages: Stages, boundary: Collection[str], narrow: DType) -> Stages:
+    """The program with some f32 inputs and outputs of a narrow type, and all factors of its sums of products."""
+    return _Narrowing(FloatFlow(stages), frozenset(boundary), narrow).stages()
+
+
+class _Narrowing:
+    """Stages on their way: `_narrow` are the buffers that become narrow, by the names that they have already."""
+
+    def __init__(self, flow: FloatFlow, boundary: frozenset[str], narrow: DType) -> None:
+        self._flow = flow
+        self._old = flow.stages
+        self._to = narrow
+        self._narrow = boundary | {name for name in flow.factors if self._may_be_narrow(name)}
+        self._types = {
+            name: replace(type_, dtype=narrow) if name in self._narrow else type_
+            for name, type_ in self._old.types.items()
+        }
+        copied = [name for name in flow.factors if name not in self._narrow]
+        self._copies: Mapping[str, str] = {name: self._declared(f"{name}n", name, narrow) for name in copied}
+
+    def _may_be_narrow(self, name: str) -> bool:
+        """Whether a factor is a buffer in between that may be rounded: not a sum, which others may read."""
+        stage = self._old.by_buffer.get(name)
+        return stage is not None and name not in self._old.outputs and not isinstance(stage.value, Reduce)
+
+    def _declared(self, name: str, like: str, dtype: DType) -> str:
+        own = new_name(replace(self._old, types=self._types), name)
+        self._types[own] = ValueType(dtype, self._old.types[like].shape)
+        return own
+
+    def stages(self) -> Stages:
+        old, made = self._old, list[Stage]()
+        made += [self._copy(name) for name in self._copies if name in old.inputs]
+        for stage in old.stages:
+            made += self._narrowed(stage)
+            made += [self._copy(name) for name in stage.targets if name in self._copies]
+        return replace(old, types=self._types, stages=tuple(made))
+
+    def _copy(self, name: str) -> Stage:
+        """The stage that rounds a factor that stays f32 for others."""
+        axes = tuple(Axis(f"i{n}") for n in range(self._old.types[name].rank))
+        element = Read(name, tuple(Name(axis.name) for axis in axes))
+        return Stage(None, self._copies[name], axes, cast(element, self._to))
+
+    def _narrowed(self, stage: Stage) -> Iterator[Stage]:
+        value = self._of_copies(stage)
+        if stage.buffer not in self._narrow:
+            yield replace(stage, value=self._read(value))
+        elif isinstance(value, Reduce):
+            wide = self._declared(f"{stage.buffer}w", stage.buffer, WIDE)
+            yield replace(stage, buffer=wide, value=self._read(value))
+            element = Read(wide, tuple(Name(axis.name) for axis in stage.axes))
+            yield Stage(None, stage.buffer, stage.axes, cast(element, self._to))
+        elif moves(value) and all(read.buffer in self._narrow for read in moved(value)):
+            yield stage
+        else:
+            yield replace(stage, value=cast(self._read(value), self._to))
+
+    def _of_copies(self, stage: Stage) -> SourceExpr:
+        """The value of a stage whose factors are read from where they are rounded."""
+        product = product_sum(stage)
+        if product is None or not self._flow.is_wide(stage.buffer):
+            return stage.value
+        factors = [
+            cast(replace(read, buffer=self._copies[read.buffer]), WIDE) if read.buffer in self._copies else factor
+            for factor, read in zip(product.factors, product.operands, strict=True)
+        ]
+        return replace(product.reduction, operand=Operation(BinOp.MUL, *factors))
+
+    def _read(self, value: SourceExpr) -> SourceExpr:
+        """A value in which elements of the narrow type are read as f32."""
+
+        def change(node: SourceNode) -> SourceNode:
+            match node:
+                case Apply("f32", (Read(buffer) as read,)) if buffer in self._narrow:
+                    return replace(node, args=(read.map(change),))
+                case Read(buffer) if buffer in self._narrow:
+                    return cast(node.map(change), WIDE)
+            return node.map(change)
+
+        made = change(value)
+        assert isinstance(made, SourceExpr)
+        return made

@@ -1,0 +1,223 @@
+"""Products of quantised numbers become products of bytes, whose results are those of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import metasched as ms
+from metasched.dtypes import DType
+from metasched.graph.ir import Graph
+from tests.support.graphs import by_reference
+from tests.support.onnx_models import integers, model, node, random, value
+
+U8, I8 = np.uint8, np.int8
+RNG = np.random.default_rng(0)
+
+
+def of_bytes(*shape: int, dtype: Any = I8, seed: int = 0) -> Any:
+    limits = np.iinfo(dtype)
+    return integers(*shape, low=limits.min, high=limits.max + 1, seed=seed, dtype=dtype)
+
+
+def computed(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any], step: float = 0.0) -> Graph:
+    """The optimised graph of a model; raises AssertionError where its results are not ONNX's, up to `step`."""
+    made = model(nodes, [value(name, array) for name, array in inputs.items()], constants=constants)
+    graph = ms.load_onnx(made).optimised
+    (expected,) = ReferenceEvaluator(made).run(None, inputs)
+    (found,) = by_reference(graph, inputs)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=step + 1e-4)
+    return graph
+
+
+def multiplied(graph: Graph) -> list[str]:
+    """The stages that multiply bytes, up to the names of their indices."""
+    lines = [line.strip() for node in graph.computes for line in str(node.program).splitlines()]
+    return [line for line in lines if "sum[" in line and line.count("i32(") == 2]
+
+
+def sums(graph: Graph) -> list[str]:
+    """The stages that add up bytes, for zero points."""
+    lines = [line.strip() for node in graph.computes for line in str(node.program).splitlines()]
+    return [line for line in lines if "sum[" in line and line.count("i32(") == 1]
+
+
+def qdq_conv(weights: Any, zero: Any, x_type: Any = U8, x_zero: int = 13) -> tuple[list[Any], dict[str, Any]]:
+    """A quantised convolution with bias and ReLU as quantisers write it, and its constants."""
+    scales = (RNG.random(np.shape(zero)) * 0.01 + 0.001).astype(np.float32)
+    axis = {"axis": 0} if np.shape(zero) else {}
+    constants = {
+        "sx": np.float32(1 / 200),
+        "zx": np.array(x_zero, x_type),
+        "W": weights,
+        "sw": scales,
+        "zw": zero,
+        "B": integers(len(weights), low=-500, high=500),
+        "sb": (scales / np.float32(200)).astype(np.float32),
+        "zb": np.zeros(np.shape(zero), np.int32),
+        "sy": np.float32(0.05),
+        "zy": np.array(3, U8),
+    }
+    nodes = [
+        node("QuantizeLinear", "X sx zx", "Xq"),
+        node("DequantizeLinear", "Xq sx zx", "Xd"),
+        node("DequantizeLinear", "W sw zw", "Wd", **axis),
+        node("DequantizeLinear", "B sb zb", "Bd", **axis),
+        node("Conv", "Xd Wd Bd", "C", pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", "C", "R"),
+        node("QuantizeLinear", "R sy zy", "Rq"),
+        node("DequantizeLinear", "Rq sy zy", "Y"),
+    ]
+    return nodes, constants
+
+
+X = {"X": np.abs(random(1, 4, 6, 6))}
+
+
+def test_a_convolution_in_qdq_form_multiplies_bytes() -> None:
+    nodes, constants = qdq_conv(of_bytes(8, 4, 3, 3), np.zeros(8, I8))
+    graph = computed(nodes, X, constants, step=0.05)
+    assert len(multiplied(graph)) == 1
+    assert graph.constants["W"].dtype == I8
+    kernels = [str(node.program) for node in graph.computes]
+    assert len(kernels) == 2
+    # Around the image is the zero point, and what it adds is taken off by sums of weights.
+    assert "else 13" in kernels[1]
+    assert len(sums(graph)) == 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "zero", "more"),
+    [
+        (of_bytes(8, 4, 3, 3, dtype=U8), np.full(8, 128, U8), 0),
+        (of_bytes(8, 4, 3, 3, dtype=U8), np.array(100, U8), 1),
+        (np.abs(of_bytes(8, 4, 3, 3) // 2), np.arange(8, dtype=I8), 0),
+    ],
+    ids=["centred", "beyond", "small"],
+)
+def test_zero_points_of_weights_are_taken_from_them_where_bytes_hold_that(weights: Any, zero: Any, more: int) -> None:
+    nodes, constants = qdq_conv(weights, zero)
+    graph = computed(nodes, X, constants, step=0.05)
+    assert len(multiplied(graph)) == 1
+    assert len(sums(graph)) == 1 + more
+
+
+def test_signed_activations() -> None:
+    nodes, constants = qdq_conv(of_bytes(8, 4, 3, 3), np.zeros(8, I8), x_type=I8, x_zero=-5)
+    assert len(multiplied(computed(nodes, X, constants, step=0.05))) == 1
+
+
+def test_values_between_convolutions_are_bytes() -> None:
+    nodes, constants = qdq_conv(of_bytes(4, 4, 3, 3), np.zeros(4, I8))
+    nodes[-1] = node("DequantizeLinear", "Rq sy zy", "Rd")
+    nodes += [node("Conv", "Rd Wd", "Y")]
+    graph = computed(nodes, X, constants, step=0.05)
+    assert len(multiplied(graph)) == 2
+    between = [name for n in graph.computes for name in n.outputs if name != "Y"]
+    assert [graph.types[name].dtype for name in between] == [DType.U8, DType.U8]
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [(I8, 0), (U8, 77)])
+def test_quantised_operators_multiply_bytes(dtype: Any, zero: int) -> None:
+    constants = {
+        "sx": np.float32(0.01),
+        "zx": np.array(111, U8),
+        "W": of_bytes(8, 4, 3, 3, dtype=dtype),
+        "sw": np.float32(0.005),
+        "zw": np.array(zero, dtype),
+        "sy": np.float32(0.1),
+        "zy": np.array(120, U8),
+        "B": integers(8, low=-500, high=500),
+    }
+    nodes = [node("QLinearConv", "X sx zx W sw zw sy zy B", pads=[1, 1, 1, 1])]
+    graph = computed(nodes, {"X": of_bytes(1, 4, 3, 3, dtype=U8, seed=1)}, constants, step=1)
+    assert len(multiplied(graph)) == 1
+
+
+def test_integer_products_of_groups() -> None:
+    constants = {"zx": np.array(111, U8), "W": of_bytes(8, 2, 3, 3, dtype=U8), "zw": np.array(128, U8)}
+    nodes = [node("ConvInteger", "X W zx zw", pads=[1, 1, 1, 1], group=2)]
+    assert len(multiplied(computed(nodes, {"X": of_bytes(1, 4, 5, 5, dtype=U8)}, constants))) == 1
+
+
+def test_zero_points_of_columns_take_sums_of_rows() -> None:
+    constants = {"zx": np.array(111, U8), "W": of_bytes(16, 6), "zw": of_bytes(6, seed=3)}
+    graph = computed([node("MatMulInteger", "X W zx zw")], {"X": of_bytes(3, 5, 16, dtype=U8)}, constants)
+    assert len(multiplied(graph)) == 1
+    assert len(sums(graph)) == 2
+
+
+def test_two_unsigned_operands_are_multiplied_as_an_unsigned_and_a_signed_one() -> None:
+    constants = {"zx": np.array(111, U8), "zw": np.array(99, U8)}
+    inputs = {"X": of_bytes(5, 16, dtype=U8), "W": of_bytes(16, 6, dtype=U8, seed=1)}
+    graph = computed([node("MatMulInteger", "X W zx zw")], inputs, constants)
+    assert len(multiplied(graph)) == 1
+    assert "i8(i32(A[i0, i1]) - 128)" in str(next(iter(graph.computes)).program)
+
+
+def test_scales_that_are_computed_in_each_call() -> None:
+    nodes = [
+        node("DynamicQuantizeLinear", "X", "q s z"),
+        node("MatMulInteger", "q W z", "t"),
+        node("Cast", "t", "f", to=1),
+        node("Mul", "f s"),
+    ]
+    graph = computed(nodes, {"X": random(5, 16)}, {"W": of_bytes(16, 6)}, step=0.5)
+    assert len(multiplied(graph)) == 1
+
+
+MOVED = {
+    "sx": np.float32(0.03),
+    "zx": np.array(128, U8),
+    "W": of_bytes(6, 16),
+    "sw": (RNG.random(6) * 0.01).astype(np.float32),
+    "zw": np.zeros(6, I8),
+    "shape": np.array([10, 16]),
+}
+QUANTISED = [node("QuantizeLinear", "X sx zx", "q"), node("DequantizeLinear", "q sx zx", "d")]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("Transpose", "wd", "wt", perm=[1, 0]), node("MatMul", "r wt")],
+        [node("Gemm", "r wd", transB=1, alpha=0.5)],
+    ],
+    ids=["transposed", "gemm"],
+)
+def test_bytes_are_moved_instead_of_what_they_stand_for(nodes: list[Any]) -> None:
+    before = [*QUANTISED, node("Reshape", "d shape", "r"), node("DequantizeLinear", "W sw zw", "wd", axis=0)]
+    graph = computed([*before, *nodes], {"X": random(2, 5, 16)}, MOVED)
+    assert len(multiplied(graph)) == 1
+    assert "W" not in [name for name in graph.constants if graph.types[name].dtype is not DType.I8]
+    assert max(graph.types[name].size for name in graph.constants if graph.types[name].dtype is DType.F32) == 6
+
+
+def test_what_is_not_only_multiplied_is_dequantised_as_well() -> None:
+    constants = {**MOVED, "W": of_bytes(16, 16), "sw": np.float32(0.01), "zw": np.array(0, I8)}
+    nodes = [*QUANTISED, node("DequantizeLinear", "W sw zw", "wd"), node("MatMul", "d wd", "p"), node("Add", "p d")]
+    assert len(multiplied(computed(nodes, {"X": random(5, 16)}, constants))) == 1
+
+
+def test_scales_along_what_is_summed_stay_in_f32() -> None:
+    constants = {**MOVED, "W": of_bytes(16, 6), "sw": np.full(16, 0.01, np.float32), "zw": np.zeros(16, I8)}
+    nodes = [*QUANTISED, node("DequantizeLinear", "W sw zw", "wd", axis=0), node("MatMul", "d wd")]
+    graph = computed(nodes, {"X": random(5, 16)}, constants)
+    assert multiplied(graph) == []
+    # They are folded then, as they would have been.
+    assert "DequantizeLinear" not in [n.op for n in graph.computes]
+
+
+def test_totals_that_32_bits_may_not_hold_stay_in_f32() -> None:
+    constants = {"sw": np.float32(0.01), "zw": np.array(0, I8), "W": of_bytes(66_000, 1)}
+    nodes = [
+        node("DequantizeLinear", "X sw zw", "d"),
+        node("DequantizeLinear", "W sw zw", "wd"),
+        node("MatMul", "d wd"),
+    ]
+    made = model(nodes, [value("X", of_bytes(2, 66_000))], constants=constants)
+    assert multiplied(ms.load_onnx(made).optimised) == []

@@ -1,0 +1,64 @@
+"""What constants do to values is worked out ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metasched.graph.ir import Graph
+from metasched.graph.passes.fusion import fusion
+from metasched.graph.passes.scales_into_weights import scales_into_weights
+from tests.support.graphs import context, network, require_equal
+
+NORM = "float[3] s = {1, 2, 3}, float[3] b = {4, 5, 6}, float[3] m = {7, 8, 9}, float[3] v = {1, 2, 4}"
+ONES = ", ".join(["1", "2", "3", "-1"] * 3)
+
+
+def folded(body: str) -> Graph:
+    """The graph of a network after fusion and the pass, which computes the same."""
+    graph = network(body).graph
+    made = scales_into_weights(fusion(graph, context()), context())
+    made.validate()
+    require_equal(graph, made)
+    return made
+
+
+def last_line(graph: Graph) -> str:
+    (node,) = graph.computes
+    return str(node.program).splitlines()[-1].strip()
+
+
+WEIGHTS = f"float[4, 3] w = {{{ONES}}}"
+CASES = {
+    # The weights of a convolution, with a bias of its own.
+    f"""m (float[1, 4, 5, 5] x) => (y) <float[3, 4, 1, 1] w = {{{ONES}}}, float[3] c = {{1, 2, 3}}, {NORM}> {{
+        a = Conv(x, w, c)  n = BatchNormalization(a, s, b, m, v)  y = Relu(n)
+    }}""": "Y[i0, i1, i2, i3] = max(T0[i0, i1, i2, i3] + C[i1], 0)",
+    # Columns of a matrix.
+    f"""m (float[5, 4] x) => (y) <{WEIGHTS}, {NORM}> {{
+        a = MatMul(x, w)  n = BatchNormalization(a, s, b, m, v)  y = Relu(n)
+    }}""": "Y[i0, i1] = max(T0[i0, i1] + C[i1], 0)",
+    # Nothing to put a factor into.
+    f"m (float[2, 3, 4] x) => (y) <{NORM}> {{ n = BatchNormalization(x, s, b, m, v)  y = Relu(n) }}":
+        "Y[i0, i1, i2] = max(A[i0, i1, i2] * B[i1] + C[i1], 0)",
+    # A factor along a dimension that the weights have not.
+    f"m (float[3, 4] x) => (y) <{WEIGHTS}, float[3, 1] s = {{2, 3, 4}}> {{ a = MatMul(x, w)  y = Mul(a, s) }}":
+        "Y[i0, i1] = T0[i0, i1] * C[i0, 0]",
+    # A factor that is one number.
+    f"m (float[3, 4] x) => (y) <{WEIGHTS}, float s = {{3}}> {{ a = MatMul(x, w)  y = Mul(a, s) }}":
+        "Y[i0, i1] = sum[r0 < 4](A[i0, r0] * B[r0, i1])",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "line"), CASES.items())
+def test_factors_and_offsets(body: str, line: str) -> None:
+    assert last_line(folded(body)) == line
+
+
+def test_weights_that_others_read_stay() -> None:
+    graph = folded(
+        f"m (float[5, 4] x) => (y, z) <float[4, 3] w = {{{ONES}}}, float[3] s = {{1, 2, 3}}>"
+        "{ a = MatMul(x, w)  y = Mul(a, s)  b = Neg(x)  z = MatMul(b, w) }"
+    )
+    assert [line for node in graph.computes for line in str(node.program).splitlines() if "C[i1]" in line]
+    np.testing.assert_array_equal(graph.constants["w"].reshape(-1)[:4], [1, 2, 3, -1])
