@@ -133,7 +133,8 @@ class _RandomNetwork:
 def test_networks_compute_the_same_after_the_passes(seed: int) -> None:
     made = _RandomNetwork(seed).model()
     graph = ms.load_onnx(made).graph
-    after = optimised(graph, PassOptions(Target.detect()))
+    # What is in place in memory has no meaning for the reference.
+    after = optimised(graph, PassOptions(Target.detect(), frozenset({"parts"})))
     require_equal(graph, after, rtol=2e-4, atol=2e-4)
     for one in after.nodes:
         if isinstance(one, Compute):

@@ -53,7 +53,9 @@ def affine(e: SourceExpr, constant: IsConstant) -> Affine:
 
 
 def _scaled(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
-    factor = Operation(op, FloatLit(1.0) if inner.factor is None else inner.factor, by)
+    factor: SourceExpr = by
+    if inner.factor is not None or op is not BinOp.MUL:
+        factor = Operation(op, inner.factor or FloatLit(1.0), by)
     offset = None if inner.offset is None else Operation(op, inner.offset, by)
     return Affine(inner.value, factor, offset, inner.steps + 1)
 

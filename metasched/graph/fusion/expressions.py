@@ -96,6 +96,8 @@ def operations(e: SourceNode) -> int:
     """What an element of an expression costs, in additions; index arithmetic is free."""
     if isinstance(e, Read | Name):
         return 0
+    if isinstance(e, IfElse) and not any(reads(e.cond)):
+        return 1 + operations(e.then) + operations(e.otherwise)
     below = sum(operations(child) for child in e.children())
     if isinstance(e, Operation) and not e.op.is_logical:
         return below + (_COSTLY if e.op is BinOp.DIV else 1)

@@ -18,6 +18,8 @@ from metasched.ir.source import Apply, IfElse, Name, Read, Reduce, SourceExpr, S
 
 # Operations that may be written twice in one expression: compiled code computes an expression that is there twice once.
 _REPEATED = 8
+# How much larger a value may be with a border around it.
+_BORDER = 2
 # Expressions of more nodes stay apart.
 _LARGEST = 150
 
@@ -53,6 +55,9 @@ def _can_inline(stages: Stages, stage: Stage) -> bool:
     if any(count > 1 and cost * count > _REPEATED for _, count in uses):
         return False
     total = sum(stages.iterations(reader) for reader, _ in uses)
+    if all(isinstance(reader.value, IfElse) for reader, _ in uses):
+        # Outside of a border, nothing is computed.
+        return len(uses) == 1 and total <= _BORDER * own
     return total <= own or (cost == 1 and all(stages.iterations(reader) <= own for reader, _ in uses))
 
 

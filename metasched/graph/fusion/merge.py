@@ -7,15 +7,17 @@ equal programs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from metasched.graph.fusion.canonical import canonical
-from metasched.graph.fusion.expressions import with_reads
+from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, joined_name, program_of, stages_of
 from metasched.graph.fusion.views import through_view
 from metasched.graph.ir import Compute, Graph, Node, ShapeView, ValueType
-from metasched.ir.source import Read, SourceExpr, Stage
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import FloatLit, Operation, Read, SourceExpr, Stage
 
 
 def merged(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compute:
@@ -60,6 +62,7 @@ def stages_together(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str])
 
 def _over_values(graph: Graph, own: Stages, named: Mapping[str, str], views: Mapping[str, str]) -> list[Stage]:
     out = []
+    zeros = {own_name for own_name, name in named.items() if _is_zero(graph, name)}
     for stage in own.stages:
         extents = own.extents(stage)
 
@@ -72,7 +75,7 @@ def _over_values(graph: Graph, own: Stages, named: Mapping[str, str], views: Map
             return replace(read, buffer=name, indices=indices)
 
         position = None if stage.position is None else named[stage.position]
-        value = with_reads(stage.value, change)
+        value = with_reads(with_zeros(stage, zeros), change)
         out.append(replace(stage, buffer=named[stage.buffer], value=value, position=position))
     return out
 
@@ -93,3 +96,25 @@ def replaced(graph: Graph, groups: Mapping[int, Compute], members: Collection[in
         elif number not in members:
             nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
+
+
+def _is_zero(graph: Graph, name: str) -> bool:
+    """Whether a value is a constant of one element that is zero, and positive."""
+    array = graph.constants.get(name)
+    if array is None or array.size != 1 or not graph.types[name].dtype.is_float:
+        return False
+    number = float(array.reshape(-1)[0])
+    return number == 0 and math.copysign(1, number) > 0
+
+
+def with_zeros(stage: Stage, zeros: Collection[str]) -> SourceExpr:
+    """A stage's value with a literal for inputs that are zero; as it is where that might divide, or has no type."""
+    value = stage.value
+    divides = any(isinstance(node, Operation) and node.op in _DIVISIONS for node in value.walk())
+    kept = [read for read in reads(value) if read.buffer not in zeros]
+    if divides or not kept:
+        return value
+    return with_reads(value, lambda read: FloatLit(0.0) if read.buffer in zeros else read)
+
+
+_DIVISIONS = (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD)

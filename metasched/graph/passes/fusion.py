@@ -9,7 +9,8 @@ A group of nodes joins the group that computes one of its inputs where all of th
 - nothing else that is computed with that input is read outside: joined, they can still be put in an order.
 
 So an anchor (a convolution, a product of matrices) takes its bias, residual sums and activations; the pieces of a layer
-norm, a softmax or a chain of activations become one program each.
+norm, a softmax or a chain of activations become one program each. An anchor also joins what computes its input where
+that is a border, or cheap and read to put a border around it: the stage that makes the border computes it.
 
 Where several inputs would do, as in the sum at the end of a residual block, the one computed last is taken: the others
 are there by then.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, kind_of
 from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
 from metasched.graph.fusion.rows import rows
@@ -27,8 +28,10 @@ from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.ir.source import Name, Read, Reduce
+from metasched.ir.source import IfElse, Name, Read, Reduce
 
+# What an element may cost that an anchor computes where it puts a border around it, in additions.
+_CHEAP = 6
 # Stages of nodes that are joined along rows, before any is written into another.
 _MOST_STAGES = 64
 # Elements of all values of nodes that are joined whatever their rows are: they stay in the cache.
@@ -82,11 +85,10 @@ class _Grouping:
 
     def run(self) -> Graph:
         # Each join may make another possible: of a value with two readers, say, that are of one group now.
-        while sum(self._join(group) for group in self._distinct() if group.kind < Kind.ANCHOR):
+        while sum(self._join(group) for group in self._distinct()):
             pass
         for group in self._distinct():
-            if group.kind < Kind.ANCHOR:
-                self._remark(group)
+            self._remark(group)
         return self._rewritten()
 
     def _distinct(self) -> list[_Group]:
@@ -148,9 +150,32 @@ class _Grouping:
         name = source.values[0]
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
             return ""
+        if group.kind is Kind.ANCHOR:
+            return self._prologue_refusal(name, other)
         if other.kind is Kind.ANCHOR:
             return f"it does not read each element of `{name}` once, in an order of its own indices"
         return self._rows_refusal(sorted({*other.members, *inside}))
+
+    def _prologue_refusal(self, name: str, other: _Group) -> str:
+        """Why an anchor may not compute its input where it puts a border around it; '' where it may."""
+        if other.kind > Kind.ELEMENTWISE:
+            return f"`{name}` is the result of a reduction"
+        stages = [stage for n in other.members if n in self._forms for stage in self._forms[n].stages]
+        cost = sum(operations(stage.value) for stage in stages)
+        is_border = cost == 1 and any(isinstance(stage.value, IfElse) for stage in stages)
+        if is_border or (cost <= _CHEAP and all(self._only_moves(n, name) for n in self._readers[name])):
+            return ""
+        return f"it is an anchor, and `{name}` is neither a border nor cheap and read to put one around it"
+
+    def _only_moves(self, number: int, name: str) -> bool:
+        """Whether a node reads an input in stages that compute nothing, such as those that put a border around it."""
+        node = self._graph.nodes[number]
+        if not isinstance(node, Compute):
+            return True
+        form = self._forms[number]
+        own = {buffer for buffer, given in zip(form.inputs, node.inputs, strict=True) if given == name}
+        stages = [stage for stage in form.stages if own & {read.buffer for read in reads(stage.value)}]
+        return all(isinstance(stage.value, IfElse) and operations(stage.value) == 1 for stage in stages)
 
     def _rows_refusal(self, members: list[int]) -> str:
         """Why one nest cannot compute nodes that memory limits; '' where it can."""

@@ -134,10 +134,11 @@ def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
         return None
     if not list(reads(found.value)) or is_known(found.value, lambda read: read.buffer in site.constants):
         return None
+    if _occurrences(site.stage, found.value) != _occurrences(site.stage, part):
+        # It is there in another form, too: what they share would be computed twice.
+        return None
     stages, value = site.stages, found.value
     scaled = None if found.factor is None else _into_weights(site, found, weights)
-    if scaled is None and found.steps < 2 and not _costly(found):
-        return None
     if scaled is None and _is_simple(found.factor) and _is_simple(found.offset):
         return None
     if scaled is not None:
@@ -151,21 +152,19 @@ def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
     return _replaced(stages, site.stage, part, value)
 
 
-def _costly(found: Affine) -> bool:
-    """Whether what is done in one step is more than an operation by one number."""
-    return any(e is not None and not _is_simple(e) for e in (found.factor, found.offset))
+def _occurrences(stage: Stage, part: SourceExpr) -> int:
+    """How often an expression is there in a stage."""
+    return sum(1 for node in stage.value.walk() if node == part)
 
 
 def _is_simple(e: SourceExpr | None) -> bool:
-    """Whether a factor or an offset is one constant as it is: nothing can be worked out ahead."""
-    if isinstance(e, Operation) and e.op is BinOp.MUL and repr(getattr(e.a, "value", None)) == "1.0":
-        e = e.b
+    """Whether a factor or an offset is one constant as it is, or a number: nothing can be worked out ahead."""
     return e is None or isinstance(e, Read) or not list(reads(e))
 
 
-def _constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights) -> tuple[Stages, Read]:
+def _constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights) -> tuple[Stages, SourceExpr]:
     """A new constant with the elements of an expression, and its read; the expression where it is one already."""
-    if isinstance(e, Read):
+    if _is_simple(e):
         return stages, e
     axes = _axes_of(site, e)
     array = weights.value(e, axes, site)
@@ -192,7 +191,8 @@ def _into_weights(site: _Site, found: Affine, weights: _Weights) -> Stages | Non
     source = site.stages.by_buffer.get(read.buffer)
     others = [r for stage in site.stages.stages for r in reads(stage.value) if r.buffer == read.buffer]
     value = None if source is None else source.value
-    if len(others) != 1 or source is None or not isinstance(value, Reduce) or value.reducer is not Reducer.SUM:
+    here = _occurrences(site.stage, read)
+    if len(others) != here or source is None or not isinstance(value, Reduce) or value.reducer is not Reducer.SUM:
         return None
     # The factor's indices as those of the stage that sums.
     inner = {e.name: axis.name for e, axis in zip(read.indices, source.axes, strict=True) if isinstance(e, Name)}
@@ -239,7 +239,7 @@ def _can_scale(site: _Site, weight: Read, axes: set[str], weights: _Weights) -> 
 
 def _replaced(stages: Stages, stage: Stage, part: SourceExpr, value: SourceExpr) -> Stages:
     def visit(node: SourceNode) -> SourceNode:
-        return value if node is part else node.map(visit)
+        return value if node == part else node.map(visit)
 
     changed = visit(stage.value)
     assert isinstance(changed, SourceExpr)

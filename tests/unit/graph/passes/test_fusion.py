@@ -116,3 +116,34 @@ def test_divisions_by_numbers_are_products_except_before_rounding() -> None:
     assert texts(graph) == ["    Y[i0] = exp(A[i0] * 0.25)"]
     graph, _ = fused("m (float[3] x) => (y) <float c = {4.0}> { a = Div(x, c)  y = Floor(a) }")
     assert texts(graph) == ["    Y[i0] = floor(A[i0] / 4.0)"]
+
+
+PADDED = "Conv<pads = [1, 1, 1, 1]>(a, w)"
+
+
+@pytest.mark.parametrize(
+    ("body", "first"),
+    [
+        (f"a = Relu(x)  y = {PADDED}", "max(A[i0, i1, i2 - 1, i3 - 1], 0) if i2 >= 1"),
+        ("a = Pad(x, p)  y = Conv(a, w)", "A[i0, i1, i2 - 1, i3 - 1] if i2 >= 1"),
+        (f"s = Add(x, x)  r = Relu(s)  a = Neg(r)  y = {PADDED}", "-max(A[i0, i1, i2 - 1, i3 - 1] + A["),
+    ],
+)
+def test_borders_and_what_is_cheap_under_one_join_a_convolution(body: str, first: str) -> None:
+    head = "m (float[1, 2, 8, 8] x, float[3, 2, 3, 3] w) => (y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}>"
+    graph, _ = fused(f"{head} {{ {body} }}")
+    (text,) = texts(graph)
+    assert first in text
+
+
+def test_what_is_not_cheap_is_computed_before_a_convolution() -> None:
+    graph, remarks = fused(f"m (float[1, 2, 8, 8] x, float[3, 2, 3, 3] w) => (y) {{ a = Exp(x)  y = {PADDED} }}")
+    assert len(texts(graph)) == 2
+    assert any("it is an anchor" in remark for remark in remarks)
+
+
+def test_a_zero_is_a_literal_unless_it_divides() -> None:
+    graph, _ = fused("m (float[3] x) => (y) <float z = {0.0}> { y = Max(x, z) }")
+    assert texts(graph) == ["    Y[i0] = max(A[i0], 0.0)"]
+    graph, _ = fused("m (float[3] x) => (y) <float z = {0.0}> { a = Div(x, z)  y = Neg(a) }")
+    assert texts(graph) == ["    Y[i0] = -(A[i0] / B[])"]

@@ -44,6 +44,13 @@ CASES = {
     # A factor along a dimension that the weights have not.
     f"m (float[3, 4] x) => (y) <{WEIGHTS}, float[3, 1] s = {{2, 3, 4}}> {{ a = MatMul(x, w)  y = Mul(a, s) }}":
         "Y[i0, i1] = T0[i0, i1] * C[i0, 0]",
+    # An activation that reads the value twice, in one form; and in two forms.
+    f"""m (float[5, 4] x) => (y) <{WEIGHTS}, {NORM}> {{
+        a = MatMul(x, w)  n = BatchNormalization(a, s, b, m, v)  g = Sigmoid(n)  y = Mul(n, g)
+    }}""": "Y[i0, i1] = (T0[i0, i1] + C[i1]) * sigmoid(T0[i0, i1] + C[i1])",
+    f"""m (float[5, 4] x) => (y) <{WEIGHTS}, float[3] b = {{4, 5, 6}}, float h = {{0.5}}> {{
+        a = MatMul(x, w)  n = Add(a, b)  e = Mul(n, h)  f = Erf(e)  y = Mul(n, f)
+    }}""": "Y[i0, i1] = (T0[i0, i1] + C[i1]) * erf((T0[i0, i1] + C[i1]) * 0.5)",
     # A factor that is one number.
     f"m (float[3, 4] x) => (y) <{WEIGHTS}, float s = {{3}}> {{ a = MatMul(x, w)  y = Mul(a, s) }}":
         "Y[i0, i1] = sum[r0 < 4](A[i0, r0] * B[r0, i1])",
