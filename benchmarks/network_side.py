@@ -30,7 +30,6 @@ def main() -> None:
     began = time.perf_counter()
     import metasched as ms
 
-    bare = _bare(ms, spec["threads"])
     network, facts = _loaded(ms, spec)
     with np.load(spec["inputs"]) as stored:
         inputs = {name: stored[name] for name in stored.files}
@@ -39,7 +38,7 @@ def main() -> None:
     facts["first_call_s"] = time.perf_counter() - start
     facts["start_s"] = time.perf_counter() - began
     np.savez(spec["result"], *(results if isinstance(results, tuple) else (results,)))
-    facts |= {"resident_bytes": resident_bytes(), "bare_bytes": bare} | _file(Path(spec["model"]))
+    facts |= {"resident_bytes": resident_bytes()} | _file(Path(spec["model"]))
     print(json.dumps(facts), flush=True)
     for line in sys.stdin:
         answer = _profile(network, inputs) if line == f"{PROFILE}\n" else block(lambda: network(**inputs))
@@ -54,7 +53,8 @@ def _loaded(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     _ = ms.load_onnx
     facts["import_s"] = time.perf_counter() - start
     start = time.perf_counter()
-    network = ms.load_onnx(spec["model"], target=ms.Target.detect(threads=spec["threads"]), **spec["sizes"])
+    target = ms.Target.detect(threads=spec["threads"])
+    network = ms.load_onnx(spec["model"], target=target, precision=spec["precision"], **spec["sizes"])
     facts["load_s"] = time.perf_counter() - start
     start = time.perf_counter()
     network.compile()
@@ -65,12 +65,6 @@ def _loaded(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     facts |= {"arena_bytes": executable.arena.nbytes, "bound_bytes": executable.arena.bound}
     facts["packed_bytes"] = executable.weights.nbytes
     return network, facts
-
-
-def _bare(ms: Any, threads: int) -> int:
-    """Memory of the process before there is a network."""
-    ms.Target.detect(threads=threads)
-    return resident_bytes()
 
 
 def _file(model: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from metasched.cli.arguments import UsageError, add_json, add_threads, seed
 from metasched.graph.inputs import random_inputs
+from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def add_model(parser: ArgumentParser) -> None:
-    """The model, its sizes and values, threads and `--json`."""
+    """The model, its sizes and values, precision, threads and `--json`."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model; its external data is read from its folder")
     parser.add_argument(
         "-D",
@@ -50,6 +52,13 @@ def add_model(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         help="an input that decides shapes, settled now: numbers between commas, JSON, or a .npy file",
+    )
+    known = ", ".join(each.value for each in ProductPrecision)
+    parser.add_argument(
+        "--precision",
+        default=ProductPrecision.F32.value,
+        metavar="TYPE",
+        help=f"what products are computed from: {known} (default: %(default)s); a quantised model has its own",
     )
     add_threads(parser)
     add_json(parser)
@@ -80,8 +89,19 @@ def network_of(args: Namespace) -> Network:
         values=_once("--value", args.values),
         shapes=_once("--shape", args.shapes),
         target=Target.detect(args.threads),
+        precision=args.precision,
         **sizes,
     )
+
+
+def bound_again(args: Namespace) -> str:
+    """The options of the command line that bind the model, to be given to another command."""
+    parts = [f"-D {name}={size}" for name, size in args.sizes]
+    parts += [f"--shape {name}={','.join(map(str, shape))}" for name, shape in args.shapes]
+    parts += [f"--value {name}={json.dumps(np.asarray(value).tolist())}" for name, value in args.values]
+    parts += [f"--precision {args.precision}"] if args.precision != ProductPrecision.F32.value else []
+    parts += [f"--threads {args.threads}"] if args.threads else []
+    return "".join(f" {shlex.quote(word)}" for part in parts for word in part.split(" ", 1))
 
 
 def inputs_of(args: Namespace, network: Network) -> dict[str, Array]:

@@ -45,15 +45,14 @@ def _summary(network: Network) -> str:
         f"  as imported: {_counts(graph)}",
         f"  as it runs:  {_counts(optimised)}",
         "",
-        table([["task", "runs", "GFLOP", "nodes of the model", "program"], *_task_rows(optimised)], ">>>"),
+        table([["task", "runs", "GFLOP", "nodes of the model", "makes"], *_task_rows(optimised)], ">>>"),
     ]
     return "\n".join(lines)
 
 
 def _counts(graph: Graph) -> str:
-    return (
-        f"{len(graph.nodes)} nodes, {sum(1 for _ in graph.computes)} of them run programs, {len(graph.tasks)} distinct"
-    )
+    kernels = sum(1 for _ in graph.computes)
+    return f"{len(graph.nodes)} nodes, {kernels} of them run programs, {len(graph.tasks)} distinct"
 
 
 def _task_rows(graph: Graph) -> list[list[str]]:
@@ -62,7 +61,8 @@ def _task_rows(graph: Graph) -> list[list[str]]:
     for number, nodes in enumerate(graph.tasks.values()):
         work = nodes[0].program.work.operations * len(nodes)
         types = ", ".join(dict.fromkeys(node.op for node in nodes))
-        rows.append([str(number), str(len(nodes)), f"{work / 1e9:.3f}", types, nodes[0].program.name])
+        made = ", ".join(str(graph.types[name]) for name in nodes[0].outputs)
+        rows.append([str(number), str(len(nodes)), f"{work / 1e9:.3f}", types, made])
     return rows
 
 

@@ -81,6 +81,16 @@ def test_a_model_runs_on_given_arrays_and_is_compared(folder: Path) -> None:
     assert data["outputs"]["y"]["shape"] == [2, 3]
 
 
+def test_a_model_is_profiled(folder: Path) -> None:
+    call = ("profile", str(folder / "m.onnx"), "-D", "batch=1", "--runs", "2")
+    status, out, _ = run(*call)
+    assert status == 0
+    assert "kernel, and where its schedule comes from" in out
+    data = json.loads(run(*call, "--json")[1])
+    assert data["runs"] == 2
+    assert data["kernels"][-1]["seconds"] > 0
+
+
 def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
     call = ("run", str(folder / "m.onnx"), "-D", "batch=1", "--calls", "1", "--seed")
     outs = [run(*call, seed)[1].splitlines()[1] for seed in "001"]

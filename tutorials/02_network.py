@@ -1,0 +1,140 @@
+"""From a PyTorch module to a tuned network that runs with NumPy alone.
+
+A model file goes in; what comes out is one function of arrays. On the way there is nothing that cannot be looked at:
+every layer becomes a program of the language, every program gets a schedule, and you can see both. This file takes a
+small convolutional network along that way. Everything runs: `python 02_network.py`.
+
+It needs `pip install 'metasched[onnx]'`. With PyTorch (and onnxscript) the model is exported from a module; without,
+the same layers are written down in ONNX's own text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx import numpy_helper
+
+import metasched as ms
+from metasched.graph.ir import Compute, ShapeView
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 1. A model
+#
+# Two convolutions with batch norm and a skip connection, an average over the image, and a classifier. In PyTorch:
+
+
+def export_with_torch(file: Path) -> None:
+    import torch  # type: ignore[import-not-found]
+    from torch import nn
+
+    class Small(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+            self.second = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16))
+            self.head = nn.Linear(16, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.first(x)
+            y = torch.relu(self.second(y) + y)
+            return self.head(y.mean((2, 3)))
+
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own
+        torch.onnx.export(Small().eval(), (torch.randn(1, 3, 32, 32),), str(file), input_names=["x"], dynamo=True)
+
+
+# The same as ONNX has it. A model file is such a graph, and its weights.
+TEXT = """
+<ir_version: 10, opset_import: ["": 18]>
+small (float[1, 3, 32, 32] x) => (float[1, 10] y) {
+    c1 = Conv <pads = [1, 1, 1, 1]> (x, w1)
+    n1 = BatchNormalization (c1, scale, shift, mean, var)
+    r1 = Relu (n1)
+    c2 = Conv <pads = [1, 1, 1, 1]> (r1, w2)
+    n2 = BatchNormalization (c2, scale, shift, mean, var)
+    s = Add (n2, r1)
+    r2 = Relu (s)
+    g = GlobalAveragePool (r2)
+    f = Flatten (g)
+    y = Gemm <transB = 1> (f, w3, b3)
+}
+"""
+WEIGHTS = {"w1": (16, 3, 3, 3), "w2": (16, 16, 3, 3), "w3": (10, 16), "b3": (10,), "scale": (16,), "shift": (16,)}
+
+
+def write_by_hand(file: Path) -> None:
+    model = onnx.parser.parse_model(TEXT)
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.standard_normal(shape, np.float32) * 0.2 for name, shape in WEIGHTS.items()}
+    arrays |= {"mean": np.zeros(16, np.float32), "var": np.ones(16, np.float32)}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
+    onnx.save(model, file)
+
+
+def has_torch() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", "onnxscript"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 2. What is in it
+#
+# `load_onnx` turns every node into programs, with all sizes bound. `net.graph` is what the model says. The passes then
+# make of it what runs, `net.optimised`: batch norm goes into the weights, and what follows a convolution element by
+# element is computed where its result is still in registers. Equal programs are one *task*, and are tuned once.
+
+
+def look(net: ms.Network) -> None:
+    print(net)
+    for report in net.passes():
+        print(report)
+    imported, runs = (len(list(graph.computes)) for graph in (net.graph, net.optimised))
+    print(f"\n{imported} programs as imported, {runs} after the passes. The first of these:\n")
+    print(next(iter(net.optimised.computes)).program)
+    assert runs < imported
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 3. Calling it
+#
+# `net(x)` takes and gives NumPy arrays. It is compiled at the first call, or by `net.compile()`: every task by a guess,
+# which is often good and measures nothing.
+#
+# Nobody has to take our word for the numbers. `ms.reference` runs any program in the plainest way and shares nothing
+# with the compiler; here it runs the whole graph, as it was imported, node by node.
+
+
+def by_reference(net: ms.Network, x: np.ndarray) -> np.ndarray:
+    values = {**net.graph.constants, net.graph.inputs[0]: x}
+    for node in net.graph.nodes:
+        if isinstance(node, Compute):
+            results = ms.reference(node.program)(*(values[name] for name in node.inputs))
+            values |= zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True)
+        elif isinstance(node, ShapeView):  # the same elements in another shape
+            values[node.output] = values[node.input].reshape(net.graph.types[node.output].shape)
+    return np.asarray(values[net.graph.outputs[0][1]])
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (export_with_torch if has_torch() else write_by_hand)(folder / "small.onnx")
+        net = ms.load_onnx(folder / "small.onnx")
+        look(net)
+
+        x = np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32)
+        y = net(x)
+        expected = by_reference(net, x)
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+        print(f"largest difference from the reference: {np.abs(y - expected).max():.2g}")
+
+
+if __name__ == "__main__":
+    main()
