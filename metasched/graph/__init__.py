@@ -34,6 +34,8 @@ Its files, in reading order:
 - `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another
 - `weights`: Weights of a network as its kernels read them, held once in one piece of memory
 - `executable`: A network that runs: one call of compiled code for all kernels, over one arena
+- `export`: A compiled network as a folder that runs with NumPy alone: a Python file, machine code, and packed
+  weights
 - `profile`: Where a network's time goes: each kernel's in place, its share of the machine's limit, where its
   schedule is from
 - `network`: A network as its users hold it

@@ -18,7 +18,7 @@ from metasched.graph.ir import Array, Compute, Graph, ValueType
 from metasched.graph.memory import MappedMemory, require_memory
 from metasched.graph.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
 from metasched.graph.steps import LoadedStep, RootOffset, StepTable, require_success
-from metasched.graph.task_code import StepArgumentKind, TaskCode
+from metasched.graph.task_code import StepArgumentKind, StepCode, TaskCode
 from metasched.graph.weights import Weights, packed_keys, packed_weights
 from metasched.runtime.compiled import aligned_empty, data_pointer
 from metasched.target import Target
@@ -39,12 +39,39 @@ class StepInfo:
 
 
 @dataclass(frozen=True)
-class _Result:
+class NetworkResult:
     """An output: a new array that a step writes (its root's number), or a copy of a value."""
 
     type: ValueType
     written: int | None
     copied: RootOffset | None
+
+
+@dataclass(frozen=True)
+class NetworkLayout:
+    """All that running the steps takes besides the weights: what an export writes.
+
+    Attributes:
+        inputs: names and types, in order; their roots follow those of the arena and of the weights.
+        outputs: the same of outputs; the roots of those that steps write follow.
+        results: how each output comes about.
+        arena_bytes: of the arena, `weight_bytes` of the weights.
+        codes: the machine code of the kernels.
+        nodes: the name of each step's node.
+        steps: the number of each step's kernel among `codes`.
+        places: where each step's arguments are.
+
+    """
+
+    inputs: tuple[tuple[str, ValueType], ...]
+    outputs: tuple[tuple[str, ValueType], ...]
+    results: tuple[NetworkResult, ...]
+    arena_bytes: int
+    weight_bytes: int
+    codes: tuple[StepCode, ...]
+    nodes: tuple[str, ...]
+    steps: tuple[int, ...]
+    places: tuple[tuple[RootOffset, ...], ...]
 
 
 class Executable:
@@ -72,10 +99,19 @@ class Executable:
         self.steps = tuple(
             StepInfo(node.name, node.op, graph.kernels[kernels[n]].task, codes[kernels[n]].origin) for n, node in nodes
         )
-        self._table = StepTable(
-            [loaded[kernels[n]] for n, _ in nodes],
-            [self._step_places(n, node, kernels[n], codes[kernels[n]]) for n, node in nodes],
-            target,
+        given_places = [tuple(self._step_places(n, node, kernels[n], codes[kernels[n]])) for n, node in nodes]
+        self._table = StepTable([loaded[kernels[n]] for n, _ in nodes], given_places, target)
+        numbers = {key: number for number, key in enumerate(codes)}
+        self.layout = NetworkLayout(
+            tuple((name, graph.types[name]) for name in graph.inputs),
+            tuple((label, graph.types[name]) for label, name in graph.outputs),
+            self._results,
+            self.arena.nbytes,
+            self.weights.nbytes,
+            tuple(code.main for code in codes.values()),
+            tuple(step.node for step in self.steps),
+            tuple(numbers[kernels[n]] for n, _ in nodes),
+            tuple(given_places),
         )
         self._arenas: list[MappedMemory] = []
 
@@ -127,12 +163,12 @@ class Executable:
 
     # --- made once
 
-    def _result(self, number: int, graph: Graph, written: Mapping[str, int]) -> _Result:
+    def _result(self, number: int, graph: Graph, written: Mapping[str, int]) -> NetworkResult:
         name = graph.outputs[number][1]
         root = self._place[name].root
         if written.get(root) == number:
-            return _Result(graph.types[name], self._numbers[root], None)
-        return _Result(graph.types[name], None, self._at(name))
+            return NetworkResult(graph.types[name], self._numbers[root], None)
+        return NetworkResult(graph.types[name], None, self._at(name))
 
     def _at(self, name: str) -> RootOffset:
         """Where a value is."""

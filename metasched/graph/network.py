@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from metasched.errors import KernelError
 from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.executable import Executable
+from metasched.graph.export import export_network
 from metasched.graph.importing import Binding, import_model
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
@@ -91,6 +93,18 @@ class Network:
         arrays = self._checked(inputs)
         results = self._compiled().run(arrays)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def export(self, folder: str | Path) -> Path:
+        """Write the compiled network into a folder that runs with NumPy alone, and return its path.
+
+            net.export("fast")
+            from fast.network import run  # in any process: it takes and gives what this network does
+
+        It has `network.py`, its machine code, and the weights as kernels read them, which processes share. It is for
+        Linux on x86-64 and CPUs with this target's instruction sets. Raises NetworkError on other machines, and for
+        a folder that has other files in it.
+        """
+        return export_network(self._compiled(), self.graph.name, self.target, folder)
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""

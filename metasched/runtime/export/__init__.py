@@ -4,6 +4,8 @@ Its files, in reading order:
 
 - `artefact`: Writing a kernel as one Python file: the loader's source, and the machine code as text
 - `loader`: A compiled kernel that runs with NumPy alone: this file loads the machine code that it carries, and calls it
+- `network_loader`: A network that runs with NumPy alone: this file loads the machine code and the weights that lie
+  beside it
 """
 
 from metasched.runtime.export.artefact import export as export

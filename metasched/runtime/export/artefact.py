@@ -18,6 +18,7 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.errors import KernelError
 from metasched.runtime.compiled import KernelCode
+from metasched.target import Target
 
 # Instruction sets that code may rely on, by LLVM's name and by the kernel's in /proc/cpuinfo.
 _FEATURES = {
@@ -38,7 +39,7 @@ _FEATURES = {
     "amx-int8": "amx_int8",
     "amx-bf16": "amx_bf16",
 }
-_MACHINE = "x86_64"
+EXPORTED_MACHINE = "x86_64"
 _FUTURE = "from __future__ import annotations\n"
 _POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
 
@@ -57,7 +58,7 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
     path = Path(path)
     if path.suffix != ".py":
         raise KernelError(f"a kernel is exported as a Python file, and `{path.name}` is not named `.py`")
-    if platform.system() != "Linux" or platform.machine() != _MACHINE:
+    if platform.system() != "Linux" or platform.machine() != EXPORTED_MACHINE:
         raise KernelError(
             f"export writes machine code for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
@@ -67,7 +68,7 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
 
 def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     target = code.code.target
-    features = sorted(_FEATURES[f] for f in target.features if f in _FEATURES)
+    features = cpu_flags(target)
     parameters = "".join(
         f"    ({p.name!r}, {p.dtype.numpy.name!r}, {p.shape!r}, {p.is_output}),\n" for p in code.parameters
     )
@@ -79,7 +80,7 @@ def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     )
     arrays = "".join(f"    {_text(array.tobytes())},\n" for array in held)
     return (
-        f"{_loader()}\n\n"
+        f"{inlined_loader()}\n\n"
         f"# name, dtype, shape (None for a scalar), whether it is an output\n"
         f"PARAMETERS = (\n{parameters})\n"
         f"FEATURES = {tuple(features)!r}\n"
@@ -88,11 +89,17 @@ def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
         f"_TABLE = {table!r}\n"
         f"_HELD = (\n{arrays})\n"
         f"{code.name} = ExportedKernel(\n"
-        f"    {code.name!r}, PARAMETERS, _CODE, {code.entry!r}, _POOL, _TABLE, {_MACHINE!r}, FEATURES, _HELD\n)\n"
+        f"    {code.name!r}, PARAMETERS, _CODE, {code.entry!r}, _POOL, _TABLE,\n"
+        f"    {EXPORTED_MACHINE!r}, FEATURES, _HELD\n)\n"
     )
 
 
-def _loader() -> str:
+def cpu_flags(target: Target) -> list[str]:
+    """The instruction sets that code for a target may rely on, by their names in /proc/cpuinfo."""
+    return sorted(_FEATURES[f] for f in target.features if f in _FEATURES)
+
+
+def inlined_loader() -> str:
     """The loader's source, with what it imports of this package in its place."""
     runtime_files = resources.files("metasched.runtime")
     pool = runtime_files.joinpath("shared_pool.py").read_text().partition(_FUTURE)[2]
