@@ -13,6 +13,7 @@ Its files, in reading order:
 - `fusion/`: Programs joined to one
 - `precision/`: Products of narrower floats or of bytes, and what that changes of results
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
+- `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
 - `model_file`: A model's file, read as data
@@ -33,6 +34,7 @@ Its files, in reading order:
 - `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them
 - `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another
 - `weights`: Weights of a network as its kernels read them, held once in one piece of memory
+- `state`: What a network holds between calls: states, such as a decoder's cache of keys and values
 - `executable`: A network that runs: one call of compiled code for all kernels, over one arena
 - `export`: A compiled network as a folder that runs with NumPy alone: a Python file, machine code, and packed
   weights

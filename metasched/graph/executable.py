@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasched.graph.ir import Array, Compute, Graph, ValueType
+from metasched.errors import KernelError
+from metasched.graph.ir import Array, Compute, Graph, Position, ValueType
 from metasched.graph.memory import MappedMemory, require_memory
 from metasched.graph.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
 from metasched.graph.steps import LoadedStep, RootOffset, StepTable, require_success
@@ -74,8 +75,40 @@ class NetworkLayout:
     places: tuple[tuple[RootOffset, ...], ...]
 
 
+@dataclass(frozen=True)
+class _MovedPart:
+    """A part of a state that begins at a position: inputs by their numbers, places in bytes."""
+
+    state: int
+    name: str
+    offset: int
+    input: int
+    position: Position
+    step: int
+
+    @classmethod
+    def of(cls, graph: Graph, name: str) -> _MovedPart:
+        part = graph.parts[name]
+        assert part.position is not None
+        size = graph.types[name].dtype.bytes
+        numbers = graph.inputs.index(part.of), graph.inputs.index(part.position.input)
+        return cls(numbers[0], part.of, part.offset * size, numbers[1], part.position, part.position.step * size)
+
+    def address(self, inputs: Sequence[Array]) -> int:
+        """Raises KernelError for a position at which there is no room."""
+        position = int(inputs[self.input].reshape(-1)[0])
+        lowest, highest = self.position.lowest, self.position.highest
+        if not lowest <= position <= highest:
+            raise KernelError(
+                f"`{self.position.input}` is {position}; the state `{self.name}` has room for {lowest} to {highest}"
+            )
+        return data_pointer(inputs[self.state]) + self.offset + position * self.step
+
+
 class Executable:
     """A graph compiled: `run(inputs)` gives its outputs. It keeps nothing of the graph's constants but its own copies.
+
+    States are inputs that a run changes to what they are next; outputs that they are next are not among the results.
 
     `arena` is the plan of its memory, `weights` what it holds between calls.
     """
@@ -85,15 +118,25 @@ class Executable:
         kernels = _kernel_of(graph)
         place = places(graph)
         written = _written_outputs(graph, place)
+        moved = tuple(name for name, part in graph.parts.items() if part.position is not None)
         workspaces = [codes[kernels[n]].main.workspace_bytes if n in kernels else 0 for n in range(len(graph.nodes))]
-        self.arena: Arena = arena(lifetimes(graph, place, tuple(written), workspaces))
+        self.arena: Arena = arena(lifetimes(graph, place, (*written, *moved), workspaces))
         given = sum(graph.types[name].nbytes for name in (*graph.inputs, *written))
         require_memory(self.arena.nbytes + given, "buffers")
         self.weights: Weights = packed_weights(graph, kernels, codes, place, target)
-        self._numbers = {name: number for number, name in enumerate((*graph.inputs, *written), _FIRST)}
+        self._numbers = {name: number for number, name in enumerate((*graph.inputs, *written, *moved), _FIRST)}
         self._inputs = len(graph.inputs)
         self._place = place
-        self._results = tuple(self._result(label, graph, written) for label in range(len(graph.outputs)))
+        held = frozenset(graph.states.values())
+        self._results = tuple(
+            self._result(n, graph, written) for n, (label, _) in enumerate(graph.outputs) if label not in held
+        )
+        self._kept = tuple(
+            self._kept_state(graph, name, label)
+            for name, label in graph.states.items()
+            if place[dict(graph.outputs)[label]] != place[name]
+        )
+        self._moved = tuple(_MovedPart.of(graph, name) for name in moved)
         loaded = {key: LoadedStep(code.main, target) for key, code in codes.items()}
         nodes = [(n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute)]
         self.steps = tuple(
@@ -119,6 +162,7 @@ class Executable:
         """The outputs for arrays of the inputs' types. Raises KernelError where a kernel fails."""
         with self._roots(inputs) as (roots, arrays):
             require_success(self._table.run(roots), self._names)
+            self._keep(roots)
             return self._outputs(roots, arrays)
 
     def run_timed(self, inputs: Sequence[Array]) -> Array:
@@ -138,8 +182,9 @@ class Executable:
         # References kept until the end: kernels read these in place.
         taken = [np.require(array, requirements=("C", "A")) for array in inputs]
         new = [aligned_empty(r.type.shape, r.type.dtype.numpy) for r in self._results if r.written is not None]
+        places = (*map(data_pointer, taken), *map(data_pointer, new), *(part.address(taken) for part in self._moved))
         memory = self._taken_arena()
-        addresses = (memory.address, self.weights.memory.address, *map(data_pointer, (*taken, *new)))
+        addresses = (memory.address, self.weights.memory.address, *places)
         try:
             yield (ctypes.c_int64 * len(addresses))(*addresses), new
         finally:
@@ -150,6 +195,11 @@ class Executable:
             return self._arenas.pop()
         except IndexError:
             return MappedMemory(self.arena.nbytes, "intermediates")
+
+    def _keep(self, roots: Roots) -> None:
+        """Copy what states are next to where they are, as far as it was not computed there."""
+        for state, found, nbytes in self._kept:
+            ctypes.memmove(roots[state], roots[found.root] + found.offset, nbytes)
 
     def _outputs(self, roots: Roots, new: list[Array]) -> list[Array]:
         found: list[Array] = []
@@ -169,6 +219,9 @@ class Executable:
         if written.get(root) == number:
             return NetworkResult(graph.types[name], self._numbers[root], None)
         return NetworkResult(graph.types[name], None, self._at(name))
+
+    def _kept_state(self, graph: Graph, name: str, label: str) -> tuple[int, RootOffset, int]:
+        return self._numbers[name], self._at(dict(graph.outputs)[label]), graph.types[name].nbytes
 
     def _at(self, name: str) -> RootOffset:
         """Where a value is."""
@@ -203,8 +256,10 @@ def _written_outputs(graph: Graph, place: Mapping[str, ValuePlace]) -> dict[str,
     """The roots that are written as outputs of the network, and the numbers of these: a root is the first's of it."""
     apart = {*graph.inputs, *graph.constants}
     found: dict[str, int] = {}
-    for number, (_, name) in enumerate(graph.outputs):
+    for number, (label, name) in enumerate(graph.outputs):
         root = place[name].root
+        if label in graph.states.values():
+            continue
         if root not in apart and graph.types[root].nbytes == graph.types[name].nbytes:
             found.setdefault(root, number)
     return found

@@ -109,6 +109,19 @@ Node: TypeAlias = Compute | ShapeView | InPlace
 
 
 @dataclass(frozen=True)
+class Position:
+    """An input of the network that says where a part begins: one whole number, from `lowest` to `highest`.
+
+    A part begins `step` elements later for each that the number is larger.
+    """
+
+    input: str
+    step: int
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True)
 class ValuePart:
     """Where a value lies that has no memory of its own, in elements.
 
@@ -116,12 +129,14 @@ class ValuePart:
         of: the value in whose memory it lies, which may be a part itself.
         offset: its first element comes so many elements after that one's first.
         strides: elements between neighbours along each of its dimensions.
+        position: what else decides where it begins, for a part of a state of the network.
 
     """
 
     of: str
     offset: int
     strides: tuple[int, ...]
+    position: Position | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +176,7 @@ class Graph:
         constants: weights and other values that are known, by name.
         nodes: what computes the other values, in an order in which they can run.
         parts: the values that lie in the memory of others.
+        states: inputs that the network holds between calls, and the labels of the outputs that they are next.
 
     """
 
@@ -171,6 +187,7 @@ class Graph:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     parts: Mapping[str, ValuePart] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def computes(self) -> Iterator[Compute]:
@@ -192,9 +209,12 @@ class Graph:
 
     @cached_property
     def roots(self) -> Mapping[str, tuple[str, int]]:
-        """For every value, the one that has the memory in which it lies, and how many elements after its first."""
+        """For every value, the one that has the memory in which it lies, and how many elements after its first.
+
+        A part whose place depends on a position is its own.
+        """
         above = {node.output: (node.input, 0) for node in self.nodes if isinstance(node, ShapeView)}
-        above |= {name: (part.of, part.offset) for name, part in self.parts.items()}
+        above |= {name: (part.of, part.offset) for name, part in self.parts.items() if part.position is None}
         found: dict[str, tuple[str, int]] = {}
         for name in self.types:
             root, offset, way = name, 0, [name]
@@ -205,6 +225,11 @@ class Graph:
                 way.append(root)
             found[name] = root, offset
         return found
+
+    def _memory(self, name: str) -> str:
+        """The root in whose memory a value lies, wherever it begins there."""
+        root = self.roots[name][0]
+        return self.roots[self.parts[root].of][0] if root in self.parts else root
 
     def strides(self, name: str) -> tuple[int, ...]:
         """Elements between neighbours along each dimension of a value."""
@@ -255,6 +280,11 @@ class Graph:
             _require(name in known, f"nothing computes the output `{label}` (`{name}`)")
         for name, part in self.parts.items():
             self._check_part(name, part)
+        made = dict(self.outputs)
+        for name, label in self.states.items():
+            _require(name in self.inputs, f"the state `{name}` is no input")
+            _require(label in made, f"the state `{name}` is next the output `{label}`, which is none")
+            _require(self.types[name] == self.types[made[label]], f"the state `{name}` is no `{label}` of its type")
 
     def _check_part(self, name: str, part: ValuePart) -> None:
         _require(name in self.types and part.of in self.types, f"`{name}` is a part of `{part.of}`: one is no value")
@@ -264,8 +294,13 @@ class Graph:
         _require(
             is_pitched(given.shape, part.strides), f"`{name}` has the shape {given.shape}, and strides {part.strides}"
         )
-        end, size = part.offset + span(given.shape, part.strides), span(whole.shape, self.strides(part.of))
-        _require(part.offset >= 0 and end <= size, f"`{name}` lies outside of `{part.of}`, which it is a part of")
+        begin = end = part.offset
+        if part.position is not None:
+            _require(part.of in self.states, f"`{name}` begins at a position of `{part.of}`, which is no state")
+            begin += part.position.lowest * part.position.step
+            end += part.position.highest * part.position.step
+        end, size = end + span(given.shape, part.strides), span(whole.shape, self.strides(part.of))
+        _require(begin >= 0 and end <= size, f"`{name}` lies outside of `{part.of}`, which it is a part of")
 
     def _check_types(self, node: Node) -> None:
         if isinstance(node, ShapeView):
@@ -275,7 +310,7 @@ class Graph:
             )
             return
         if isinstance(node, InPlace):
-            roots = {self.roots[name][0] for name in (*node.inputs, node.output)}
+            roots = {self._memory(name) for name in (*node.inputs, node.output)}
             _require(len(roots) == 1, f"`{node.name}` is in place, and its values lie in {sorted(roots)}")
             return
         for what, buffers, names in (
@@ -323,7 +358,10 @@ def _lines(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         yield f"  {_typed(graph, node.outputs)} = {_call(node, numbers)}"
     for name, part in graph.parts.items():
-        yield f"  {name} lies in {part.of} from element {part.offset} on, strides {list(part.strides)}"
+        moved = "" if part.position is None else f" + {part.position.step}*{part.position.input}"
+        yield f"  {name} lies in {part.of} from element {part.offset}{moved} on, strides {list(part.strides)}"
+    for name, label in graph.states.items():
+        yield f"  state {name} is next {label}"
     for label, name in graph.outputs:
         if label != name:
             yield f"  return {label} = {name}"

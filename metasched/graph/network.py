@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from metasched.errors import KernelError
 from metasched.graph.choices import NO_CHOICES, Choices
+from metasched.graph.errors import NetworkError
 from metasched.graph.executable import Executable
 from metasched.graph.export import export_network
 from metasched.graph.importing import Binding, import_model
@@ -20,6 +22,7 @@ from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.profile import NetworkProfile, profiled
+from metasched.graph.state import NetworkState, with_states
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
 from metasched.support.cached import cached_property
@@ -37,6 +40,7 @@ class Network:
         graph: what the model says.
         optimised: what runs: the graph after the passes; see `passes`.
         precision: what products are computed from.
+        state: what it holds between calls, by the names of inputs that calls do not give; empty for most networks.
 
     """
 
@@ -47,6 +51,7 @@ class Network:
         self.target = target or Target.detect()
         self.precision = ProductPrecision.of(precision)
         self.choices: Choices = NO_CHOICES
+        self.state = NetworkState(self._state_types)
         self._executable: Executable | None = None
         self._lock = threading.Lock()
 
@@ -65,13 +70,25 @@ class Network:
 
     @property
     def inputs(self) -> Mapping[str, ValueType]:
-        """Names and types of the inputs, in order."""
-        return {name: self.graph.types[name] for name in self.graph.inputs}
+        """Names and types of what a call is given, in order."""
+        return {name: self.graph.types[name] for name in self.graph.inputs if name not in self.graph.states}
 
     @property
     def outputs(self) -> Mapping[str, ValueType]:
-        """Names and types of the outputs, in order."""
-        return {label: self.graph.types[name] for label, name in self.graph.outputs}
+        """Names and types of what a call returns, in order."""
+        held = self.graph.states.values()
+        return {label: self.graph.types[name] for label, name in self.graph.outputs if label not in held}
+
+    @property
+    def _state_types(self) -> Mapping[str, ValueType]:
+        return {name: self.graph.types[name] for name in self.graph.states}
+
+    def session(self) -> Network:
+        """This network with a state of its own, zeros at first; code and weights are the same, held once."""
+        self._compiled()
+        other = copy.copy(self)
+        other.state = NetworkState(self._state_types)
+        return other
 
     def compile(self) -> Network:
         """Compile every distinct program now. Returns this network."""
@@ -89,9 +106,14 @@ class Network:
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""
         if named:
-            inputs = arguments.in_order(f"network `{self.graph.name}`", list(self.graph.inputs), inputs, named)
+            inputs = arguments.in_order(f"network `{self.graph.name}`", list(self.inputs), inputs, named)
         arrays = self._checked(inputs)
-        results = self._compiled().run(arrays)
+        executable = self._compiled()
+        if self.state:
+            with self.state.lock:
+                results = executable.run(self._with(self.state, arrays))
+        else:
+            results = executable.run(arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
     def export(self, folder: str | Path) -> Path:
@@ -101,18 +123,27 @@ class Network:
             from fast.network import run  # in any process: it takes and gives what this network does
 
         It has `network.py`, its machine code, and the weights as kernels read them, which processes share. It is for
-        Linux on x86-64 and CPUs with this target's instruction sets. Raises NetworkError on other machines, and for
-        a folder that has other files in it.
+        Linux on x86-64 and CPUs with this target's instruction sets. Raises NetworkError on other machines, for
+        a folder that has other files in it, and for a network that has states.
         """
+        if self.state:
+            raise NetworkError(
+                f"network `{self.graph.name}` has states, and an exported one keeps nothing between calls\n"
+                "  hint: load it without `states`, and give its caches with each call"
+            )
         return export_network(self._compiled(), self.graph.name, self.target, folder)
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
         if named:
-            inputs = arguments.in_order(
-                f"network `{self.graph.name}`", list(self.graph.inputs), inputs, named, ["runs"]
-            )
-        return profiled(self._compiled(), self.optimised, self._checked(inputs), self.target, runs)
+            inputs = arguments.in_order(f"network `{self.graph.name}`", list(self.inputs), inputs, named, ["runs"])
+        given = self._with(self.state.copy(), self._checked(inputs))
+        return profiled(self._compiled(), self.optimised, given, self.target, runs)
+
+    def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
+        """Everything that the graph takes, in its order."""
+        given = iter(arrays)
+        return [state[name] if name in state else next(given) for name in self.graph.inputs]
 
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         wanted = self.inputs
@@ -145,6 +176,7 @@ def load_onnx(
     *,
     values: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     **sizes: int,
@@ -158,6 +190,8 @@ def load_onnx(
         values: inputs that are settled now, by name: those that decide shapes, such as a target shape or axes. The
             network does not take them any more.
         shapes: whole shapes of inputs, by name, where the model names no sizes.
+        states: inputs that the network holds between calls, by name, and the outputs that they are next: a decoder's
+            caches. Calls neither give nor return them; `net.state` has them.
         target: the CPU to compile for; by default this one.
         precision: "f32", what the model says, or "bf16": products of bf16, added up in f32. A quantised model computes
             with the bytes that it says at any precision.
@@ -167,4 +201,5 @@ def load_onnx(
     nodes that cannot be expressed, and NetworkError for a file that is damaged or sizes that are not settled.
     """
     binding = Binding(sizes, shapes or {}, values or {})
-    return Network(import_model(read_model(model), binding), target, precision)
+    graph = with_states(import_model(read_model(model), binding), states or {})
+    return Network(graph, target, precision)

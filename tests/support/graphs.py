@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
+from numpy.lib.stride_tricks import as_strided
 
 import metasched as ms
-from metasched.graph.ir import Compute, Graph
+from metasched.graph.ir import Compute, Graph, InPlace
 from metasched.graph.passes.declaration import PassContext, PassOptions
 from metasched.reference.execution import reference
 from metasched.target import Target
@@ -28,13 +29,30 @@ def context() -> PassContext:
 def by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     """The outputs of a graph, each node computed by the reference."""
     known = {**graph.constants, **inputs}
+    memory: dict[str, Any] = {}
     for node in graph.nodes:
         if isinstance(node, Compute):
             made = reference(node.program)(*(known[name] for name in node.inputs))
             known |= dict(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True))
+            for name in node.outputs:
+                if graph.roots[name][0] != name:
+                    in_memory(graph, memory, name)[...] = known[name]
+        elif isinstance(node, InPlace):
+            root = graph.roots[node.output][0]
+            if root in known:
+                in_memory(graph, memory, root)[...] = known[root]
+            known[node.output] = np.array(in_memory(graph, memory, node.output))
         else:
             known[node.output] = np.reshape(known[node.input], graph.types[node.output].shape)
     return [known[name] for _, name in graph.outputs]
+
+
+def in_memory(graph: Graph, memory: dict[str, Any], name: str) -> Any:
+    """A value as a view of the memory of its root, which is made when it is first asked for."""
+    root, offset = graph.roots[name]
+    whole = graph.types[root]
+    array = memory.setdefault(root, np.zeros(whole.size, whole.dtype.numpy))
+    return as_strided(array[offset:], graph.types[name].shape, [n * array.itemsize for n in graph.strides(name)])
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Any]:
