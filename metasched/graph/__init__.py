@@ -11,6 +11,7 @@ Its files, in reading order:
 - `registry`: The node types that are known, found by their files
 - `node_types/`: What each node type computes, as programs: a file a family
 - `fusion/`: Programs joined to one
+- `layouts/`: The order of dimensions of values in memory, and dimensions that are one
 - `precision/`: Products of narrower floats or of bytes, and what that changes of results
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys

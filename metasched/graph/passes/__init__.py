@@ -7,9 +7,11 @@ Its files, in reading order:
 - `integer_products`: Products of quantised numbers are products of bytes, with totals of 32 bits
 - `constant_folding`: What depends on constants alone is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
+- `layouts`: The order of dimensions in memory is chosen once for each region of values that go together
 - `movement`: Transposes, slices and broadcasts are read through
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
 - `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
+- `dimensions`: Dimensions that a program always uses together become one
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
 """

@@ -40,7 +40,7 @@ _SMALL = 1 << 14
 _LEAST_ROWS = 4
 
 
-@graph_pass(after=("common_subexpressions", "movement"))
+@graph_pass(after=("movement",))
 def fusion(graph: Graph, context: PassContext) -> Graph:
     """Elementwise nodes, and reductions of rows, are joined with what computes their inputs."""
     return _Grouping(graph, context).run()

@@ -21,7 +21,7 @@ from metasched.ir.nodes import BinOp
 from metasched.ir.source import Operation, Read
 
 
-@graph_pass(after=("common_subexpressions",))
+@graph_pass(after=("layouts",))
 def movement(graph: Graph, context: PassContext) -> Graph:
     """Transposes, slices and broadcasts are read through."""
     producer: dict[str, Node] = {}

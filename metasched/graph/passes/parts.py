@@ -20,7 +20,7 @@ _LINE = 64
 _COPIED = 0.5
 
 
-@graph_pass(after=("fusion", "bf16"))
+@graph_pass(after=("dimensions",))
 def parts(graph: Graph, context: PassContext) -> Graph:
     """Concatenations and slices are in place: what is joined is computed there, and what is taken out is read there."""
     return _Placing(graph, context).run()

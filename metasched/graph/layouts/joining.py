@@ -1,0 +1,183 @@
+"""Dimensions that are always used together as one: rows and columns in a 1 x 1 convolution, batch and place of a text.
+
+Two neighbouring dimensions of a tensor can be joined if every stage goes through both by indices of its own that stand
+nowhere else than beside each other. Nothing moves in memory; what is left are fewer loops, and equal programs of what
+was written for different numbers of dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from metasched.graph.fusion.expressions import reads, with_reads
+from metasched.graph.fusion.stages import Stages, reduced
+from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
+
+
+def joined(stages: Stages) -> Stages:
+    """Stages in which dimensions that are always used together are one, and those of one element are left out of inputs
+    where no index runs along them. Tensors have the same elements in the same order.
+    """
+    return _Joining(_without_unit_dimensions(stages)).run()
+
+
+# --- unit dimensions -------------------------------------------------------------------------------------
+
+
+def _without_unit_dimensions(stages: Stages) -> Stages:
+    """Without dimensions of one element that weights have, or that other inputs are read along by a literal zero."""
+    return _without(stages, {name: _dropped(stages, name) for name in stages.inputs})
+
+
+def _dropped(stages: Stages, name: str) -> set[int]:
+    shape = stages.types[name].shape
+    unit = {dim for dim, extent in enumerate(shape) if extent == 1}
+    for stage in stages.stages:
+        single = {IntLit(0), *(Name(n) for n, extent in stages.extents(stage).items() if extent == 1)}
+        able = single if name in stages.consts else {IntLit(0)}
+        for read in reads(stage.value):
+            if read.buffer == name:
+                unit = {dim for dim in unit if read.indices[dim] in able}
+    return unit if len(unit) < len(shape) else unit - {0}
+
+
+def _without(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
+    def change(read: Read) -> Read:
+        gone = dropped.get(read.buffer, set())
+        return replace(read, indices=tuple(e for d, e in enumerate(read.indices) if d not in gone))
+
+    types = {
+        name: replace(type_, shape=tuple(n for d, n in enumerate(type_.shape) if d not in dropped.get(name, ())))
+        for name, type_ in stages.types.items()
+    }
+    made = tuple(replace(stage, value=with_reads(stage.value, change)) for stage in stages.stages)
+    return replace(stages, types=types, stages=made)
+
+
+# --- dimensions used together ----------------------------------------------------------------------------
+
+# Two indices of a stage that stand beside each other.
+_Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A stage goes through a tensor; `indices` are its variables, None where an index is anything else."""
+
+    stage: int
+    buffer: str
+    indices: tuple[str | None, ...]
+
+    def pairs(self) -> Iterator[tuple[int, str | None, str | None]]:
+        """Neighbouring dimensions: the first's number, and the variables of both."""
+        return ((d, a, b) for d, (a, b) in enumerate(pairwise(self.indices)))
+
+
+@dataclass
+class _Joining:
+    stages: Stages
+    accesses: list[_Access] = field(default_factory=list)
+    # By the number of the stage: pairs of its indices that may be one.
+    pairs: dict[int, set[_Pair]] = field(default_factory=dict)
+    # By the tensor: dimensions that may be one with the next.
+    dims: dict[str, set[int]] = field(default_factory=dict)
+
+    def run(self) -> Stages:
+        for number, stage in enumerate(self.stages.stages):
+            self._read(number, stage)
+        self.dims = {name: set(range(type_.rank - 1)) for name, type_ in self.stages.types.items()}
+        while self._narrow():
+            pass
+        return self._made() if any(self.dims.values()) else self.stages
+
+    def _read(self, number: int, stage: Stage) -> None:
+        extents = self.stages.extents(stage)
+        own = tuple(axis.name for axis in stage.axes)
+        self.accesses += [_Access(number, target, own) for target in stage.targets]
+        bound = dict[str, int]()
+        for read in reads(stage.value):
+            shape = self.stages.types[read.buffer].shape
+            whole = tuple(_variable(e, extents, n) for e, n in zip(read.indices, shape, strict=True))
+            self.accesses.append(_Access(number, read.buffer, whole))
+            for name in whole:
+                bound[name or ""] = bound.get(name or "", 0) + 1
+        uses = _uses(stage)
+        free = {name for name in extents if uses.get(name, 0) == bound.get(name, 0)}
+        inner = tuple(reduced(stage))
+        if isinstance(stage.value, Reduce) and stage.value.reducer.is_arg:
+            inner = ()
+        neighbours = [*pairwise(own), *pairwise(inner)]
+        self.pairs[number] = {pair for pair in neighbours if free.issuperset(pair)}
+
+    def _narrow(self) -> bool:
+        """Leave out what some access speaks against; whether there was any."""
+        before = self._count()
+        for access in self.accesses:
+            pairs, dims = self.pairs[access.stage], self.dims[access.buffer]
+            for d, a, b in access.pairs():
+                if (a, b) not in pairs:
+                    dims.discard(d)
+            for d, name in enumerate(access.indices):
+                for pair in [pair for pair in pairs if name in pair]:
+                    place = d if pair[0] == name else d - 1
+                    if place not in dims or access.indices[place : place + 2] != pair:
+                        pairs.discard(pair)
+        return self._count() < before
+
+    def _count(self) -> int:
+        return sum(map(len, self.pairs.values())) + sum(map(len, self.dims.values()))
+
+    def _made(self) -> Stages:
+        out = []
+        for number, stage in enumerate(self.stages.stages):
+            second = {b for _, b in self.pairs[number]}
+            value = stage.value
+            if isinstance(value, Reduce):
+                value = replace(value, axes=self._ranges(number, value))
+            out.append(replace(stage, axes=tuple(a for a in stage.axes if a.name not in second), value=value))
+        shapes = {name: self._shape(name) for name in self.stages.types}
+        types = {name: replace(type_, shape=shapes[name]) for name, type_ in self.stages.types.items()}
+
+        def change(read: Read) -> Read:
+            gone = {d + 1 for d in self.dims[read.buffer]}
+            return replace(read, indices=tuple(e for d, e in enumerate(read.indices) if d not in gone))
+
+        made = tuple(replace(stage, value=with_reads(stage.value, change)) for stage in out)
+        return replace(self.stages, types=types, stages=made)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        out: list[int] = []
+        for d, extent in enumerate(self.stages.types[name].shape):
+            if d - 1 in self.dims[name]:
+                out[-1] *= extent
+            else:
+                out.append(extent)
+        return tuple(out)
+
+    def _ranges(self, number: int, value: Reduce) -> tuple[Axis, ...]:
+        second = {b for _, b in self.pairs[number]}
+        out: list[tuple[Axis, int]] = []
+        for axis in value.axes:
+            assert isinstance(axis.extent, IntLit), axis
+            if axis.name in second:
+                first, extent = out.pop()
+                out.append((first, extent * axis.extent.value))
+            else:
+                out.append((axis, axis.extent.value))
+        return tuple(replace(axis, extent=IntLit(extent)) for axis, extent in out)
+
+
+def _variable(e: SourceExpr, extents: dict[str, int], extent: int) -> str | None:
+    """The variable that an index is, if it runs along the whole dimension."""
+    return e.name if isinstance(e, Name) and extents.get(e.name) == extent else None
+
+
+def _uses(stage: Stage) -> dict[str, int]:
+    """How often each variable stands in what a stage computes."""
+    out: dict[str, int] = {}
+    for node in stage.value.walk():
+        if isinstance(node, Name):
+            out[node.name] = out.get(node.name, 0) + 1
+    return out

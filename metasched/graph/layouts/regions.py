@@ -1,0 +1,198 @@
+"""Values whose orders go together, and the order that a region would have.
+
+Reductions of data with weights say what they want, the heaviest first. From there an order spreads, through every
+stage and view that can follow it, to whatever has none yet. What one wish reaches is a region.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.ir import Compute, Graph, ShapeView
+from metasched.graph.layouts.following import long_only, of_read, of_result, through_view
+from metasched.graph.layouts.orders import Order, innermost, moves_elements
+from metasched.graph.layouts.preferences import Last, Preference, preferences
+from metasched.ir.source import Stage
+from metasched.support.cached import cached_property
+
+# A value of the graph, by its name, or a tensor of one node: a weight that it reads, or what it computes in between.
+Site = str
+
+
+@dataclass(frozen=True)
+class LayoutRegion:
+    """Tensors whose orders go together.
+
+    Attributes:
+        wishes: the reductions in it that want other orders than now, or the same ones: node numbers with wishes.
+        orders: of the tensors that would be in another order in memory.
+
+    """
+
+    wishes: tuple[tuple[int, Preference], ...]
+    orders: Mapping[Site, Order]
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The tensors of a graph, and the stages that touch them. `forms` are the stages of nodes, by their numbers."""
+
+    graph: Graph
+    forms: Mapping[int, Stages]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Sites:
+        found = ((n, stages_of(node.program)) for n, node in enumerate(graph.nodes) if isinstance(node, Compute))
+        return cls(graph, {n: form for n, form in found if form is not None})
+
+    def site(self, number: int, buffer: str) -> Site:
+        """What a buffer of a node's program stands for."""
+        return self._named[number].get(buffer, f"{number}:{buffer}")
+
+    @cached_property
+    def _named(self) -> Mapping[int, Mapping[str, str]]:
+        named = {}
+        for number, form in self.forms.items():
+            node = self.graph.nodes[number]
+            pairs = zip((*form.inputs, *form.outputs), (*node.inputs, *node.outputs), strict=True)
+            named[number] = {buffer: name for buffer, name in pairs if name not in self.graph.constants}
+        return named
+
+    @cached_property
+    def shapes(self) -> Mapping[Site, tuple[int, ...]]:
+        """Shapes of all sites."""
+        out = {name: type_.shape for name, type_ in self.graph.types.items()}
+        for number, form in self.forms.items():
+            out |= {self.site(number, buffer): type_.shape for buffer, type_ in form.types.items()}
+        return out
+
+    @cached_property
+    def touching(self) -> Mapping[Site, tuple[tuple[int, Stage], ...]]:
+        """The stages that write or read each site, with their nodes' numbers."""
+        out: dict[Site, dict[int, tuple[int, Stage]]] = {}
+        for number, form in self.forms.items():
+            for stage in form.stages:
+                for buffer in (*stage.targets, *(read.buffer for read in reads(stage.value))):
+                    out.setdefault(self.site(number, buffer), {})[id(stage)] = (number, stage)
+        return {site: tuple(found.values()) for site, found in out.items()}
+
+    @cached_property
+    def views(self) -> Mapping[Site, tuple[ShapeView, ...]]:
+        """The views of, or into, each value."""
+        out: dict[Site, list[ShapeView]] = {}
+        for node in self.graph.nodes:
+            if isinstance(node, ShapeView):
+                for name in (node.input, node.output):
+                    out.setdefault(name, []).append(node)
+        return {site: tuple(found) for site, found in out.items()}
+
+    @cached_property
+    def fixed(self) -> frozenset[Site]:
+        """Values whose order is not ours to choose: the network's inputs, and arguments of programs without stages."""
+        opaque = (node for n, node in enumerate(self.graph.nodes) if isinstance(node, Compute) and n not in self.forms)
+        return frozenset([*self.graph.inputs, *(name for node in opaque for name in (*node.inputs, *node.outputs))])
+
+
+def regions(sites: Sites) -> Iterator[LayoutRegion]:
+    """The regions of a graph in which something would move."""
+    return _Spreading(sites).run()
+
+
+@dataclass
+class _Spreading:
+    sites: Sites
+    wanted: dict[Site, Last] = field(default_factory=dict)
+    joined: dict[Site, Site] = field(default_factory=dict)
+    queue: deque[Site] = field(default_factory=deque)
+
+    def run(self) -> Iterator[LayoutRegion]:
+        wishes = [(n, wish) for n, form in self.sites.forms.items() for wish in preferences(form)]
+        wishes.sort(key=lambda pair: -pair[1].iterations)
+        self._summed = {id(wish.stage) for _, wish in wishes}
+        for number, wish in wishes:
+            self._claim(number, wish)
+        while self.queue:
+            self._spread(self.queue.popleft())
+        return self._found(wishes)
+
+    # --- wishes
+
+    def _claim(self, number: int, wish: Preference) -> None:
+        moves = wish.moves(self.sites.forms[number])
+        mine = []
+        for buffer, last in wish.wishes().items():
+            site = self.sites.site(number, buffer)
+            if site in self.sites.fixed:
+                continue
+            known = self.wanted.get(site)
+            if known is None:
+                self.wanted[site] = self._long(site, last)
+                if moves:
+                    self.queue.append(site)
+            mine.append(site)
+        for site in mine[1:]:
+            self._join(mine[0], site)
+
+    def _long(self, site: Site, last: Last) -> Last:
+        return long_only(last, self.sites.shapes[site])
+
+    # --- spreading
+
+    def _spread(self, site: Site) -> None:
+        last = self.wanted[site]
+        for number, stage in self.sites.touching.get(site, ()):
+            if id(stage) not in self._summed:
+                self._through_stage(site, last, number, stage)
+        for view in self.sites.views.get(site, ()):
+            other = view.output if view.input == site else view.input
+            found = through_view(last, self.sites.shapes[site], self.sites.shapes[other])
+            if found is not None:
+                self._offer(site, other, found)
+
+    def _through_stage(self, site: Site, last: Last, number: int, stage: Stage) -> None:
+        targets = [self.sites.site(number, name) for name in stage.targets]
+        given = [(self.sites.site(number, read.buffer), read) for read in reads(stage.value)]
+        if site in targets:
+            for other in targets:
+                self._offer(site, other, last)
+            for other, read in given:
+                self._offer(site, other, of_read(stage, last, read))
+        for other, read in given:
+            if other == site:
+                for target in targets:
+                    self._offer(site, target, of_result(stage, read, last))
+
+    def _offer(self, site: Site, other: Site, last: Last) -> None:
+        last = self._long(other, last)
+        if other == site or not last or other in self.sites.fixed:
+            return
+        if other not in self.wanted:
+            self.wanted[other] = last
+            self.queue.append(other)
+        if self.wanted[other] == last:
+            self._join(site, other)
+
+    # --- regions
+
+    def _join(self, one: Site, other: Site) -> None:
+        self.joined[self._root(one)] = self._root(other)
+
+    def _root(self, site: Site) -> Site:
+        while (above := self.joined.get(site, site)) != site:
+            self.joined[site] = self.joined.get(above, above)
+            site = above
+        return site
+
+    def _found(self, wishes: list[tuple[int, Preference]]) -> Iterator[LayoutRegion]:
+        members: dict[Site, dict[Site, Order]] = {}
+        for site, last in self.wanted.items():
+            order, shape = innermost(len(self.sites.shapes[site]), last), self.sites.shapes[site]
+            if moves_elements(order, shape):
+                members.setdefault(self._root(site), {})[site] = order
+        for root, orders in members.items():
+            inside = [(n, w) for n, w in wishes if root in {self._root(self.sites.site(n, b)) for b in w.wishes()}]
+            yield LayoutRegion(tuple(inside), orders)
