@@ -92,9 +92,13 @@ class Sites:
 
     @cached_property
     def fixed(self) -> frozenset[Site]:
-        """Values whose order is not ours to choose: the network's inputs, and arguments of programs without stages."""
-        opaque = (node for n, node in enumerate(self.graph.nodes) if isinstance(node, Compute) and n not in self.forms)
-        return frozenset([*self.graph.inputs, *(name for node in opaque for name in (*node.inputs, *node.outputs))])
+        """Values whose order is given: the network's inputs, parts of others, and what programs without stages use."""
+        opaque = (
+            node for n, node in enumerate(self.graph.nodes) if n not in self.forms and not isinstance(node, ShapeView)
+        )
+        placed = (name for part, where in self.graph.parts.items() for name in (part, where.of))
+        read = (name for node in opaque for name in (*node.inputs, *node.outputs))
+        return frozenset([*self.graph.inputs, *placed, *read])
 
 
 def regions(sites: Sites) -> Iterator[LayoutRegion]:
