@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metasched.graph.copies import copied_boxes
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, kind_of
 from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
@@ -81,6 +82,7 @@ class _Grouping:
             for name in dict.fromkeys(node.inputs):
                 self._readers.setdefault(name, []).append(n)
         self._results = {name for _, name in graph.outputs}
+        self._in_place: dict[int, bool] = {}
         self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
 
     def run(self) -> Graph:
@@ -136,6 +138,8 @@ class _Grouping:
 
     def _refusal(self, group: _Group, source: _Source) -> str:
         """Why a group may not join the one that computes an input of it; '' where it may."""
+        if self._is_in_place(source.producer):
+            return f"`{source.values[-1]}` joins values, which are computed where they are joined"
         inside = {*group.members, *source.views}
         for value in source.values:
             if value in self._results:
@@ -155,6 +159,14 @@ class _Grouping:
         if other.kind is Kind.ANCHOR:
             return f"it does not read each element of `{name}` once, in an order of its own indices"
         return self._rows_refusal(sorted({*other.members, *inside}))
+
+    def _is_in_place(self, number: int) -> bool:
+        """Whether a node joins values that are computed before, so that nothing has to be copied (see `parts`)."""
+        node = self._graph.nodes[number]
+        if number not in self._in_place:
+            boxes = (copied_boxes(node.program.func) if isinstance(node, Compute) else None) or ()
+            self._in_place[number] = len(boxes) > 1 and all(name in self._producer for name in node.inputs)
+        return self._in_place[number]
 
     def _prologue_refusal(self, name: str, other: _Group) -> str:
         """Why an anchor may not compute its input where it puts a border around it; '' where it may."""

@@ -167,3 +167,12 @@ def test_a_part_that_is_none_is_a_defect(part: ValuePart) -> None:
     made = parts(graph, context())
     with pytest.raises(GraphError):
         replace(made, parts={**made.parts, "b": part}).validate()
+
+
+def test_what_reads_a_concatenation_is_not_joined_with_it() -> None:
+    net = network(
+        """m (float[8, 8] x) => (y) {
+            a = MatMul(x, x) b = MatMul(a, x) c = Concat<axis=0>(a, b) d = Exp(c) y = Neg(d)
+        }"""
+    )
+    assert [node.op for node in net.optimised.computes] == ["MatMul", "MatMul", "Exp+Neg"]
