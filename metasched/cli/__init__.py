@@ -14,6 +14,7 @@ Its files, in reading order:
 - `net_show`: `metasched net show`: a model as it was imported and as it runs, what each pass did, and its tasks
 - `net_run`: `metasched net run`: run a model on arrays, time it, and compare its results with those of a file
 - `net_profile`: `metasched net profile`: where the time of a model's call goes, kernel by kernel
+- `net_export`: `metasched net export`: write a compiled model to a folder that runs with NumPy alone
 - `net`: `metasched net`: whole networks: what is in a model, tune it, run it, see where its time goes, hand it over
 - `progress_view`: The progress of a tuning run on the command line: for a person, or as JSON for a program
 - `replay`: `metasched replay`: run a schedule that was found before, check its results, and time it again

@@ -11,6 +11,7 @@ ACTIONS = (
     Command("net_show", "The graph of a model: values, nodes, programs, tasks."),
     Command("net_run", "Run a model on arrays of yours or on random ones; time it, compare its results."),
     Command("net_profile", "Each kernel's time in place, its speed, and where its schedule comes from."),
+    Command("net_export", "Write the compiled network to a folder that runs with NumPy alone."),
 )
 _PREFIX = "net_"
 

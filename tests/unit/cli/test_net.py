@@ -91,6 +91,20 @@ def test_a_model_is_profiled(folder: Path) -> None:
     assert data["kernels"][-1]["seconds"] > 0
 
 
+def test_a_model_is_exported(folder: Path) -> None:
+    call = ("export", str(folder / "m.onnx"), str(folder / "out"), "-D", "batch=1")
+    status, out, _ = run(*call)
+    assert status == 0
+    assert "from out.network import run\n  run(x)" in out
+    assert (folder / "out/network.py").is_file()
+    assert "network.py" in json.loads(run(*call, "--json")[1])["files"]
+    (folder / "full").mkdir(exist_ok=True)
+    (folder / "full/notes.txt").write_text("mine")
+    status, _, err = run("export", str(folder / "m.onnx"), str(folder / "full"), "-D", "batch=1")
+    assert status == 2
+    assert "Traceback" not in err
+
+
 def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
     call = ("run", str(folder / "m.onnx"), "-D", "batch=1", "--calls", "1", "--seed")
     outs = [run(*call, seed)[1].splitlines()[1] for seed in "001"]
