@@ -1,4 +1,4 @@
-"""From a PyTorch module to a tuned network that runs with NumPy alone.
+"""From a PyTorch module to a network that runs with NumPy alone.
 
 A model file goes in; what comes out is one function of arrays. On the way there is nothing that cannot be looked at:
 every layer becomes a program of the language, every program gets a schedule, and you can see both. This file takes a
@@ -11,6 +11,8 @@ the same layers are written down in ONNX's own text.
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -122,6 +124,38 @@ def by_reference(net: ms.Network, x: np.ndarray) -> np.ndarray:
     return np.asarray(values[net.graph.outputs[0][1]])
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# 4. Where the time goes
+#
+# `net.profile(x)` times each kernel where it runs, in the network's own call, and says what share of the limit of the
+# machine it reaches. What is far from it, and takes long, is worth a look: that is what rules are for.
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 5. Handing it over
+#
+# `net.export("folder")` writes what was compiled: a Python file, machine code and weights. It needs NumPy, and none of
+# metasched: so it is another process that runs it here.
+
+ELSEWHERE = """
+import sys
+import numpy as np
+from fast.network import run
+assert "metasched" not in sys.modules and "numba" not in sys.modules
+np.save("y.npy", run(np.load("x.npy")))
+"""
+
+
+def run_elsewhere(folder: Path, x: np.ndarray) -> np.ndarray:
+    np.save(folder / "x.npy", x)
+    subprocess.run([sys.executable, "-c", ELSEWHERE], cwd=folder, check=True)
+    return np.asarray(np.load(folder / "y.npy"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# All of it
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -133,7 +167,13 @@ def main() -> None:
         y = net(x)
         expected = by_reference(net, x)
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
-        print(f"largest difference from the reference: {np.abs(y - expected).max():.2g}")
+        print(f"largest difference from the reference: {np.abs(y - expected).max():.2g}\n")
+
+        print(f"{net.profile(x)}\n")
+
+        net.export(folder / "fast")
+        np.testing.assert_array_equal(run_elsewhere(folder, x), net(x))
+        print("exported: ", *sorted(file.name for file in (folder / "fast").iterdir()))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,15 @@ def add_model(parser: ArgumentParser) -> None:
         default=[],
         help="an input that decides shapes, settled now: numbers between commas, JSON, or a .npy file",
     )
+    parser.add_argument(
+        "--state",
+        dest="states",
+        metavar="INPUT=OUTPUT",
+        type=_state,
+        action="append",
+        default=[],
+        help="an input that the network holds between calls, and the output that it is next; may be repeated",
+    )
     known = ", ".join(each.value for each in ProductPrecision)
     parser.add_argument(
         "--precision",
@@ -88,6 +97,7 @@ def network_of(args: Namespace) -> Network:
         args.model,
         values=_once("--value", args.values),
         shapes=_once("--shape", args.shapes),
+        states=_once("--state", args.states),
         target=Target.detect(args.threads),
         precision=args.precision,
         **sizes,
@@ -99,6 +109,7 @@ def bound_again(args: Namespace) -> str:
     parts = [f"-D {name}={size}" for name, size in args.sizes]
     parts += [f"--shape {name}={','.join(map(str, shape))}" for name, shape in args.shapes]
     parts += [f"--value {name}={json.dumps(np.asarray(value).tolist())}" for name, value in args.values]
+    parts += [f"--state {name}={output}" for name, output in args.states]
     parts += [f"--precision {args.precision}"] if args.precision != ProductPrecision.F32.value else []
     parts += [f"--threads {args.threads}"] if args.threads else []
     return "".join(f" {shlex.quote(word)}" for part in parts for word in part.split(" ", 1))
@@ -179,6 +190,10 @@ def _value(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     raise ArgumentTypeError(f"the value of `{name}` is numbers, such as {name}=2,-1 or {name}=[[1,2]], not `{value}`")
+
+
+def _state(text: str) -> tuple[str, str]:
+    return _pair(text, "INPUT=OUTPUT, such as k0=k0_next")
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:

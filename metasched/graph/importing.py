@@ -139,7 +139,8 @@ class _Importer:
         if open_:
             raise NetworkError(
                 f"{self._model.name} leaves sizes open: {'; '.join(open_)}\n"
-                "  hint: give them at load by their names, load_onnx(path, batch=1), or shapes={input: (1, 3, ...)}"
+                "  hint: give them at load by their names, load_onnx(path, batch=1), or shapes={input: (1, 3, ...)}; "
+                "on the command line, -D batch=1 or --shape input=1,3,..."
             )
 
     def _given(self, value: Any, given: Any) -> GraphValue | _NotKnown:

@@ -151,6 +151,7 @@ def test_mistakes_are_sentences(
         (("-D", "batch"), "not of the form NAME=N"),
         (("--shape", "x=1,b"), "the shape of `x` is numbers between commas"),
         (("--value", "x=abc"), "the value of `x` is numbers"),
+        (("--state", "x"), "not of the form INPUT=OUTPUT"),
         (("--value", "x=none.npy"), "none.npy cannot be read"),
     ],
 )
@@ -158,6 +159,14 @@ def test_options_are_checked(capsys: pytest.CaptureFixture[str], arguments: tupl
     with pytest.raises(SystemExit):
         run("show", "m.onnx", *arguments)
     assert message in capsys.readouterr().err
+
+
+def test_states_are_held_by_the_network(tmp_path: Path) -> None:
+    given = [value("x", random(3)), value("s", random(3))]
+    onnx.save(model([node("Add", "s x", "n"), node("Relu", "n", "y")], given, ["y", "n"]), tmp_path / "sum.onnx")
+    status, out, err = run("show", str(tmp_path / "sum.onnx"), "--state", "s=n", "--json")
+    assert status == 0, err
+    assert set(json.loads(out)["inputs"]) == {"x"}
 
 
 def test_values_are_settled_at_load(tmp_path: Path) -> None:
