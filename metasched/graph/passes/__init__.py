@@ -11,6 +11,7 @@ Its files, in reading order:
 - `movement`: Transposes, slices and broadcasts are read through
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
 - `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
+- `side_by_side`: Products of one value with several weights are one product
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
 - `dimensions`: Dimensions that a program always uses together become one
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them

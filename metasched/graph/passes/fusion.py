@@ -12,8 +12,8 @@ So an anchor (a convolution, a product of matrices) takes its bias, residual sum
 norm, a softmax or a chain of activations become one program each. An anchor also joins what computes its input where
 that is a border, or cheap and read to put a border around it: the stage that makes the border computes it.
 
-Where several inputs would do, as in the sum at the end of a residual block, the one computed last is taken: the others
-are there by then.
+Where several inputs would do, as in the sum at the end of a residual block, the one whose program is the most common is
+taken, so that there are few distinct programs; of several, the one computed last.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class _Grouping:
                 self._readers.setdefault(name, []).append(n)
         self._results = {name for _, name in graph.outputs}
         self._in_place: dict[int, bool] = {}
+        self._common = {n: len(nodes) for nodes in _with_numbers(graph) for n in nodes}
         self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
 
     def run(self) -> Graph:
@@ -97,11 +98,16 @@ class _Grouping:
         return list(dict.fromkeys(self._groups.values()))
 
     def _inputs(self, group: _Group) -> list[str]:
-        """What a group reads and does not compute, what is computed last first."""
+        """What a group reads and does not compute, in the order in which it is to join what computes it."""
         nodes = [self._graph.nodes[n] for n in group.members]
         made = {name for node in nodes for name in node.outputs}
         given = dict.fromkeys(name for node in nodes for name in node.inputs if name not in made)
-        return sorted(given, key=lambda name: self._producer.get(name, -1), reverse=True)
+        return sorted(given, key=self._preference, reverse=True)
+
+    def _preference(self, name: str) -> tuple[int, int]:
+        """How common the program is that computes a value, and when it runs."""
+        source = self._source(name)
+        return (0, -1) if source is None else (self._common[source.producer], source.producer)
 
     def _join(self, group: _Group) -> bool:
         """Put a group into that of one of its inputs, if it may be."""
@@ -218,6 +224,12 @@ class _Grouping:
                 merged(self._graph, nodes, final.outputs) if len(nodes) > 1 else canonical_compute(self._graph, final)
             )
         return without_dead_code(replaced(self._graph, made, members))
+
+
+def _with_numbers(graph: Graph) -> list[list[int]]:
+    """The nodes of each task, by their numbers."""
+    numbers = {id(node): n for n, node in enumerate(graph.nodes)}
+    return [[numbers[id(node)] for node in nodes] for nodes in graph.tasks.values()]
 
 
 def reads_each_once(stages: Stages, buffers: set[str]) -> bool:

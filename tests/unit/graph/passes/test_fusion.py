@@ -147,3 +147,13 @@ def test_a_zero_is_a_literal_unless_it_divides() -> None:
     assert texts(graph) == ["    Y[i0] = max(A[i0], 0.0)"]
     graph, _ = fused("m (float[3] x) => (y) <float z = {0.0}> { a = Div(x, z)  y = Neg(a) }")
     assert texts(graph) == ["    Y[i0] = -(A[i0] / B[])"]
+
+
+def test_a_sum_joins_the_operand_whose_program_is_more_common() -> None:
+    graph, _ = fused(
+        """m (float[4, 4] x, float[4, 4] w, float[4, 6] u, float[6, 4] v) => (y) {
+            a = MatMul(x, w)  b = MatMul(a, w)  c = MatMul(u, v)  y = Add(b, c)
+        }"""
+    )
+    (joined,) = (node for node in graph.computes if node.op == "MatMul+Add")
+    assert joined.inputs == ("a", "w", "c")
