@@ -16,6 +16,8 @@ Its files, in reading order:
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
+- `mapped_files`: Large weights where they are in their file: pages of it that are read when they are needed, and let go
+  afterwards
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
 - `model_file`: A model's file, read as data
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
@@ -41,5 +43,7 @@ Its files, in reading order:
   weights
 - `profile`: Where a network's time goes: each kernel's in place, its share of the machine's limit, where its
   schedule is from
+- `packed_constants`: Constants of a graph that was compiled: kernels have copies, so the arrays are made again where
+  somebody asks
 - `network`: A network as its users hold it
 """

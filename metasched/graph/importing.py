@@ -113,7 +113,7 @@ class _Importer:
 
     def _constant(self, scope: _Scope, tensor: Any) -> None:
         try:
-            type_, array = array_of(tensor, self._model.folder)
+            type_, array = array_of(tensor, self._model.folder, self._model.content)
         except Unsupported as error:
             self._refusals.append(Refusal(tensor.name, "initializer", scope.opsets.get("", 0), (), str(error)))
             scope.values[tensor.name] = _NOT_KNOWN

@@ -205,7 +205,7 @@ class Graph:
     @property
     def weight_bytes(self) -> int:
         """Memory of all constants."""
-        return sum(array.nbytes for array in self.constants.values())
+        return sum(self.types[name].nbytes for name in self.constants)
 
     @cached_property
     def roots(self) -> Mapping[str, tuple[str, int]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from metasched.graph.errors import NetworkError
+from metasched.graph.mapped_files import MappedFile
 from metasched.support.imports import imports
 
 OLDEST_OPSET = 13
@@ -16,11 +17,15 @@ ModelLike: TypeAlias = "str | Path | bytes | Any"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model: its message, a name for it, and the folder that its external data is in (None where it has none)."""
+    """A model: its message, a name for it, the folder that its external data is in, and its file.
+
+    `folder` and `content` are None where it is of no file.
+    """
 
     proto: Any
     name: str
     folder: Path | None
+    content: MappedFile | None = None
 
 
 def onnx_module() -> Any:
@@ -49,7 +54,7 @@ def read_model(model: ModelLike) -> ModelFile:
         data = path.read_bytes()
     except OSError as error:
         raise NetworkError(f"{path} cannot be read: {error.strerror}") from error
-    return _checked(ModelFile(_parsed(onnx, data, str(path)), str(path), path.resolve().parent))
+    return _checked(ModelFile(_parsed(onnx, data, str(path)), str(path), path.resolve().parent, MappedFile(path)))
 
 
 def _parsed(onnx: Any, data: bytes, name: str) -> Any:

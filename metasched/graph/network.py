@@ -19,6 +19,7 @@ from metasched.graph.importing import Binding, import_model
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
 from metasched.graph.model_file import ModelLike, read_model
+from metasched.graph.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.profile import NetworkProfile, profiled
@@ -64,6 +65,9 @@ class Network:
         """The graph after the passes, which is what runs."""
         return optimised(self.graph, self._options)
 
+    def _again(self) -> Graph:
+        return optimised(self.graph, self._options)
+
     def passes(self) -> tuple[PassReport, ...]:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
         return tuple(run_passes(self.graph, self._options))
@@ -99,8 +103,11 @@ class Network:
         if self._executable is None:
             with self._lock:
                 if self._executable is None:
-                    codes = kernels(self.optimised, self.choices, self.target)
-                    self._executable = Executable(self.optimised, codes, self.target)
+                    graph = self.optimised
+                    codes = kernels(graph, self.choices, self.target)
+                    self._executable = Executable(graph, codes, self.target)
+                    self.optimised = let_constants_go(graph, self.graph, self._again)
+                    return_free_memory()
         return self._executable
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:

@@ -5,7 +5,6 @@ Their sizes are checked before memory is taken, and external data is read from t
 
 from __future__ import annotations
 
-import math
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError, Unsupported
 from metasched.graph.ir import Array, ValueType
+from metasched.graph.mapped_files import LEAST_BYTES, MappedFile, mapped_array
 from metasched.support.imports import imports
 
 # How ONNX's names of element types begin, by how ours do; the bits follow. Two have names without their bits.
@@ -64,8 +64,11 @@ def tensor_type(tensor: Any) -> ValueType:
     return ValueType(element_type(tensor.data_type), shape)
 
 
-def array_of(tensor: Any, folder: Path | None) -> tuple[ValueType, Array]:
-    """The elements of a TensorProto; external data lies in `folder`. Raises Unsupported and NetworkError."""
+def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> tuple[ValueType, Array]:
+    """The elements of a TensorProto; external data lies in `folder`. Raises Unsupported and NetworkError.
+
+    A large array is read-only pages of its file: of `content`, which is the model's, or of the external data's.
+    """
     type_ = tensor_type(tensor)
     if tensor.data_location == _EXTERNAL:
         return type_, _external(tensor, type_, folder)
@@ -74,15 +77,24 @@ def array_of(tensor: Any, folder: Path | None) -> tuple[ValueType, Array]:
             raise NetworkError(
                 f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and {type_} takes {type_.nbytes}"
             )
-        return type_, np.frombuffer(tensor.raw_data, _little(type_.dtype)).astype(type_.dtype.numpy).reshape(
-            type_.shape
-        )
+        return type_, _raw(tensor.raw_data, type_, content)
     values = getattr(tensor, _FIELDS.get(type_.dtype, _OTHER_FIELD))
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
     if type_.dtype.is_half:
         return type_, np.array(values, np.uint16).view(type_.dtype.numpy).reshape(type_.shape)
     return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)
+
+
+def _raw(data: bytes, type_: ValueType, content: MappedFile | None) -> Array:
+    if content is not None and type_.nbytes >= LEAST_BYTES and (offset := content.find(data)) is not None:
+        return _as_it_is(content.array(_little(type_.dtype), type_.size, offset), type_)
+    return np.frombuffer(data, _little(type_.dtype)).astype(type_.dtype.numpy).reshape(type_.shape)
+
+
+def _as_it_is(found: Array, type_: ValueType) -> Array:
+    """An array of a file, copied only where this machine has another order of bytes."""
+    return found.astype(type_.dtype.numpy, copy=False).reshape(type_.shape)
 
 
 def _little(dtype: DType) -> np.dtype[Any]:
@@ -108,8 +120,9 @@ def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:
         )
     if not type_.size:
         return np.empty(type_.shape, type_.dtype.numpy)
-    found = np.fromfile(path, _little(type_.dtype), math.prod(type_.shape), offset=offset)
-    return found.astype(type_.dtype.numpy, copy=False).reshape(type_.shape)
+    if type_.nbytes >= LEAST_BYTES:
+        return _as_it_is(mapped_array(path, _little(type_.dtype), type_.size, offset), type_)
+    return _as_it_is(np.fromfile(path, _little(type_.dtype), type_.size, offset=offset), type_)
 
 
 def _inside(folder: Path, location: str, name: str) -> Path:

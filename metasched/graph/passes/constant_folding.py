@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from metasched.graph.ir import Array, Compute, Graph, InPlace, Node, ShapeView, type_of
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -57,6 +59,7 @@ def computed(program: Program, given: list[Array], target: Target) -> list[Array
     if size <= _SMALL:
         made = reference(program)(*given)
         return list(made) if isinstance(made, tuple) else [made]
+    given = [np.require(array, requirements=("C", "A")) for array in given]
     kernel = build(program.func, target)
     outputs = [aligned_empty(type_of(b).shape, type_of(b).dtype.numpy) for b in program.outputs]
     kernel.bind(*given, *outputs)()
