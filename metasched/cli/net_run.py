@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from metasched.cli.net_arguments import (
 )
 from metasched.cli.render import table
 from metasched.errors import counted
+from metasched.graph.precision.choice import ProductPrecision
 from metasched.search.progress_text import duration
 
 DIFFERS = 1
@@ -39,6 +41,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--expect",
         metavar="FILE.npz",
         help="compare with the outputs there, by name or in order; exit status 1 where one differs",
+    )
+    parser.add_argument(
+        "--error",
+        action=BooleanOptionalAction,
+        help="run it in float32 as well, and say how far results are from that (default: at another precision)",
     )
     parser.add_argument(
         "--tolerance",
@@ -61,6 +68,8 @@ def run(args: Namespace, console: Console) -> int:
     if args.save:
         np.savez(args.save, **outputs)
     gaps = None if expected is None else compare(outputs, expected)
+    asked = network.precision is not ProductPrecision.F32 if args.error is None else args.error
+    error = network.precision_error(**inputs) if asked else None
     seconds = seconds_of_calls(lambda: network(**inputs), args.calls)
     worst = max(gaps.values(), default=0.0) if gaps is not None else 0.0
     differs = not worst <= args.tolerance
@@ -73,6 +82,8 @@ def run(args: Namespace, console: Console) -> int:
                 "compile_s": compile_s,
                 "outputs": {name: _facts(array) for name, array in outputs.items()},
                 "differences": gaps,
+                "precision": network.precision.value,
+                "error": None if error is None else [asdict(each) for each in error.outputs],
             }
         )
         return DIFFERS if differs else 0
@@ -82,6 +93,8 @@ def run(args: Namespace, console: Console) -> int:
         f"\n{duration(statistics.median(seconds))} a call, median of {counted(len(seconds), 'call')}{spread}; "
         f"loaded and compiled in {compile_s:.1f} s"
     )
+    if error is not None:
+        console.print(str(error))
     for name, gap in (gaps or {}).items():
         verdict = "within" if gap <= args.tolerance else "beyond"
         console.print(f"{name}: {gap:.2g} of the largest element from what is expected, {verdict} {args.tolerance:g}")

@@ -16,12 +16,15 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.executable import Executable
 from metasched.graph.export import export_network
 from metasched.graph.importing import Binding, import_model
+from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.graph.precision.choice import ProductPrecision
+from metasched.graph.precision.error import PrecisionError, differences
+from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile, profiled
 from metasched.graph.state import NetworkState, with_states
 from metasched.runtime import arguments
@@ -54,6 +57,7 @@ class Network:
         self.choices: Choices = NO_CHOICES
         self.state = NetworkState(self._state_types)
         self._executable: Executable | None = None
+        self._error: PrecisionError | None = None
         self._lock = threading.Lock()
 
     @property
@@ -152,6 +156,21 @@ class Network:
         given = iter(arrays)
         return [state[name] if name in state else next(given) for name in self.graph.inputs]
 
+    def precision_error(self, /, *inputs: Any, **named: Any) -> PrecisionError:
+        """How far results are from those in float32, on these inputs or, without any, on random ones.
+
+        Runs the model in float32 beside: of a quantised one, without rounding to bytes. So it takes that network's time
+        and memory. `repr` shows what was found last. Raises KernelError for inputs that the network cannot take.
+        """
+        if not inputs and not named:
+            named = random_inputs(self.inputs)
+        wide = Network(without_rounding(self.graph), self.target)(*inputs, **named)
+        made = self(*inputs, **named)
+        results, expected = (each if isinstance(each, tuple) else (each,) for each in (made, wide))
+        found = differences(dict(zip(self.outputs, results, strict=True)), expected)
+        self._error = PrecisionError(self.precision.value, found)
+        return self._error
+
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         wanted = self.inputs
         if len(inputs) != len(wanted):
@@ -175,7 +194,12 @@ class Network:
         given = ", ".join(f"{name}: {type_}" for name, type_ in self.inputs.items())
         made = ", ".join(f"{name}: {type_}" for name, type_ in self.outputs.items())
         count = sum(1 for _ in self.graph.computes)
-        return f"<network {self.graph.name}({given}) -> ({made}), {count} kernels, {len(self.graph.tasks)} distinct>"
+        facts = [f"{count} kernels", f"{len(self.graph.tasks)} distinct"]
+        if self.precision is not ProductPrecision.F32:
+            facts.append(self.precision.value)
+        if self._error is not None:
+            facts.append(self._error.summary)
+        return f"<network {self.graph.name}({given}) -> ({made}), {', '.join(facts)}>"
 
 
 def load_onnx(

@@ -13,7 +13,7 @@ from metasched.errors import counted
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
-from metasched.graph.text import at, broadcast, indices, operand_text
+from metasched.graph.text import at, broadcast, indices, operand_text, read
 
 _LETTERS = "ABCDEFGHJKLMNOPQRSTUVWZ"
 
@@ -146,6 +146,14 @@ class NodeSite:
         type_ = ValueType(dtype or operands[0].type.dtype, shape)
         stage = f"{at('Y', over)} = {expression.format(*texts)}"
         return self.single([stage], type_, **dict(zip(letters, operands, strict=True)))
+
+    def with_arguments(self, expression: str, operands: Sequence[GraphValue], dtype: DType) -> GraphValue:
+        """As `elementwise`, and constants are arguments whatever their size: layers that differ in them are equal."""
+        shape = broadcast(*(operand.shape for operand in operands))
+        over, letters = indices(len(shape)), names(len(operands))
+        texts = [read(letter, operand.shape, over, shape) for letter, operand in zip(letters, operands, strict=True)]
+        stage = f"{at('Y', over)} = {expression.format(*texts)}"
+        return self.single([stage], ValueType(dtype, shape), **dict(zip(letters, operands, strict=True)))
 
     def cast(self, operand: GraphValue, dtype: DType) -> GraphValue:
         """An operand in another type."""

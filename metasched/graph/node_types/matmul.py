@@ -106,7 +106,7 @@ def centred(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -
         zero = site.view(zero, shape)
     elif zero.type.size == 1:
         zero = site.view(zero, ())
-    return site.elementwise("i32({0}) - i32({1})", x, zero, dtype=DType.I32)
+    return site.with_arguments("i32({0}) - i32({1})", [x, zero], DType.I32)
 
 
 @node_type("Einsum")

@@ -53,27 +53,29 @@ def quantize(site: NodeSite) -> Results:
 def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
     """Rounded to nearest, ties to even, and kept in the range of the type."""
     limits = np.iinfo(dtype.numpy)
+    zero = _none_if_zero(zero)
     operands = [site.cast(x, DType.F32), site.cast(scale, DType.F32), *(() if zero is None else (zero,))]
     whole = "rint({0} / {1})" if zero is None else "rint({0} / {1}) + f32({2})"
     low, high = f"({limits.min}.0)", f"{limits.max}.0"
-    return site.elementwise(f"{dtype}(min(max({whole}, {low}), {high}))", *operands, dtype=dtype)
+    return site.with_arguments(f"{dtype}(min(max({whole}, {low}), {high}))", operands, dtype)
+
+
+def _none_if_zero(zero: GraphValue | None) -> GraphValue | None:
+    """A zero point, None where it is known to be zero."""
+    return None if zero is None or (zero.constant is not None and not zero.constant.any()) else zero
 
 
 @node_type("DequantizeLinear")
 def dequantize(site: NodeSite) -> Results:
-    x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
+    x, scale, zero = site.operand(0), site.operand(1), _none_if_zero(site.optional(2))
     axis = int(site.attribute("axis", 1))
     dtype = scale.type.dtype
     wide = dtype.compute
     spread = _spread(site, scale, x, axis)
-    if zero is None or (zero.constant is not None and not zero.constant.any()):
-        made = site.elementwise(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", x, spread, dtype=dtype)
-    else:
-        difference = f"{wide}(i32({{0}}) - i32({{1}}))"
-        made = site.elementwise(
-            f"{dtype}({difference} * {wide}({{2}}))", x, _spread(site, zero, x, axis), spread, dtype=dtype
-        )
-    return (made,)
+    if zero is None:
+        return (site.with_arguments(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", [x, spread], dtype),)
+    operands = [x, _spread(site, zero, x, axis), spread]
+    return (site.with_arguments(f"{dtype}({wide}(i32({{0}}) - i32({{1}})) * {wide}({{2}}))", operands, dtype),)
 
 
 @node_type("QLinearMatMul")
@@ -102,7 +104,7 @@ def _along(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> Graph
 def _requantized(
     site: NodeSite, total: GraphValue, scales: tuple[GraphValue, GraphValue], y_scale: GraphValue, y_zero: GraphValue
 ) -> GraphValue:
-    scaled = site.elementwise("f32({0}) * {1} * {2}", total, *scales, dtype=DType.F32)
+    scaled = site.with_arguments("f32({0}) * {1} * {2}", [total, *scales], DType.F32)
     return quantized(site, scaled, site.view(y_scale, ()), site.view(y_zero, ()), y_zero.type.dtype)
 
 

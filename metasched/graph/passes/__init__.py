@@ -10,6 +10,7 @@ Its files, in reading order:
 - `layouts`: The order of dimensions in memory is chosen once for each region of values that go together
 - `movement`: Transposes, slices and broadcasts are read through
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
+- `bytes_between`: Dequantised bytes that one kernel hands to another are handed over as the bytes
 - `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
 - `side_by_side`: Products of one value with several weights are one product
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels

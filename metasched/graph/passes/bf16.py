@@ -22,7 +22,7 @@ from metasched.graph.precision.narrowing import WIDE, FloatFlow, narrowed
 NARROW = DType.BF16
 
 
-@graph_pass(after=("fusion", "scales_into_weights", "side_by_side"))
+@graph_pass(after=("bytes_between", "scales_into_weights", "side_by_side"))
 def bf16(graph: Graph, context: PassContext) -> Graph:
     """Factors of products, and values between kernels that come from products, are bf16 where that is asked for."""
     if context.options.precision is not ProductPrecision.BF16:

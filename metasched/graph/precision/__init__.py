@@ -7,4 +7,6 @@ Its files, in reading order:
 - `narrowing`: Programs whose buffers are of a narrower float, and which compute in f32 as before
 - `quantised`: Quantised numbers in programs: what bytes they are of
 - `products_of_bytes`: Products of quantised numbers as products of bytes
+- `rounding`: A quantised network without rounding: what it would compute in f32
+- `error`: How far a network's results are from those in float32
 """

@@ -28,7 +28,7 @@ from metasched.graph.precision.products import (
 )
 from metasched.graph.precision.quantised import BYTES, Quantised
 from metasched.ir.nodes import BinOp
-from metasched.ir.source import Axis, IfElse, IntLit, Name, Operation, Read, SourceExpr, Stage
+from metasched.ir.source import Apply, Axis, IfElse, IntLit, Name, Operation, Read, SourceExpr, Stage
 
 TOTAL = DType.I32
 # The largest product of two bytes; sums of them have to fit a total.
@@ -145,10 +145,19 @@ class _Rewriting:
         assert factor is not None
         type_ = replace(self._stages.types[stage.buffer], dtype=self._dtype(factor))
         own = self._declared(f"{stage.buffer}q", type_)
-        number = 0 if factor.zero is None else literal(factor.zero)
-        fill = cast(factor.zero or IntLit(0), type_.dtype) if number is None else IntLit(int(number))
+        fill = self._border(factor.zero, type_.dtype)
         self._before.append(Stage(None, own, stage.axes, _with_ends(stage.value, factor.element, fill)))
         return replace(factor, element=Read(own, read.indices))
+
+    def _border(self, zero: SourceExpr | None, dtype: DType) -> SourceExpr:
+        """A zero point as the byte that it is."""
+        match zero:
+            case None:
+                return IntLit(0)
+            case Apply("i32", (Read(buffer) as element,)) if self._stages.types[buffer].dtype is dtype:
+                return element
+        number = literal(zero)
+        return cast(zero, dtype) if number is None else IntLit(int(number))
 
     def _input(self, like: str, value: str) -> str:
         """The input that is a value of the graph: one that is there, or a new one."""

@@ -10,7 +10,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.precision.products import literal, names_in
 from metasched.ir.nodes import BinOp
-from metasched.ir.source import Apply, IntLit, Name, Operation, Read, SourceExpr
+from metasched.ir.source import Apply, IntLit, Name, Operation, Read, SourceExpr, SourceNode
 
 BYTES = frozenset({DType.I8, DType.U8})
 _WIDE = frozenset({DType.F32, DType.I32})
@@ -50,11 +50,11 @@ def quantised_form(stages: Stages, inputs: Mapping[str, str]) -> Quantised | Non
         return None
     (stage,) = stages.stages
     made = stages.types[stage.buffer]
-    found = _scaled(stage.value) if made.dtype in _WIDE else None
-    if found is None or found[0].buffer not in inputs:
+    found = dequantised(stage.value) if made.dtype in _WIDE else None
+    if found is None or not isinstance(found.byte, Read) or found.byte.buffer not in inputs:
         return None
-    q, zero, scale = found
-    parts = [read for part in (zero, scale) if part is not None for read in reads(part)]
+    q, zero, scale = found.byte, found.zero, found.scale
+    parts = [read for part in found.parts for read in reads(part)]
     given = stages.types[q.buffer]
     if given.dtype not in BYTES or given.shape != made.shape or any(read.buffer == q.buffer for read in parts):
         return None
@@ -64,8 +64,50 @@ def quantised_form(stages: Stages, inputs: Mapping[str, str]) -> Quantised | Non
     return Quantised(inputs[q.buffer], axes, zero, scale, {read.buffer: inputs[read.buffer] for read in parts})
 
 
-def _scaled(value: SourceExpr) -> tuple[Read, SourceExpr | None, SourceExpr | None] | None:
-    """The bytes, the zero point and the scale of a dequantised element."""
+@dataclass(frozen=True)
+class Dequantised:
+    """An expression that makes a wider number of a byte.
+
+    Attributes:
+        value: the expression.
+        byte: the part of it that is the byte: an element, or a cast.
+        zero: what is taken from the byte; None where that is nothing.
+        scale: what that is multiplied by; None where it is one.
+
+    """
+
+    value: SourceExpr
+    byte: Read | Apply
+    zero: SourceExpr | None
+    scale: SourceExpr | None
+
+    @property
+    def parts(self) -> tuple[SourceExpr, ...]:
+        """The zero point and the scale, as far as there are any."""
+        return tuple(part for part in (self.zero, self.scale) if part is not None)
+
+    def of(self, byte: SourceExpr) -> SourceExpr:
+        """The same of another byte."""
+
+        def change(node: SourceNode) -> SourceNode:
+            return byte if node is self.byte else node.map(change)
+
+        made = change(self.value)
+        assert isinstance(made, SourceExpr)
+        return made
+
+
+def dequantised(value: SourceExpr) -> Dequantised | None:
+    """An expression as one that makes a wider number of a byte; None where it is none. Elements may be of any type."""
+    found = _scaled(value)
+    return None if found is None else Dequantised(value, *found)
+
+
+_Parts = tuple[Read | Apply, SourceExpr | None, SourceExpr | None]
+
+
+def _scaled(value: SourceExpr) -> _Parts | None:
+    """The byte, the zero point and the scale."""
     match value:
         case Apply("f32", (Operation(BinOp.MUL) as inner,)):
             return _scaled(inner)
@@ -78,10 +120,20 @@ def _scaled(value: SourceExpr) -> tuple[Read, SourceExpr | None, SourceExpr | No
     return None if found is None else (*found, None)
 
 
-def _shifted(value: SourceExpr) -> tuple[Read, SourceExpr | None] | None:
+def _shifted(value: SourceExpr) -> tuple[Read | Apply, SourceExpr | None] | None:
     match value:
-        case Read() | Apply("i32", (Read(),)):
-            return next(reads(value)), None
-        case Operation(BinOp.SUB, Apply("i32", (Read() as q,)), zero):
-            return q, None if literal(zero) == 0 else zero
+        case Apply("i32", (inner,)) if (byte := _byte(inner)) is not None:
+            return byte, None
+        case Operation(BinOp.SUB, Apply("i32", (inner,)), zero) if (byte := _byte(inner)) is not None:
+            return byte, None if literal(zero) == 0 else zero
+    byte = _byte(value)
+    return None if byte is None else (byte, None)
+
+
+def _byte(value: SourceExpr) -> Read | Apply | None:
+    if isinstance(value, Read) or (isinstance(value, Apply) and value.func in _BYTES):
+        return value
     return None
+
+
+_BYTES = frozenset(str(dtype) for dtype in BYTES)
