@@ -160,13 +160,16 @@ class Network:
         """How far results are from those in float32, on these inputs or, without any, on random ones.
 
         Runs the model in float32 beside: of a quantised one, without rounding to bytes. So it takes that network's time
-        and memory. `repr` shows what was found last. Raises KernelError for inputs that the network cannot take.
+        and memory. What the network holds between calls stays as it is. `repr` shows what was found last. Raises
+        KernelError for inputs that the network cannot take.
         """
         if not inputs and not named:
             named = random_inputs(self.inputs)
-        wide = Network(without_rounding(self.graph), self.target)(*inputs, **named)
-        made = self(*inputs, **named)
-        results, expected = (each if isinstance(each, tuple) else (each,) for each in (made, wide))
+        both = self.session(), Network(without_rounding(self.graph), self.target)
+        for network in both:
+            network.state = self.state.copy()
+        made = [network(*inputs, **named) for network in both]
+        results, expected = (each if isinstance(each, tuple) else (each,) for each in made)
         found = differences(dict(zip(self.outputs, results, strict=True)), expected)
         self._error = PrecisionError(self.precision.value, found)
         return self._error
