@@ -81,6 +81,16 @@ def test_a_model_runs_on_given_arrays_and_is_compared(folder: Path) -> None:
     assert data["outputs"]["y"]["shape"] == [2, 3]
 
 
+def test_the_error_against_float32_is_printed_where_it_is_asked_for(folder: Path) -> None:
+    arguments = ("run", str(folder / "m.onnx"), "-D", "batch=2", "--calls", "1")
+    status, out, _ = run(*arguments, "--precision", "bf16")
+    assert status == 0
+    assert "bf16 against float32:\n  `y` differs by " in out
+    assert "against float32" not in run(*arguments)[1]
+    (found,) = json.loads(run(*arguments, "--error", "--json")[1])["error"]
+    assert (found["name"], found["absolute"]) == ("y", 0.0)
+
+
 def test_a_model_is_profiled(folder: Path) -> None:
     call = ("profile", str(folder / "m.onnx"), "-D", "batch=1", "--runs", "2")
     status, out, _ = run(*call)
