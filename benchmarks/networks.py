@@ -116,7 +116,7 @@ def _inputs_of(model: Path, sizes: Mapping[str, int], folder: Path) -> Path:
     import metasched as ms
 
     made = folder / f"{model.stem}.inputs.npz"
-    np.savez(made, **random_inputs(ms.load_onnx(model, **sizes).inputs))  # type: ignore[arg-type]
+    np.savez(made, **random_inputs(ms.load_onnx(model, **sizes).inputs))  # type: ignore[call-overload,arg-type]
     return made
 
 

@@ -68,8 +68,10 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.errors import ScheduleError as ScheduleError
     from metasched.graph.errors import NetworkError as NetworkError
     from metasched.graph.errors import RefusedModel as RefusedModel
+    from metasched.graph.loading import load_onnx as load_onnx
     from metasched.graph.network import Network as Network
-    from metasched.graph.network import load_onnx as load_onnx
+    from metasched.graph.ranged import NetworkOfSizes as NetworkOfSizes
+    from metasched.graph.ranged import SizeRange as SizeRange
     from metasched.ir.nodes import LoopKind as LoopKind
     from metasched.ir.program import Program as Program
     from metasched.kernel_function import KernelFunction as KernelFunction
@@ -169,7 +171,9 @@ _NAMES = {
     "metasched.doors.jit.errors": ("TraceError",),
     "metasched.doors.jit.function": ("JitFunction", "jit"),
     "metasched.graph.errors": ("NetworkError", "RefusedModel"),
-    "metasched.graph.network": ("Network", "load_onnx"),
+    "metasched.graph.loading": ("load_onnx",),
+    "metasched.graph.network": ("Network",),
+    "metasched.graph.ranged": ("NetworkOfSizes", "SizeRange"),
     "metasched.ir.nodes": ("LoopKind",),
     "metasched.ir.program": ("Program",),
     "metasched.lang": (

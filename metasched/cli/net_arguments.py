@@ -93,7 +93,7 @@ def network_of(args: Namespace) -> Network:
     clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
     if clashing:
         raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
-    return ms.load_onnx(
+    network: Network = ms.load_onnx(
         args.model,
         values=_once("--value", args.values),
         shapes=_once("--shape", args.shapes),
@@ -102,6 +102,7 @@ def network_of(args: Namespace) -> Network:
         precision=args.precision,
         **sizes,
     )
+    return network
 
 
 def bound_again(args: Namespace) -> str:

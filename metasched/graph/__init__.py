@@ -46,4 +46,6 @@ Its files, in reading order:
 - `packed_constants`: Constants of a graph that was compiled: kernels have copies, so the arrays are made again where
   somebody asks
 - `network`: A network as its users hold it
+- `ranged`: A model whose sizes are ranges: a network for each size that a call has
+- `loading`: Networks from models' files: of one size, or of ranges of sizes
 """

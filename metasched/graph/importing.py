@@ -68,6 +68,16 @@ def import_model(model: ModelFile, binding: Binding) -> Graph:
     return importer.graph(binding)
 
 
+def open_sizes(model: ModelFile) -> dict[str, tuple[str, ...]]:
+    """The inputs of a model, and the names of their sizes: '' for one that has no name."""
+    constants = {tensor.name for tensor in model.proto.graph.initializer}
+    return {
+        value.name: tuple(dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        for value in model.proto.graph.input
+        if value.name not in constants
+    }
+
+
 class _Importer:
     def __init__(self, model: ModelFile) -> None:
         self._model = model

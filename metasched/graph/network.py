@@ -15,18 +15,16 @@ from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
 from metasched.graph.executable import Executable
 from metasched.graph.export import export_network
-from metasched.graph.importing import Binding, import_model
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
-from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile, profiled
-from metasched.graph.state import NetworkState, with_states
+from metasched.graph.state import NetworkState
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
 from metasched.support.cached import cached_property
@@ -203,37 +201,3 @@ class Network:
         if self._error is not None:
             facts.append(self._error.summary)
         return f"<network {self.graph.name}({given}) -> ({made}), {', '.join(facts)}>"
-
-
-def load_onnx(
-    model: ModelLike,
-    *,
-    values: Mapping[str, Any] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    states: Mapping[str, str] | None = None,
-    target: Target | None = None,
-    precision: ProductPrecision | str = ProductPrecision.F32,
-    **sizes: int,
-) -> Network:
-    """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.
-
-        net = ms.load_onnx("m.onnx", batch=1, seq=128)
-
-    Args:
-        model: the path of a file, its bytes, or an `onnx.ModelProto`. External data is read from the file's folder.
-        values: inputs that are settled now, by name: those that decide shapes, such as a target shape or axes. The
-            network does not take them any more.
-        shapes: whole shapes of inputs, by name, where the model names no sizes.
-        states: inputs that the network holds between calls, by name, and the outputs that they are next: a decoder's
-            caches. Calls neither give nor return them; `net.state` has them.
-        target: the CPU to compile for; by default this one.
-        precision: "f32", what the model says, or "bf16": products of bf16, added up in f32. A quantised model computes
-            with the bytes that it says at any precision.
-        sizes: sizes that the model leaves open, by their names in it.
-
-    Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
-    nodes that cannot be expressed, and NetworkError for a file that is damaged or sizes that are not settled.
-    """
-    binding = Binding(sizes, shapes or {}, values or {})
-    graph = with_states(import_model(read_model(model), binding), states or {})
-    return Network(graph, target, precision)

@@ -1,0 +1,87 @@
+"""Models whose sizes are ranges: results are exact at every size, and what is wrong is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import metasched as ms
+
+TEXT = """<ir_version: 10, opset_import: ["": 22]>
+m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)
+<float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
+    k = MatMul(x, w)
+    t = Transpose<perm=[0, 2, 1]>(k)
+    s = MatMul(x, t)
+    p = Softmax(s)
+    z = MatMul(p, x)
+    b = ReduceMean<keepdims=0>(bias)
+    y = Add(z, b)
+    next = Add(kept, b)
+}"""
+MODEL = onnx.parser.parse_model(TEXT)
+
+
+def inputs(seq: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seq)
+    return tuple((rng.random(shape) / 8).astype(np.float32) for shape in ((1, seq, 4), (1, seq)))  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def ranged() -> ms.NetworkOfSizes:
+    net = ms.load_onnx(MODEL, batch=1, seq=(1, 6), states={"kept": "next"})
+    assert isinstance(net, ms.NetworkOfSizes)
+    return net
+
+
+def test_results_are_those_of_a_network_of_that_size(ranged: ms.NetworkOfSizes) -> None:
+    for seq in (1, 3, 6, 3):
+        x, bias = inputs(seq)
+        exact = ms.load_onnx(MODEL, batch=1, seq=seq)(x, bias, np.zeros(4, np.float32))
+        ranged.state.reset()
+        np.testing.assert_array_equal(ranged(x, bias), exact[0])
+        np.testing.assert_array_equal(ranged.state["kept"], exact[1])
+
+
+def test_a_state_is_shared_by_all_sizes(ranged: ms.NetworkOfSizes) -> None:
+    ranged.state.reset()
+    total = 0.0
+    for seq in (2, 1):
+        x, bias = inputs(seq)
+        ranged(bias=bias, x=x)
+        total += float(bias.mean())
+    np.testing.assert_allclose(ranged.state["kept"], total, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "bias", "message"),
+    [
+        ((1, 7, 4), (1, 7), "`seq`, of the input `x`, is 7, and the network was loaded for 1 to 6"),
+        ((1, 3, 4), (1, 2), "`seq` is 3 in the input `x`, and 2 in `bias`"),
+        ((3, 4), (1, 2), "the input `x` has 3 dimensions"),
+        ((2, 3, 4), (2, 3), "the input `x` is f32"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_said(
+    ranged: ms.NetworkOfSizes, x: tuple[int, ...], bias: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(ms.KernelError, match=message):
+        ranged(np.zeros(x, np.float32), np.zeros(bias, np.float32))
+
+
+def test_ranges_that_cannot_be_are_said() -> None:
+    with pytest.raises(ms.NetworkError, match="not from 3 to 2"):
+        ms.load_onnx(MODEL, batch=1, seq=(3, 2))
+    with pytest.raises(ms.NetworkError, match="no input has the size sequence"):
+        ms.load_onnx(MODEL, batch=1, seq=2, sequence=(1, 2))
+    with pytest.raises(ms.NetworkError, match="`seq` is 9"):
+        ms.load_onnx(MODEL, batch=1, seq=ms.SizeRange(1, 4)).at(seq=9)  # type: ignore[union-attr]
+
+
+def test_few_networks_are_kept() -> None:
+    ranged = ms.load_onnx(MODEL, batch=1, seq=(1, 20))
+    assert isinstance(ranged, ms.NetworkOfSizes)
+    made = {seq: ranged.at(seq=seq) for seq in range(1, 12)}
+    assert ranged.at(seq=11) is made[11]
+    assert ranged.at(seq=1) is not made[1]
