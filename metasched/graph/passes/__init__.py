@@ -14,6 +14,7 @@ Its files, in reading order:
 - `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
 - `side_by_side`: Products of one value with several weights are one product
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
+- `strips`: Reductions with a large result between them are joined, to be computed in strips
 - `dimensions`: Dimensions that a program always uses together become one
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
 """

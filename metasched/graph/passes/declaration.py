@@ -28,12 +28,16 @@ class PassOptions:
         target: the CPU that the network is to run on.
         without: names of passes that are left out.
         precision: what products are computed from.
+        faster_in_strips: chains of reductions that were measured to be faster as one program: its structural hash.
+        slower_in_strips: those that were measured to be slower.
 
     """
 
     target: Target
     without: frozenset[str] = frozenset()
     precision: ProductPrecision = ProductPrecision.F32
+    faster_in_strips: frozenset[str] = frozenset()
+    slower_in_strips: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
 
-@graph_pass(after=("bf16",))
+@graph_pass(after=("bf16", "strips"))
 def dimensions(graph: Graph, _: PassContext) -> Graph:
     """Dimensions that a program always uses together become one."""
     return _Flattening(graph, dict(graph.types), dict(graph.constants)).run()
