@@ -17,7 +17,7 @@ from metasched.compiler.cpu.emit.half_floats import Halves
 from metasched.compiler.cpu.emit.native import NOTHING, Native
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, constant, splat_text, suffix, type_text
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.errors import BuildError
 from metasched.functions.registry import functions
 from metasched.ir.nodes import BinOp
@@ -224,11 +224,22 @@ class Arithmetic:
 
     def _whole(self, a: SSAValue, to: DType) -> SSAValue:
         """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
+        if a.width and to.bits < DType.I32.bits:
+            return self._short(a, to)
         name = "llvm.fptoui.sat" if _unsigned(to) else "llvm.fptosi.sat"
         symbol = f"@{name}.{suffix(to, a.width)}.{suffix(a.dtype, a.width)}"
         out = type_text(to, a.width)
         self._declarations[symbol] = f"declare {out} {symbol}({a.type})"
         return SSAValue(self._text.pure(f"call {out} {symbol}({a.typed})"), to, a.width)
+
+    def _short(self, a: SSAValue, to: DType) -> SSAValue:
+        """Vectors of short integers: LLVM converts them lane by lane unless they are brought into range before."""
+        zero, *ends = (constant(n, a.dtype, a.width) for n in (0, *integer_range(to)))
+        known = SSAValue(self._text.pure(f"fcmp ord {a.typed}, {a.text}"), DType.BOOL, a.width)
+        x = self.select(known, a, zero)
+        for op, end in zip((BinOp.LT, BinOp.GT), ends, strict=True):
+            x = self.select(self._compare(op, x, end), end, x)
+        return self._convert("trunc", self._convert("fptosi", x, DType.I32), to)
 
     def _convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
         return SSAValue(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import metasched as ms
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.functions.registry import functions
@@ -231,3 +232,13 @@ def test_floor_division_of_floats_is_refused() -> None:
 def test_unknown_function_is_refused() -> None:
     with pytest.raises(BuildError, match="function `gamma`"):
         evaluate(Call("gamma", (c(1.0, F32),), F32), 0)
+
+
+@pytest.mark.parametrize("short", [DType.U8, DType.I8, DType.I16], ids=str)
+def test_vectors_of_short_integers_are_brought_into_range_in_vectors(short: DType) -> None:
+    text = f"program p(A: f32[64]) -> Y: {short}[64]:\n    Y[i] = {short}(A[i])\n"
+    schedule = ms.Schedule(ms.parse_program(text))
+    schedule.vectorize(schedule.get_loops(schedule.get_block("Y"))[0], lanes=16)
+    kernel = ms.compile(ms.parse_program(text), trace=schedule.trace)
+    assert "fptosi <16 x float>" in kernel.llvm
+    assert ".sat" not in kernel.llvm
