@@ -14,7 +14,6 @@ from metasched.errors import KernelError
 from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
 from metasched.graph.executable import Executable
-from metasched.graph.export import export_network
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
@@ -140,6 +139,9 @@ class Network:
                 f"network `{self.graph.name}` has states, and an exported one keeps nothing between calls\n"
                 "  hint: load it without `states`, and give its caches with each call"
             )
+        # It imports the compiler.
+        from metasched.graph.export import export_network
+
         return export_network(self._compiled(), self.graph.name, self.target, folder)
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
