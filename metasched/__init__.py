@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.graph.errors import RefusedModel as RefusedModel
     from metasched.graph.loading import load_onnx as load_onnx
     from metasched.graph.network import Network as Network
+    from metasched.graph.network import tune_networks as tune_networks
     from metasched.graph.ranged import NetworkOfSizes as NetworkOfSizes
     from metasched.graph.ranged import SizeRange as SizeRange
     from metasched.ir.nodes import LoopKind as LoopKind
@@ -172,7 +173,7 @@ _NAMES = {
     "metasched.doors.jit.function": ("JitFunction", "jit"),
     "metasched.graph.errors": ("NetworkError", "RefusedModel"),
     "metasched.graph.loading": ("load_onnx",),
-    "metasched.graph.network": ("Network",),
+    "metasched.graph.network": ("Network", "tune_networks"),
     "metasched.graph.ranged": ("NetworkOfSizes", "SizeRange"),
     "metasched.ir.nodes": ("LoopKind",),
     "metasched.ir.program": ("Program",),

@@ -130,16 +130,16 @@ def comparison(first: Record, second: Record) -> Comparison | None:
     return Comparison(pairs) if len(pairs) >= LEAST_PAIRS else None
 
 
-def finalists(records: Sequence[Record]) -> list[Record]:
+def finalists(records: Sequence[Record], most: int = FINALISTS) -> list[Record]:
     """The records that are to be timed in turns before the best is known; none where nothing is left to tell.
 
-    They are the fastest of the search, less those that the guess is clearly better than, and the guesses.
+    They are the `most` fastest of the search, less those that the guess is clearly better than, and the guesses.
     """
     settled = [record for record in records if record.settled]
     guesses = [g for g in (_last(settled, Role.DEFAULT), _last(settled, Role.GUESS)) if g is not None]
     limit = min((_search_seconds(g) * _BEHIND_GUESS for g in guesses), default=float("inf"))
     others = [r for r in settled if r not in guesses and _search_seconds(r) <= limit]
-    chosen = [*guesses, *sorted(others, key=_search_seconds)[:FINALISTS]]
+    chosen = [*guesses, *sorted(others, key=_search_seconds)[:most]]
     if len(chosen) < 2 or all(comparison(chosen[0], r) is not None for r in chosen[1:]):
         return []
     return chosen

@@ -14,7 +14,7 @@ from metasched.ir.highlight import in_html
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.measure.timing import LEAST_VISITS, Times, median_of
+from metasched.measure.timing import LEAST_VISITS, Surroundings, Times, median_of
 from metasched.permissions import Permission
 from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.target import Target
@@ -30,18 +30,21 @@ class DamagedRecordWarning(UserWarning):
 
 @dataclass(frozen=True)
 class TaskKey:
-    """What records have to share to be of use to each other: the program, the target and the number of threads.
+    """What records have to share for their times to be compared: the program, the target, the number of threads, and
+    how kernels were timed.
 
     `program_hash` is `Program.structural_hash`, which no renaming changes; `target` the text of the target.
+    `surroundings` are what they were timed in (`Surroundings`): empty for alone, in a loop.
     """
 
     program_hash: str
     target: str
     threads: int
+    surroundings: str = Surroundings.ALONE.value
 
     @staticmethod
-    def of(program: Program, target: Target) -> TaskKey:
-        return TaskKey(program.structural_hash(), str(target), target.threads)
+    def of(program: Program, target: Target, surroundings: Surroundings = Surroundings.ALONE) -> TaskKey:
+        return TaskKey(program.structural_hash(), str(target), target.threads, surroundings.value)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,15 @@ from metasched.database.sqlite_errors import explained
 from metasched.database.sqlite_reading import connect_to_read, in_memory
 from metasched.database.sqlite_rows import RowReader, text_of
 from metasched.database.sqlite_schema import IN_SHORT, SCHEMA_VERSION, migrate, written_number
-from metasched.database.sqlite_tasks import OF_SEARCH, OF_TASK, drop_unused, key_of, number_of, search_of
+from metasched.database.sqlite_tasks import (
+    ALL_WITH_RECORDS,
+    OF_SEARCH,
+    OF_TASK,
+    drop_unused,
+    key_of,
+    number_of,
+    search_of,
+)
 from metasched.database.summary import Summary, permissions_text
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.errors import NoRecord
@@ -183,9 +191,7 @@ class SQLiteDatabase(BaseDatabase):
 
     def stats(self) -> DatabaseStats:
         with self._session() as connection:
-            tasks = connection.execute(
-                "SELECT id, program_hash, target, threads FROM tasks WHERE id IN (SELECT task FROM records) ORDER BY id"
-            ).fetchall()
+            tasks = connection.execute(ALL_WITH_RECORDS).fetchall()
         stats = tuple(self._task_stats(row[0], TaskKey(*row[1:])) for row in tasks)
         return DatabaseStats(self._url, sum(s.records for s in stats), stats)
 

@@ -231,6 +231,20 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "DROP INDEX IF EXISTS records_in_short",
         f"CREATE INDEX records_in_short ON records (task, {IN_SHORT.removeprefix('id, ')})",
     ),
+    (
+        # Tasks are told apart by what their kernels were timed in.
+        """CREATE TABLE new_tasks (
+            id INTEGER PRIMARY KEY,
+            program_hash TEXT NOT NULL,
+            target TEXT NOT NULL,
+            threads INTEGER NOT NULL,
+            surroundings TEXT NOT NULL,
+            UNIQUE (program_hash, target, threads, surroundings)
+        ) STRICT""",
+        "INSERT INTO new_tasks SELECT id, program_hash, target, threads, '' FROM tasks",
+        "DROP TABLE tasks",
+        "ALTER TABLE new_tasks RENAME TO tasks",
+    ),
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

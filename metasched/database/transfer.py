@@ -1,9 +1,10 @@
 """Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up removes.
 
-The first line says what the file is, `{"metasched": "records", "version": 4}`; every other one is a record, a JSON
+The first line says what the file is, `{"metasched": "records", "version": 5}`; every other one is a record, a JSON
 object with the fields of `Record` and of its `TaskKey`. In version 1 a record had `times`, all of one visit, in place
 of `visits`, and nothing after `trial`. Up to version 2 it had no `space`, and `program_hash` was one of the program
-with its names. Up to version 3 it had no `prologue_seconds`: that time was part of all others.
+with its names. Up to version 3 it had no `prologue_seconds`: that time was part of all others. Up to version 4 it had
+no `surroundings`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from metasched.database.check import RecordProblem, check_meaning, check_numbers
 from metasched.database.record import DatabaseError, Record, Role, TaskKey, VisitKind, version_with_prologues
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
+from metasched.measure.timing import Surroundings
 
-FORMAT = 4
+FORMAT = 5
 _ONE_VISIT = 1  # the version before visits were told apart
 _NO_SPACE = 2  # the version before records said in which space they were made
 _NO_PROLOGUE = 3  # the version before prologues were timed apart
+_NO_SURROUNDINGS = 4  # the version before it was said what kernels were timed in
 _HEADER = {"metasched": "records", "version": FORMAT}
 _TASK = tuple(f.name for f in fields(TaskKey))
 _RECORD = tuple(f.name for f in fields(Record) if f.name != "task")
@@ -105,6 +108,8 @@ def _version(data: dict[str, Any], name: str) -> int:
 
 def _upgraded(data: dict[str, Any], version: int, place: str) -> dict[str, Any]:
     """A record of any version with the fields of today."""
+    if version <= _NO_SURROUNDINGS:
+        data = {**data, "surroundings": Surroundings.ALONE.value}
     if version <= _NO_PROLOGUE:
         data = {**data, "prologue_seconds": None}
     if version <= _NO_SPACE:
@@ -192,6 +197,10 @@ _FORMS: Mapping[str, _Form] = {
     "program_hash": _TEXT,
     "target": _TEXT,
     "threads": _INTEGER,
+    "surroundings": _Form(
+        "empty, or what kernels were timed in",
+        lambda v: isinstance(v, str) and v in {c.value for c in Surroundings},
+    ),
     "code_version": _TEXT,
     "program": _TEXT,
     "params": _Form(

@@ -45,6 +45,11 @@ Its files, in reading order:
   schedule is from
 - `packed_constants`: Constants of a graph that was compiled: kernels have copies, so the arrays are made again where
   somebody asks
+- `tasks`: The tasks of a graph: its distinct programs, whatever their names, and how often it runs each
+- `recorded`: What is recorded for the tasks of a network: their best times, and traces as choices
+- `tuning_view`: Ways to watch networks being tuned: a table that changes on a terminal or in a notebook, a line now and
+  then elsewhere
+- `tuning`: Tuning networks: one session over the tasks of one or several, whose order a task scheduler chooses
 - `network`: A network as its users hold it
 - `ranged`: A model whose sizes are ranges: a network for each size that a call has
 - `loading`: Networks from models' files: of one size, or of ranges of sizes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
+from metasched.database.base import Database
 from metasched.graph.importing import Binding, import_model, open_sizes
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.network import Network
@@ -23,6 +24,7 @@ def load_onnx(
     states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
+    db: str | Database | None = None,
     **sizes: int,
 ) -> Network: ...
 
@@ -36,6 +38,7 @@ def load_onnx(
     states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
+    db: str | Database | None = None,
     **sizes: int | tuple[int, int] | SizeRange,
 ) -> Network | NetworkOfSizes: ...
 
@@ -48,6 +51,7 @@ def load_onnx(
     states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
+    db: str | Database | None = None,
     **sizes: int | tuple[int, int] | SizeRange,
 ) -> Network | NetworkOfSizes:
     """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.
@@ -64,6 +68,7 @@ def load_onnx(
         target: the CPU to compile for; by default this one.
         precision: "f32", what the model says, or "bf16": products of bf16, added up in f32. A quantised model computes
             with the bytes that it says at any precision.
+        db: a database whose records are taken, as by `Network.use`: a URL, or one that is open.
         sizes: sizes that the model leaves open, by their names in it: `seq=128`; or ranges, `seq=(1, 512)`, for a
             `NetworkOfSizes`, which takes inputs of all sizes in them.
 
@@ -76,7 +81,8 @@ def load_onnx(
 
     def made(more: Sizes) -> Network:
         binding = Binding({**fixed, **more}, shapes or {}, values or {})
-        return Network(with_states(import_model(file, binding), states or {}), target, precision)
+        net = Network(with_states(import_model(file, binding), states or {}), target, precision)
+        return net if db is None else net.use(db)
 
     if not ranges:
         return made({})

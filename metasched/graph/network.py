@@ -5,11 +5,16 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
+from metasched.database.backends import open_database
+from metasched.database.base import Access, Database
+from metasched.database.record import Record, TaskKey
 from metasched.errors import KernelError
 from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
@@ -23,9 +28,23 @@ from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile, profiled
+from metasched.graph.recorded import best_records, choices_of, surroundings_of
 from metasched.graph.state import NetworkState
+from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
+from metasched.graph.tuning import NetworkReport, NetworkSettings, tune_graphs
+from metasched.graph.tuning_view import NetworkShown
+from metasched.knowledge.library import KnowledgeLike
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR
+from metasched.measure.runner import Runner
+from metasched.measure.timing import Surroundings
+from metasched.permissions import Allow, Allowed
 from metasched.runtime import arguments
 from metasched.runtime.foreign import as_numpy
+from metasched.search.objectives import Objective
+from metasched.search.session import DEFAULT_DATABASE
+from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
+from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
+from metasched.space.registry import RuleSpec
 from metasched.support.cached import cached_property
 from metasched.target import Target
 
@@ -72,6 +91,85 @@ class Network:
     def passes(self) -> tuple[PassReport, ...]:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
         return tuple(run_passes(self.graph, self._options))
+
+    def tasks(self, db: str | Database | None = None) -> TaskTable:
+        """The distinct programs that run, and how often each does; with their best times in a database if there is one.
+
+        Raises DatabaseError for a database that is not there.
+        """
+        tasks = tasks_of(self.optimised)
+        if db is None:
+            return TaskTable([TaskRow(task) for task in tasks])
+        with ExitStack() as own:
+            database = own.enter_context(open_database(db, Access.READ)) if isinstance(db, str) else db
+            found = self._records(database, None)
+            counts = {task.key: sum(database.count(key) for key in self._keys(task)) for task in tasks}
+        times = {key: record.seconds for key, record in found.items()}
+        return TaskTable([TaskRow(task, times.get(task.key), counts[task.key]) for task in tasks])
+
+    def _keys(self, task: NetworkTask) -> list[TaskKey]:
+        return [TaskKey.of(task.program, self.target, kind) for kind in Surroundings]
+
+    def _records(self, database: Database, allow: Allow) -> Mapping[str, Record]:
+        surroundings = surroundings_of(self.optimised, self.target)
+        return best_records(database, tasks_of(self.optimised), self.target, surroundings, Allowed.of(allow))
+
+    def tune(
+        self,
+        trials: int | None = None,
+        db: str | Database = DEFAULT_DATABASE,
+        *,
+        budget: float | None = None,
+        objective: str | Objective = "sum",
+        scheduler: str | MakeScheduler = NETWORK_SCHEDULER,
+        seed: int = 0,
+        progress: NetworkShown = None,
+        rules: RuleSpec = None,
+        allow: Allow = None,
+        knowledge: KnowledgeLike = None,
+        runner: str | Runner = DEFAULT_EXECUTOR,
+        strategy: str | MakeStrategy = DEFAULT_STRATEGY,
+        model: str | MakeModel = DEFAULT_MODEL,
+    ) -> NetworkReport:
+        """Measure candidates for the network's kernels, and run the best of them from then on.
+
+        Tasks are timed as the network runs them, with weights that other kernels have driven from the caches. Which
+        task is next, a scheduler chooses; none becomes slower than the guess. What is recorded is not measured again:
+        a run that was interrupted or killed at any moment goes on by the same call.
+
+        Args:
+            trials: measurements of all tasks together to have in the database in the end, earlier ones included.
+            db: where they are kept: a URL, or a database that is open.
+            budget: seconds that it may take. By default 600, where no number of trials is given.
+            objective: what is minimised: "sum", the network's time; "early_stopping", the same without tasks that have
+                not become faster for long; "latency=SECONDS", which ends as soon as that is reached; or an `Objective`.
+            scheduler: "gradient", "round_robin", or a function of `SchedulerInputs`.
+            progress: how to show where it stands: by default a table where somebody looks on; False shows nothing, a
+                function is called with a `NetworkProgress` after each measurement.
+            seed, rules, allow, knowledge, runner, strategy, model: as of `tune`.
+
+        Raises NetworkError where no kernel is large enough to be tuned.
+        """
+        settings = NetworkSettings(
+            db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
+        )
+        return tune_networks([self], trials, budget=budget, settings=settings)
+
+    def use(self, db: str | Database, *, allow: Allow = None) -> Network:
+        """Run the best kernels that are recorded in a database, where there are any. Returns this network.
+
+        Raises DatabaseError for a database that is not there.
+        """
+        with ExitStack() as own:
+            database = own.enter_context(open_database(db, Access.READ)) if isinstance(db, str) else db
+            self.schedule_by(choices_of(self._records(database, allow), tasks_of(self.optimised)))
+        return self
+
+    def schedule_by(self, choices: Choices) -> None:
+        """Schedule tasks by choices, from the next call on."""
+        with self._lock:
+            self.choices = {**self.choices, **choices}
+            self._executable = None
 
     @property
     def inputs(self) -> Mapping[str, ValueType]:
@@ -203,3 +301,32 @@ class Network:
         if self._error is not None:
             facts.append(self._error.summary)
         return f"<network {self.graph.name}({given}) -> ({made}), {', '.join(facts)}>"
+
+
+def tune_networks(
+    networks: Sequence[Network],
+    trials: int | None = None,
+    *,
+    budget: float | None = None,
+    settings: NetworkSettings | None = None,
+    **given: Any,
+) -> NetworkReport:
+    """Tune several networks in one session, in which a program that two of them run is one task.
+
+        ms.tune_networks([encoder, decoder], budget=600, objective="geomean")
+
+    Args:
+        networks: each runs its best kernels afterwards.
+        trials: measurements of all tasks together to have in the database in the end.
+        budget: seconds; by default 600, where no number of trials is given.
+        settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
+            after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
+            each has to meet.
+
+    Raises NetworkError where no kernel is large enough to be tuned.
+    """
+    how = settings or NetworkSettings(**given)
+    report = tune_graphs([(net.optimised, net.target) for net in networks], how, trials, budget)
+    for net, choices in zip(networks, report.choices, strict=True):
+        net.schedule_by(choices)
+    return report

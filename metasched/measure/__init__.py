@@ -18,6 +18,9 @@ Its files, in reading order:
 - `comparison`: How much faster one schedule is than another, from pairs of times, and how sure that is
 - `load`: Machine code that another process compiled, called and timed here
 - `candidate_code`: The machine code of a candidate in memory, called on a bench's data as a whole or in its two parts
+- `surroundings`: What the kernels of a network are timed in: which caches their constants are still in when their turn
+  comes again
+- `rotation`: Constant arguments that a timed call finds where a network leaves them, and not where the call before did
 - `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced

@@ -22,6 +22,11 @@ class CallableCode(Protocol):
     def bind(self, bench: Bench) -> BoundKernel:
         """The code on the data that is in place; its prologue runs now."""
 
+    def held(self, bench: Bench) -> dict[int, Guarded]:
+        """What does not change between calls, by its position among the arguments of what `bind` gives: constants as
+        they are, and what was computed of them ahead.
+        """
+
 
 class WholeCode:
     """A candidate that is called as a whole."""
@@ -34,6 +39,9 @@ class WholeCode:
 
     def bind(self, bench: Bench) -> BoundKernel:
         return self._kernel.bind(bench.addresses, self._workspace.address)
+
+    def held(self, bench: Bench) -> dict[int, Guarded]:
+        return {n: bench.inputs[n] for n in bench.cases.constants}
 
 
 class DividedCode:
@@ -58,6 +66,11 @@ class DividedCode:
         main = self._main.bind([*(inputs[n] for n in self._parts.taken), *results, *outputs], during.address)
         main.status = prologue.status
         return main
+
+    def held(self, bench: Bench) -> dict[int, Guarded]:
+        taken = self._parts.taken
+        constants = {slot: bench.inputs[n] for slot, n in enumerate(taken) if n in bench.cases.constants}
+        return constants | dict(enumerate(self._results, start=len(taken)))
 
 
 def loaded(artefact: Artefact, blob: bytes) -> tuple[CallableCode, ...]:

@@ -175,13 +175,13 @@ def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
 _GUARD = 4096  # bytes before and after a buffer
 _ALIGN = 64
 # Where NumPy's own large arrays begin within a cache line: what a caller's arrays will be like.
-_USUAL_OFFSET = 16
+USUAL_OFFSET = 16
 
 
 class Guarded:
     """A buffer of `nbytes` between guard zones, `offset` bytes after a cache line begins."""
 
-    def __init__(self, nbytes: int, offset: int = _USUAL_OFFSET) -> None:
+    def __init__(self, nbytes: int, offset: int = USUAL_OFFSET) -> None:
         self._all = np.empty(nbytes + 2 * _GUARD + 2 * _ALIGN, np.uint8)
         start = _GUARD + -int(self._all.ctypes.data) % _ALIGN + offset
         self.bytes = self._all[start : start + nbytes]
@@ -210,17 +210,18 @@ class Guarded:
 class Bench:
     """The memory that one kernel is called on, for one case after another.
 
-    Inputs are kept between candidates; outputs are filled anew for each run.
+    Buffers begin `offset` bytes after a cache line does. Inputs are kept between candidates; outputs are filled anew
+    for each run.
     """
 
-    def __init__(self, cases: Cases) -> None:
+    def __init__(self, cases: Cases, offset: int = USUAL_OFFSET) -> None:
         self.cases = cases
         # Constants lie as `Kernel.pack` copies them.
         self.inputs = tuple(
-            Guarded(a.nbytes, 0 if n in cases.constants else _USUAL_OFFSET) for n, a in enumerate(cases.random.inputs)
+            Guarded(a.nbytes, 0 if n in cases.constants else offset) for n, a in enumerate(cases.random.inputs)
         )
         self._outputs = tuple(
-            Guarded(e.size * np.dtype(dtype).itemsize)
+            Guarded(e.size * np.dtype(dtype).itemsize, offset)
             for e, (_, dtype) in zip(cases.random.expected, cases.outputs, strict=True)
         )
         self._case: CheckCase | None = None

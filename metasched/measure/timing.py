@@ -3,7 +3,8 @@
 The clock is read around a loop of calls inside compiled code (see `metasched.measure.load`), so that Python is not
 in the time. A sample is the mean of as many calls as last `sample_s`, so that the clock's own cost and
 resolution are not in it either. Data stays where the previous call left it: caches are not flushed, as a kernel that
-is called in a loop finds them.
+is called in a loop finds them. In a network, other kernels run between two calls of one, and its weights are no longer
+where it left them: `Surroundings` says so (see `metasched.measure.rotation`).
 
 What disturbs a machine (a neighbour, its own frequency) lasts longer than a few samples do. So samples are taken in
 visits: candidates are timed one after another, and then all of them again, in the reverse order.
@@ -15,6 +16,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 _CALL_S = 1e-9  # the shortest plausible time of a call: below it, the clock did not tick
 
@@ -27,6 +29,19 @@ CLEARLY = 1.3
 _NO_RACE = 1e9
 
 
+class Surroundings(StrEnum):
+    """What a kernel is timed in: alone, or as a network runs it.
+
+    Alone it is called in a loop on arrays like a caller's, which begin 16 bytes after a cache line does. In a network
+    its buffers begin at cache lines, and its constants are where the other kernels have left them.
+    """
+
+    ALONE = ""
+    NETWORK = "network"  # constants are where the call before left them
+    LAST_CACHE = "network, constants from the last cache"  # the second caches have held other data since
+    MEMORY = "network, constants from memory"
+
+
 @dataclass(frozen=True)
 class TimingPlan:
     """How a candidate is timed; every duration in seconds.
@@ -35,7 +50,7 @@ class TimingPlan:
     (but one at least) when `budget_s` is spent; a call longer than that is a sample by itself. With a best time
     known, a candidate all of whose samples in two visits are `race_ratio` times slower is not visited again; and a
     visit ends after one call that took `hopeless` times as long, and longer than `long_call_s` (a single short call
-    tells more of waking threads than of the kernel).
+    tells more of waking threads than of the kernel). `surroundings` are those that it is timed in.
     """
 
     sample_s: float = 2e-3
@@ -46,8 +61,10 @@ class TimingPlan:
     race_ratio: float = CLEARLY
     hopeless: float = 3.0
     long_call_s: float = 5e-3
+    surroundings: Surroundings = Surroundings.ALONE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "surroundings", Surroundings(self.surroundings))  # a plan that was sent has its text
         if not (self.sample_s > 0 and self.budget_s > 0 and self.race_ratio > 1 and self.hopeless > 1):
             raise ValueError(f"durations are positive and ratios above 1: {self}")
         if self.samples < 1 or self.visits < 1 or self.apart_s < 0:

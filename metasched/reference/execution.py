@@ -71,7 +71,7 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
     def run(*args: Any) -> list[tuple[Array, Array]]:
         inputs, scalars = _arguments(func, in_double(func), args)
         floats = [b.name for b in func.inputs if b.dtype.is_float]
-        results = _execute(executed, inputs | {bound_name(n): np.abs(inputs[n]) for n in floats}, scalars)
+        results = _execute(executed, inputs | {bound_name(n): np.asarray(np.abs(inputs[n])) for n in floats}, scalars)
         found = dict(zip((b.name for b in executed.outputs), results, strict=True))
         pairs = []
         for buffer in func.outputs:

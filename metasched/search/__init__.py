@@ -3,6 +3,12 @@
 Its files, in reading order:
 
 - `task`: What is tuned: a program for a target, in a space; and the fingerprint by which spaces are compared
+- `task_progress`: How far each task of a session is: what schedulers and objectives go by
+- `objectives`: What a session over several tasks minimises: the objectives f1 to f4 of Ansor (Zheng et al. 2020,
+  section 6)
+- `task_scheduler`: Task schedulers by name: ours, a file each in `schedulers/`, and those of other packages
+  (`metasched.schedulers`)
+- `schedulers/`: Task schedulers, a file each, which defines `scheduler`: what makes one from `SchedulerInputs`
 - `session`: Tuning in steps: one task or several, with a given runner, strategy, model and database
 - `task_search`: The search of one task, step by step: propose, lower, measure what is new, record, learn
 - `batch`: Measuring a batch: lower what is new, measure each code once, and record it as it finishes

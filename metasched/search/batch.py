@@ -13,7 +13,7 @@ from metasched.database.record import NO_TRIAL, Duplicate, Record, SearchKey, Vi
 from metasched.ir.program import Program
 from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
-from metasched.measure.timing import TimingPlan
+from metasched.measure.timing import Surroundings, TimingPlan
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.known import Known
 from metasched.search.other_names import program_of
@@ -43,6 +43,8 @@ class BatchMeasuring:
         seed: the seed of the search, by which repetitions are drawn.
         phases: the stopwatch of the search.
         tell: called after each recorded trial.
+
+    The key says what surroundings kernels are timed in.
     """
 
     def __init__(
@@ -177,9 +179,17 @@ class BatchMeasuring:
         """Submit a candidate for measurement. A guess does not race: turns at the end show whether it was disturbed."""
         trace = lowered.candidate.trace
         if proposal.role.is_guess:
-            plan = TimingPlan().without_race()
+            plan = self._of_task(TimingPlan().without_race())
             return runner.submit(self._program, trace, self._target, lowered=lowered, plan=plan)
-        return runner.submit(self._program, trace, self._target, self._known.fastest_s(), lowered=lowered)
+        best_s = self._known.fastest_s()
+        return runner.submit(self._program, trace, self._target, best_s, lowered=lowered, plan=self._of_task(None))
+
+    def _of_task(self, plan: TimingPlan | None) -> TimingPlan | None:
+        """A plan, by default the runner's own, in the surroundings of the task's times."""
+        surroundings = Surroundings(self._key.task.surroundings)
+        if surroundings is Surroundings.ALONE:
+            return plan
+        return replace(plan or TimingPlan(), surroundings=surroundings)
 
     def _collect(self, futures: list[tuple[Proposal, Future[Measurement]]], batch: int) -> None:
         """Record measurements as they finish. On Ctrl-C, finished ones are recorded and the rest is dropped."""
@@ -231,10 +241,11 @@ class BatchMeasuring:
 
     def _ask_again(self, runner: Runner, again: Sequence[Again]) -> list[Asked]:
         """Measure records again, each in the names that it was made in."""
-        return [
-            (one, runner.submit(program_of(one.record, self._program), one.record.trace, self._target, plan=one.plan))
-            for one in again
-        ]
+        asked = []
+        for one in again:
+            program, plan = program_of(one.record, self._program), self._of_task(one.plan)
+            asked.append((one, runner.submit(program, one.record.trace, self._target, plan=plan)))
+        return asked
 
     def _record_again(self, asked: Sequence[Asked]) -> None:
         """Add the results of a repetition to the records, all at once: half of a comparison is of no use."""

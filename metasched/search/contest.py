@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from metasched.database.best import LEAST_PAIRS, finalists
+from metasched.database.best import FINALISTS, LEAST_PAIRS, finalists
 from metasched.database.record import Record, Visit, VisitKind
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Measurement
@@ -45,9 +45,9 @@ class Again:
 Asked = tuple[Again, "Future[Measurement]"]
 
 
-def contest(records: Sequence[Record]) -> list[Again]:
-    """The finalists, to be timed in turns."""
-    found = finalists(records)
+def contest(records: Sequence[Record], most: int = FINALISTS) -> list[Again]:
+    """The finalists, `most` of them besides the guesses, to be timed in turns."""
+    found = finalists(records, most)
     seconds = 2 * sum(record.seconds or 0.0 for record in found)
     turns = _TURNS if seconds * _TURNS <= _LONGEST_S else max(LEAST_PAIRS, int(_LONGEST_S / seconds))
     plan = replace(IN_TURNS, samples=2, visits=turns)

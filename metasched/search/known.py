@@ -188,6 +188,20 @@ class Known:
         """The least time of a trial, and no bound."""
         return None if self._fastest is None else self._fastest.seconds
 
+    def course(self) -> tuple[tuple[int, float], ...]:
+        """After each batch how many trials there were and the least time of a trial so far, as the search measured it;
+        infinite where there was none.
+        """
+        found: list[tuple[int, float]] = []
+        best, last = float("inf"), None
+        for count, trial in enumerate(sorted(self._trials.values(), key=lambda s: (s.batch, s.place)), start=1):
+            best = min(best, _in_search(trial) if trial.settled else best)
+            if trial.batch == last:
+                found.pop()
+            found.append((count, best))
+            last = trial.batch
+        return tuple(found)
+
     # --- asking
 
     def of(self, trace: str) -> Summary | None:

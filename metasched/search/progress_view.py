@@ -149,7 +149,7 @@ def progress_view(stream: TextIO | None = None) -> ProgressView:
     """The best view available: in a notebook, on a terminal, or otherwise lines now and then on `stream`, by default
     standard error.
     """
-    display = _notebook()
+    display = notebook_display()
     if stream is None and display is not None:
         return NotebookLine(display)
     out = sys.stderr if stream is None else stream
@@ -167,7 +167,7 @@ def view_of(shown: Shown) -> ProgressView:
     return view if watched else Unseen()
 
 
-def _notebook() -> Callable[..., Any] | None:
+def notebook_display() -> Callable[..., Any] | None:
     """IPython's `display` in the kernel of a notebook (where IPython is always imported); elsewhere None."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None

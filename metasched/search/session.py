@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.errors import MetaschedError
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
+from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
+from metasched.search.objectives import Objective, Weights, objective_of
 from metasched.search.progress_view import Shown, view_of
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
+from metasched.search.task_progress import TaskProgress
+from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, SchedulerInputs, scheduler_of
 from metasched.search.task_search import Goal, Parts, Searched, Step, TaskSearch
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
+# How many of the fastest are timed again in turns where there are several tasks.
+_FEW_FINALISTS = 2
 
 
 class TuningSession:
-    """Tunes tasks in steps, a batch of candidates each, one task after another.
+    """Tunes tasks in steps, a batch of candidates each, in an order that a scheduler chooses.
 
         with ms.TuningSession([ms.Task(a), ms.Task(b)], db="sqlite:///tuned.db") as session:
             session.run(budget=300)
@@ -43,6 +51,10 @@ class TuningSession:
         seed: with the recorded times, decides every candidate.
         progress: how to show where it stands, as of `tune`.
         guess: whether the first trial of a task is the guess, the schedule chosen without measuring.
+        scheduler: which task is next, by name, such as "round_robin" or "gradient", or a function of
+            `SchedulerInputs`.
+        objective: what a scheduler may go by: "sum", "geomean", "early_stopping", "latency=SECONDS", or an `Objective`.
+        networks: how often each network runs each task, by their numbers; by default there is one that runs each once.
 
     Raises MetaschedError for an unknown name, DatabaseError for a database that cannot be opened.
     """
@@ -58,6 +70,9 @@ class TuningSession:
         seed: int = 0,
         progress: Shown = None,
         guess: bool = True,
+        scheduler: str | MakeScheduler = DEFAULT_SCHEDULER,
+        objective: str | Objective = "sum",
+        networks: Sequence[Weights] | None = None,
     ) -> None:
         given: object = tasks
         if not isinstance(given, list | tuple) or not given:
@@ -67,12 +82,16 @@ class TuningSession:
         self.tasks = tuple(tasks)
         self.interrupted = False
         self._strategy, self._model = strategy_of(strategy), model_of(model)
+        run_by = tuple(networks or (dict.fromkeys(range(len(self.tasks)), 1.0),))
+        self._scheduler = scheduler_of(scheduler)(SchedulerInputs(run_by, objective_of(objective), seed))
         self._runner = OpenedOnce(runner, max(task.target.threads for task in self.tasks))
         self._own = ExitStack()
         self._own.callback(self._runner.close)
         self.database = self._own.enter_context(open_database(db)) if isinstance(db, str) else db
         self._view = self._own.enter_context(closing(view_of(progress)))
-        self._turn = 0
+        self._last: int | None = None
+        self._following: int | None = None
+        self._unchecked: dict[int, str] = {}
         self._closed = False
         claimant = Claimant.this_process()
         parts = Parts(
@@ -84,15 +103,18 @@ class TuningSession:
         return f"<tuning session of {', '.join(task.program.key for task in self.tasks)}>"
 
     def step(self, trials: int | None = None) -> Step | None:
-        """Propose, measure, record and learn once, for the next task in turn.
+        """Propose, measure, record and learn once, for the next task.
 
-        Tasks with fewer than `trials` trials whose space is not exhausted take turns; None if there are none. On Ctrl-C
+        The scheduler chooses it among those with fewer than `trials` trials whose space is not exhausted; None if there
+        are none, or if it ends the session. On Ctrl-C
         what has been measured is kept, and KeyboardInterrupt is raised. Raises MetaschedError when the session is
         closed.
         """
         return self._step(Goal(trials))
 
-    def run(self, trials: int | None = None, budget: float | None = None) -> tuple[TuningReport, ...]:
+    def run(
+        self, trials: int | None = None, budget: float | None = None, *, total: int | None = None, reserve: float = 0.0
+    ) -> tuple[TuningReport, ...]:
         """Step until every task has `trials` trials, failures and earlier ones included, or the budget is spent.
 
         Then the best of each task are timed again in turns, and what came of each task is returned, in their order.
@@ -106,14 +128,15 @@ class TuningSession:
         positive.
         """
         self._require_open()
-        goal = goal_of(trials, budget)
+        goal = goal_of(trials if trials is not None else total, budget)
+        goal = replace(goal, trials=trials, total=total)
         try:
             try:
-                while not goal.is_over and self._step(goal) is not None:
+                while not self._is_over(goal, reserve) and self._step(goal) is not None:
                     pass
             except KeyboardInterrupt:
                 self.interrupted = True
-            # After Ctrl-C, a second more is spent to find the best of what was measured.
+            # After Ctrl-C, a second more for each task is spent to find the best of what was measured.
             self.settle()
         except KeyboardInterrupt:
             self.interrupted = True
@@ -124,8 +147,10 @@ class TuningSession:
     def settle(self) -> None:
         """Time the best of each task again, in turns, unless that was done already."""
         self._require_open()
+        # Where there are many tasks, the third and the fourth of each are not worth their time.
+        most = FINALISTS if len(self._searches) == 1 else _FEW_FINALISTS
         for search in self._searches:
-            search.settle()
+            search.settle(most)
 
     @property
     def reports(self) -> tuple[TuningReport, ...]:
@@ -149,33 +174,93 @@ class TuningSession:
 
     # --- how
 
+    def _is_over(self, goal: Goal, reserve: float) -> bool:
+        """Whether no further batch is begun."""
+        touched = sum(search.has_new_trials for search in self._searches) if reserve else 0
+        return replace(goal, until=None if goal.until is None else goal.until - reserve * touched).is_over
+
     def _step(self, goal: Goal) -> Step | None:
         self._require_open()
         search = self._next(goal)
         if search is None:
             return None
-        self._turn = search.number + 1
+        self._last = search.number
         try:
-            return search.step(goal, lambda: self._prepare_next(goal))
+            return search.step(self._of_task(goal, search), lambda: self._prepare_next(goal, search))
         except KeyboardInterrupt:
             self.interrupted = True
             raise
+        except CheckError as error:
+            self._leave_out(search, error)
+            return Step(search.number, 0, 0, True)
 
-    def _next(self, goal: Goal) -> TaskSearch | None:
-        """The search whose turn it is."""
-        count = len(self._searches)
-        order = (self._searches[(self._turn + n) % count] for n in range(count))
-        return next((search for search in order if search.wants_step(goal)), None)
+    def _leave_out(self, search: TaskSearch, error: CheckError) -> None:
+        """Measure no more of a task whose results cannot be checked: that is no reason not to tune the others."""
+        if len(self._searches) == 1:
+            raise error
+        search.exhausted = True
+        self._unchecked[search.number] = str(error)
 
-    def _prepare_next(self, goal: Goal) -> None:
-        """Prepare the next task, while builders are busy and nothing is timed."""
-        following = None if goal.is_over else self._next(goal)
-        if following is not None and not following.is_prepared:
-            following.prepare()
+    def _of_task(self, goal: Goal, search: TaskSearch) -> Goal:
+        """The goal of one task: it may not take more than what is left of the total."""
+        if goal.total is None:
+            return goal
+        return replace(goal, trials=min(goal.wanted, search.known.made + self._left(goal)))
+
+    def _left(self, goal: Goal) -> int:
+        """How many trials all tasks together may make."""
+        return max(goal.wanted_together - sum(each.known.made for each in self._searches), 0)
+
+    def _next(self, goal: Goal, beside: TaskSearch | None = None) -> TaskSearch | None:
+        """The search that the scheduler chooses, other than the one `beside`."""
+        found = self._scheduler.next(self._progress(goal, beside), self._last)
+        return None if found is None else self._searches[found]
+
+    @property
+    def progress(self) -> tuple[TaskProgress, ...]:
+        """How far each task is."""
+        return self._progress(Goal())
+
+    def _progress(self, goal: Goal, beside: TaskSearch | None = None) -> tuple[TaskProgress, ...]:
+        may = goal.total is None or self._left(goal) > 0
+        return tuple(
+            TaskProgress(
+                search.number,
+                may and search is not beside and search.wants_step(self._of_task(goal, search)),
+                search.facts,
+                search.known.course,
+            )
+            for search in self._searches
+        )
+
+    @property
+    def running(self) -> int | None:
+        """The number of the task that is measured now, or was measured last."""
+        return self._last
+
+    @property
+    def following(self) -> int | None:
+        """The number of the task that is made ready to be next, where that is another one."""
+        return self._following
+
+    @property
+    def unchecked(self) -> Mapping[int, str]:
+        """Tasks whose results cannot be checked, so that they are not measured, by number, with the reason."""
+        return self._unchecked
+
+    def _prepare_next(self, goal: Goal, now: TaskSearch) -> None:
+        """Make the next task ready, while builders are busy and nothing is timed."""
+        following = None if goal.is_over else self._next(goal, now)
+        self._following = None if following is None else following.number
+        if following is not None:
+            try:
+                following.make_ready(self._of_task(goal, following))
+            except CheckError as error:
+                self._leave_out(following, error)
 
     def _opened_runner(self) -> Runner:
         if not self._runner.is_open:
-            self._view.begin(self.tasks[self._turn - 1].program.key)
+            self._view.begin(self.tasks[self._last or 0].program.key)
         return self._runner.opened()
 
     def _require_open(self) -> None:

@@ -10,6 +10,7 @@ from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
 from metasched.measure.inputs import Inputs
+from metasched.measure.timing import Surroundings
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.search.arms import SpaceArms
 from metasched.search.carried import Carried
@@ -46,6 +47,8 @@ class Task:
             (generator, shape, dtype); by default signed random numbers.
         core: what operations of one of the CPU's cores cost, for the estimates that a search begins with; by default
             what `metasched calibrate` has measured, or else the usual constants.
+        surroundings: what kernels are timed in: alone, by default, or as a network runs them, with constants that other
+            kernels have driven from the caches. Times of one kind are not compared with those of another.
 
     Raises RuleError for a rule that is not there, ScheduleError where one random variable is decided twice.
     """
@@ -61,6 +64,7 @@ class Task:
         knowledge: KnowledgeLike = None,
         inputs: Inputs | None = None,
         core: Core | None = None,
+        surroundings: Surroundings = Surroundings.ALONE,
     ) -> None:
         if not isinstance(program, Program):
             raise MetaschedError(
@@ -76,6 +80,18 @@ class Task:
         self.described_by = space
         self.core = core_of(self.target) if core is None else core
         self.source = source_of(space)
+        self.surroundings = Surroundings(surroundings)
+        self._like: Task | None = None
+
+    def of_program(
+        self, program: Program, inputs: Inputs | None = None, surroundings: Surroundings = Surroundings.ALONE
+    ) -> Task:
+        """The task of another program, in the space of the same rules: whose fingerprint is worked out once."""
+        described, core = self.described_by, self.core
+        more = {"knowledge": self.knowledge, "inputs": inputs, "core": core, "surroundings": surroundings}
+        made = Task(program, described, self.target, allow=self.allowed, **more)  # type: ignore[arg-type]
+        made._like = self
+        return made
 
     def __repr__(self) -> str:
         return f"<task of {self.program.key} for {self.target.name} with {self.target.threads} threads>"
@@ -101,6 +117,8 @@ class Task:
         of the core, where they are not the usual ones: what a search proposes depends on them, so one that began with
         others is another search. The program and the target are not part of it: records store them separately.
         """
+        if self._like is not None:
+            return self._like.fingerprint
         calibrated = () if self.core == DEFAULT_CORE else (self.core,)
         names = frozenset(permission.value for permission in self.allowed.names)
         said: tuple[str, ...] = () if self.allowed == BY_DEFAULT else ("allow",)

@@ -16,13 +16,14 @@ from typing import Protocol
 
 from metasched.cost.model_registry import MakeModel
 from metasched.database.base import Database
-from metasched.database.best import comparison
+from metasched.database.best import FINALISTS, comparison
 from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
+from metasched.measure.timing import Surroundings
 from metasched.search.batch import BatchMeasuring
 from metasched.search.contest import contest, last_repeats
 from metasched.search.earlier import Earlier, located
@@ -34,6 +35,7 @@ from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
 from metasched.search.strategy import SHORT_LIST, MakeStrategy, StrategyInputs
+from metasched.search.task_progress import TaskFacts
 from metasched.support import collection
 from metasched.support.cached import cached_property
 from metasched.target import Target
@@ -56,6 +58,11 @@ class Searched(Protocol):
     @property
     def inputs(self) -> Inputs | None:
         """The data of arguments, by name."""
+        ...
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What kernels are timed in."""
         ...
 
     @property
@@ -92,16 +99,21 @@ class Parts:
 
 @dataclass(frozen=True)
 class Goal:
-    """When to end: at so many trials of the task, failures and earlier ones included, or at a time of
-    `time.perf_counter`; None for never.
+    """When to end: at so many trials of the task, failures and earlier ones included, at a time of
+    `time.perf_counter`, or at a total of so many trials of a session's tasks; None for never.
     """
 
     trials: int | None = None
     until: float | None = None
+    total: int | None = None
 
     @property
     def wanted(self) -> int:
         return sys.maxsize if self.trials is None else self.trials
+
+    @property
+    def wanted_together(self) -> int:
+        return sys.maxsize if self.total is None else self.total
 
     @property
     def is_over(self) -> bool:
@@ -157,7 +169,8 @@ class TaskSearch:
     def __init__(self, task: Searched, number: int, parts: Parts) -> None:
         self.task = task
         self.number = number
-        self.key = SearchKey(TaskKey.of(task.program, task.target), task.fingerprint, code_version())
+        key = TaskKey.of(task.program, task.target, task.surroundings)
+        self.key = SearchKey(key, task.fingerprint, code_version())
         self.phases = Phases()
         self.rejected: Counter[str] = Counter()
         self.exhausted = False
@@ -208,6 +221,25 @@ class TaskSearch:
     def is_prepared(self) -> bool:
         """Whether nothing but building is left to do before its first measurement."""
         return self._prepared is not None
+
+    @cached_property
+    def _facts(self) -> TaskFacts:
+        return TaskFacts.of(self.task.program, self.task.target)
+
+    def facts(self) -> TaskFacts:
+        """What is known of the task before anything is measured."""
+        return self._facts
+
+    @property
+    def has_new_trials(self) -> bool:
+        """Whether this session has measured anything of the task."""
+        return self._measuring.measured > 0
+
+    def make_ready(self, goal: Goal) -> None:
+        """Prepare, and propose the next batch if there is to be one."""
+        at = self._opened()
+        if at.proposals is None and self._wants_proposals(at, goal):
+            at.proposals = self._propose(at)
 
     def prepare(self) -> _Prepared:
         """Make the guesses and the space, while workers compute the expected results and lower the former.
@@ -327,9 +359,11 @@ class TaskSearch:
 
     # --- the end
 
-    def settle(self) -> None:
-        """Find the best: time the finalists in turns, with the repetitions that a short run has left."""
-        again = contest(self.known.contenders())
+    def settle(self, most: int = FINALISTS) -> None:
+        """Find the best: time the guesses and the `most` fastest in turns, with the repetitions that a short run has
+        left.
+        """
+        again = contest(self.known.contenders(), most)
         again += last_repeats(self.known, self._parts.seed) if self._measuring.measured else []
         if again:
             self._measuring.measure_again(self._parts.runner(), again)

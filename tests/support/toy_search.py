@@ -15,7 +15,7 @@ from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.inputs import Inputs
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
-from metasched.measure.timing import TimingPlan
+from metasched.measure.timing import Surroundings, TimingPlan
 from metasched.schedule.trace_outline import Outline
 from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
@@ -122,6 +122,7 @@ class ToyTask:
     target: Target = TARGET
     inputs: Inputs | None = None
     fingerprint: str = "toy"
+    surroundings: Surroundings = Surroundings.ALONE
     made: int = 0
 
     @property

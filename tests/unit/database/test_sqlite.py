@@ -149,7 +149,7 @@ def old_file(path: Path, version: int) -> sqlite3.Connection:
 def test_what_version_1_wrote_is_read_as_one_visit(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     connection = old_file(path, 1)
-    connection.execute("INSERT INTO tasks VALUES (1, ?, ?, ?, ?)", (*astuple(TASK), VERSION))
+    connection.execute("INSERT INTO tasks VALUES (1, ?, ?, ?, ?)", (*astuple(TASK)[:3], VERSION))
     row = ("program", '[["N", 4]]', RECORD.trace, "[0.5, 0.25]", 0.375, None, 1, "[]", 5.0, 7, 3)
     connection.execute(f"INSERT INTO records VALUES (1, 1, {', '.join('?' * len(row))})", row)
     failed = ("program", "[]", RECORD.trace, "[]", None, "wrong-result", 0, "[]", 5.0, 7, 4)

@@ -249,7 +249,10 @@ def older(version: int, *without: str, **changed: object) -> list[str]:
     """A file of an older version of the format with the sound record in it."""
     header, line = lines_of([GOOD])
     data = {**json.loads(line), "program_hash": parse_program(TEXT).named_hash(), **changed}
-    return [header.replace("4}", f"{version}}}"), json.dumps({k: v for k, v in data.items() if k not in without})]
+    return [
+        header.replace("5}", f"{version}}}"),
+        json.dumps({k: v for k, v in data.items() if k not in {*without, "surroundings"}}),
+    ]
 
 
 def test_a_text_of_version_1_is_read_as_one_visit() -> None:
@@ -276,8 +279,9 @@ def test_times_of_version_3_are_set_apart_where_a_prologue_may_be_in_them() -> N
     task = replace(GOOD.task, program_hash=weights.structural_hash())
     for record, version in ((GOOD, "metasched 0"), (replace(GOOD, task=task, program=str(weights)), None)):
         header, line = lines_of([record])
-        data = {key: value for key, value in json.loads(line).items() if key != "prologue_seconds"}
-        (found,) = read_lines([header.replace("4}", "3}"), json.dumps(data)], "f", check_record)
+        newer = {"prologue_seconds", "surroundings"}
+        data = {key: value for key, value in json.loads(line).items() if key not in newer}
+        (found,) = read_lines([header.replace("5}", "3}"), json.dumps(data)], "f", check_record)
         assert isinstance(found, Record), found
         assert found.prologue_seconds is None
         assert found.code_version == (version or "metasched 0, prologues in its times")

@@ -30,6 +30,7 @@ from metasched.ir.nodes import (
     Var,
     seq,
 )
+from metasched.lang import parse_program
 from metasched.reference import execution as module
 from metasched.reference.execution import Precision, reference, reference_with_bound
 from metasched.reference.interpreter import interpret
@@ -410,3 +411,10 @@ def test_powers_of_special_values_are_those_of_c(executor: Callable[[Func, State
     np.testing.assert_array_equal(result, right)
     numbers = ~np.isnan(right)
     np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(right[numbers]))
+
+
+def test_the_bound_of_a_program_with_an_argument_of_no_dimensions() -> None:
+    program = parse_program("program p(A: f32[2], c: f32[]) -> Y: f32[2]:\n    Y[i] = max(A[i], c[])\n")
+    ((value, bound),) = reference_with_bound(program.func)(np.array([-3, 2], np.float32), np.array(-1, np.float32))
+    assert value.tolist() == [-1, 2]
+    assert bound.tolist() == [3, 2]

@@ -1,0 +1,49 @@
+"""Constant arguments that a timed call finds where a network leaves them, and not where the call before did.
+
+Between two calls of a kernel, the other kernels of a network go through their own weights, so that its own are no
+longer in the caches near a core. Here one call after another takes another copy of the constant arguments (and of what
+was computed of them ahead), and all copies together are more than those caches hold. The other arguments stay as they
+are: in a network, too, a kernel reads what the one before has just written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from metasched.measure.check import Guarded
+from metasched.measure.load import BoundKernel
+
+# The most copies: tiny constants make no difference.
+_MOST_COPIES = 512
+_ALIGN = 64
+
+
+def rotating(bound: BoundKernel, held: Mapping[int, Guarded], enough: int) -> Callable[[int], float]:
+    """`bound.run` with a copy of `held`, by position of the argument, for one call after another.
+
+    There are as many copies as take `enough` bytes together; none where the constants do by themselves.
+    """
+    sizes = {slot: -(-guarded.bytes.size // _ALIGN) * _ALIGN for slot, guarded in held.items()}
+    each = sum(sizes.values())
+    count = min(-(-enough // each), _MOST_COPIES) if each else 1
+    if count <= 1:
+        return bound.run
+    memory = np.empty(each * (count - 1) + _ALIGN, np.uint8)
+    start = -int(memory.ctypes.data) % _ALIGN
+    base = int(memory.ctypes.data)
+    others: list[dict[int, int]] = []
+    for _ in range(count - 1):
+        others.append({})
+        for slot, guarded in held.items():
+            memory[start : start + guarded.bytes.size] = guarded.bytes
+            others[-1][slot] = base + start
+            start += sizes[slot]
+    run = bound.rotated(others)
+
+    def timed(calls: int) -> float:
+        assert memory is not None  # it lives as long as what is called on it
+        return run(calls)
+
+    return timed

@@ -1,0 +1,64 @@
+"""Task schedulers by name: ours, a file each in `schedulers/`, and those of other packages (`metasched.schedulers`).
+
+A scheduler says which task of a session is measured next. It sees how far each is, and keeps nothing: so a session that
+is resumed goes on as if it had not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from metasched.errors import MetaschedError
+from metasched.search.objectives import Objective, SumOfLatencies, Weights
+from metasched.search.task_progress import TaskProgress
+from metasched.support.registry import Registry, UnfitError
+
+GROUP = "metasched.schedulers"
+DEFAULT_SCHEDULER = "round_robin"
+NETWORK_SCHEDULER = "gradient"
+
+
+class TaskScheduler(Protocol):
+    """Chooses the next task."""
+
+    def next(self, tasks: Sequence[TaskProgress], last: int | None) -> int | None:
+        """The number of the task to measure next, one that is open; None to end the session.
+
+        `last` is that of the task before, None at the start of a session.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SchedulerInputs:
+    """What a scheduler is made from.
+
+    Attributes:
+        networks: how often each network runs its tasks, by their numbers.
+        objective: what is minimised.
+        seed: with the recorded times, decides every choice.
+    """
+
+    networks: Sequence[Weights]
+    objective: Objective = field(default_factory=SumOfLatencies)
+    seed: int = 0
+
+
+MakeScheduler: TypeAlias = Callable[[SchedulerInputs], TaskScheduler]
+
+
+def _checked(value: object) -> MakeScheduler:
+    if not callable(value):
+        raise UnfitError(f"it is {value!r}, and not a function of SchedulerInputs")
+    make: MakeScheduler = value
+    return make
+
+
+SCHEDULERS = Registry(GROUP, "task scheduler", _checked, MetaschedError, "metasched.search.schedulers", "scheduler")
+
+
+def scheduler_of(given: str | MakeScheduler) -> MakeScheduler:
+    """What makes the scheduler of a name, or what is given. Raises MetaschedError for a name that is not there."""
+    return SCHEDULERS.get(given) if isinstance(given, str) else given

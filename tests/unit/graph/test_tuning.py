@@ -1,0 +1,161 @@
+"""Networks are tuned by one session over their tasks, and run what it finds."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.database.backends import open_database
+from metasched.errors import MetaschedError
+from metasched.graph.choices import TUNED
+from metasched.graph.errors import NetworkError
+from metasched.graph.network import tune_networks
+from metasched.graph.tuning import inputs_of
+from metasched.graph.tuning_view import NetworkProgress
+from metasched.ir.program import Program
+from metasched.lang import parse_program
+from metasched.measure.inputs import Inputs
+from metasched.measure.records import Lowered, MeasureCandidate, Measurement
+from metasched.measure.timing import Surroundings, TimingPlan
+from tests.support.onnx_models import model, node, random, value
+
+X, W, V = random(32, 64), random(64, 64, seed=1), random(64, 32, seed=2)
+
+
+class FakeRunner:
+    """Times that depend on the trace alone; nothing runs."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.submitted = 0
+        self.stop_at = stop_at
+        self.constants: set[str] = set()
+
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        future: Future[Lowered] = Future()
+        future.set_result(Lowered(MeasureCandidate(str(program), program.params, trace, target), trace))
+        return future
+
+    def submit(
+        self,
+        program: Program,
+        trace: str,
+        target: str,
+        best_s: float | None = None,
+        *,
+        lowered: Lowered | None = None,
+        plan: TimingPlan | None = None,
+    ) -> Future[Measurement]:
+        self.submitted += 1
+        plan = plan or TimingPlan()
+        self.constants.add(plan.surroundings)
+        future: Future[Measurement] = Future()
+        if self.submitted == self.stop_at:
+            future.set_exception(KeyboardInterrupt())
+            return future
+        seconds = 1e-5 * (1 + crc32(trace.encode()) % 1000 / 1000)
+        candidate = MeasureCandidate(str(program), program.params, trace, target)
+        future.set_result(Measurement(candidate, ((seconds,),) * plan.visits, False, None, (), trace))
+        return future
+
+    def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
+        """Nothing is checked."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def network() -> ms.Network:
+    """Two equal products under other names and a narrower one; a relu is too small to be tuned."""
+    nodes = [
+        node("MatMul", "X W", "P"),
+        node("Tanh", "P", "Q"),
+        node("MatMul", "Q W2", "R"),
+        node("Tanh", "R", "S"),
+        node("MatMul", "S V", "T"),
+    ]
+    return ms.load_onnx(model(nodes, [value("X", X)], ("T",), {"W": W, "W2": 2 * W, "V": V}))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/t.db"
+
+
+def tuned(net: ms.Network, url: str, trials: int, runner: FakeRunner | None = None, **more: object) -> object:
+    return net.tune(trials, url, runner=runner or FakeRunner(), progress=False, **more)  # type: ignore[arg-type]
+
+
+def test_a_tuned_network_computes_the_same_with_the_best_kernels(url: str) -> None:
+    net = network()
+    expected = net(X)
+    seen: list[NetworkProgress] = []
+    report = net.tune(6, url, runner=FakeRunner(), progress=seen.append)
+    assert (report.trials, report.measured) == (6, 6)
+    assert report.after_s[0] <= report.before_s[0]
+    assert [choice.origin.startswith(TUNED) for choice in net.choices.values()] == [True] * len(net.choices)
+    assert net.choices
+    np.testing.assert_allclose(net(X), expected, rtol=1e-4, atol=1e-5)
+    rows = seen[-1].table.rows
+    assert max(rows, key=lambda row: row.weight).trials > 0, "what runs twice was first"
+    assert {row.mark for row in rows} >= {"now"}
+    assert seen[-1].trials == 6
+    assert "6/6 trials" in seen[-1].line
+    # Another process takes the records, and does not tune.
+    again = network()
+    again.use(url)
+    assert again.choices == net.choices
+    (best, *_) = [row for row in again.tasks(url).rows if row.trials]
+    assert best.best_s is not None
+    assert "share" in str(again.tasks(url))
+
+
+def test_what_was_interrupted_goes_on(url: str) -> None:
+    net, runner = network(), FakeRunner(stop_at=4)
+    report = net.tune(8, url, runner=runner, progress=False)
+    assert report.interrupted
+    assert 0 < report.trials < 8
+    assert "interrupted: the same call goes on from here" in str(report)
+    after = net.tune(8, url, runner=FakeRunner(), progress=False)
+    assert (after.trials, after.interrupted) == (8, False)
+    assert after.measured == 8 - report.trials
+    assert net.tune(8, url, runner="local", progress=False).measured == 0, "the same call again opens nothing"
+
+
+def test_two_networks_share_a_task(url: str) -> None:
+    a, b = network(), network()
+    report = tune_networks([a, b], 4, db=url, runner=FakeRunner(), progress=False, objective="geomean")
+    assert len(report.tables) == 2
+    assert a.choices == b.choices != {}
+    assert report.trials == 4
+
+
+def test_a_large_network_is_timed_with_cold_weights(url: str) -> None:
+    net = network()
+    small = ms.Target.parse(str(net.target).replace(f"l2={net.target.l2} ", "l2=4096 "))
+    net.target = small
+    runner = FakeRunner()
+    net.tune(2, url, runner=runner, progress=False)
+    assert runner.constants == {Surroundings.LAST_CACHE.value}
+    with open_database(url) as database:
+        assert {stats.task.surroundings for stats in database.stats().tasks} == {Surroundings.LAST_CACHE.value}
+
+
+def test_what_cannot_be_tuned_is_said(url: str) -> None:
+    tiny = ms.load_onnx(model([node("Relu", "X", "Y")], [value("X", X)], outputs=("Y",)))
+    with pytest.raises(NetworkError, match="no kernel of this network is large enough"):
+        tuned(tiny, url, 2)
+    with pytest.raises(MetaschedError, match="there is no task scheduler `greedy`"):
+        tuned(network(), url, 2, scheduler="greedy")
+    with pytest.raises(MetaschedError, match="there is no objective `best`"):
+        tuned(network(), url, 2, objective="best")
+
+
+@pytest.mark.parametrize(("function", "positive"), [("sqrt", True), ("log", True), ("tanh", False)])
+def test_functions_without_values_for_negative_numbers_get_positive_data(function: str, positive: bool) -> None:
+    program = parse_program(f"program p(A: f32[8], I: i32[8]) -> B: f32[8]:\n    B[i] = {function}(A[i]) + f32(I[i])\n")
+    assert inputs_of(program) == ({"A": (0.25, 1.25)} if positive else None)
