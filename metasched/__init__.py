@@ -58,6 +58,8 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.doors.jit.errors import TraceError as TraceError
     from metasched.doors.jit.function import JitFunction as JitFunction
     from metasched.doors.jit.function import jit as jit
+    from metasched.doors.pytorch.backend import TorchBackend as TorchBackend
+    from metasched.doors.pytorch.backend import explain_torch as explain_torch
     from metasched.errors import BuildError as BuildError
     from metasched.errors import CacheWarning as CacheWarning
     from metasched.errors import KernelError as KernelError
@@ -171,6 +173,7 @@ _NAMES = {
     ),
     "metasched.doors.jit.errors": ("TraceError",),
     "metasched.doors.jit.function": ("JitFunction", "jit"),
+    "metasched.doors.pytorch.backend": ("TorchBackend", "explain_torch"),
     "metasched.graph.errors": ("NetworkError", "RefusedModel"),
     "metasched.graph.loading": ("load_onnx",),
     "metasched.graph.network": ("Network", "tune_networks"),

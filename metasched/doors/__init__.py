@@ -4,4 +4,5 @@ Its files, in reading order:
 
 - `node_calls`: Node types of networks, called as functions of values; expressions of any operands
 - `jit/`: `ms.jit`: a Python function of arrays, traced once for each combination of shapes and types
+- `pytorch/`: `torch.compile(model, backend="metasched")`: graphs of PyTorch's core ATen operators as networks
 """

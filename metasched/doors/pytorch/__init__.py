@@ -1,0 +1,13 @@
+"""`torch.compile(model, backend="metasched")`: graphs of PyTorch's core ATen operators as networks.
+
+Its files, in reading order:
+
+- `tensors`: PyTorch's types and tensors as ours: the same memory, dimensions in the order in which they lie there
+- `site`: An operator of a graph as the functions of `ops/` see it
+- `registry`: The operators that are known, found by their files
+- `ops/`: What each operator computes: a file for each family
+- `lowering`: From a graph of ATen operators to a network's graph
+- `subgraphs`: Parts of a graph that run as networks; PyTorch runs the rest
+- `compiled`: What PyTorch calls: made at the first call, with weights as constants
+- `backend`: The backend of `torch.compile`, and what it would do with a model
+"""

@@ -1,0 +1,149 @@
+"""The backend of `torch.compile`, and what it would do with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from metasched.doors.pytorch.compiled import LOGGER, CompiledGraph, GraphReport
+from metasched.doors.pytorch.tensors import torch_module
+from metasched.graph.network import Network
+from metasched.support.imports import imports
+from metasched.target import Target
+
+_GRADIENTS = (
+    "gradients are wanted, and networks have no derivatives. Call the model under torch.inference_mode() or "
+    "torch.no_grad(), after model.eval()"
+)
+
+
+class TorchBackend:
+    """A backend of `torch.compile` that keeps what it made.
+
+        backend = ms.TorchBackend()
+        fast = torch.compile(model.eval(), backend=backend)      # backend="metasched" makes one of its own
+        with torch.inference_mode():
+            y = fast(x)
+        print(backend)                 # which operators run in networks, and which in PyTorch, and why
+        backend.networks[0].profile()
+
+    Subgraphs of operators that the language can express run as networks, with parameters and buffers as constants;
+    PyTorch runs the rest. What refused operators there are is logged once for each graph, as a warning of the logger
+    `metasched.torch`. Graphs that want gradients are run by PyTorch. Each combination of shapes is a graph of its own.
+
+    Attributes:
+        reports: what became of each graph.
+
+    """
+
+    def __init__(self, *, target: Target | None = None) -> None:
+        self.reports: list[GraphReport] = []
+        self._target = target
+
+    @property
+    def networks(self) -> list[Network]:
+        """All networks that run parts of graphs, in the order in which they were made."""
+        return [network for report in self.reports for network in report.networks]
+
+    def __str__(self) -> str:
+        if not self.reports:
+            return "no graph yet: the first call of the compiled model makes them"
+        return "\n".join(f"graph {number}: {report}" for number, report in enumerate(self.reports))
+
+    def __call__(self, module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+        """What `torch.compile` calls with a graph and examples of its inputs."""
+        if any(_is_symbolic(value) for value in inputs):
+            return _PerShape(self, module)
+        common = imports.module("torch._dynamo.backends.common")
+        decompositions = imports.module("torch._decomp").core_aten_decompositions()
+        compiler = common.aot_autograd(
+            fw_compiler=self._eager,
+            bw_compiler=_as_it_is,
+            inference_compiler=self._inference,
+            decompositions=decompositions,
+        )
+        compiled: Callable[..., Any] = compiler(module, inputs)
+        return compiled
+
+    def _inference(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        del inputs
+        context = imports.module("torch._guards").TracingContext.try_get()
+        metadata = None if context is None else context.fw_metadata
+        static = [] if metadata is None else list(metadata.static_input_indices or ())
+        written = _written(module)
+        return CompiledGraph(module, [n for n in static if n not in written], self._network, self.reports.append)
+
+    def _network(self, graph: Any) -> Network:
+        return Network(graph, self._target)
+
+    def _eager(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        LOGGER.warning("metasched: PyTorch runs a graph: %s", _GRADIENTS)
+        self.reports.append(GraphReport(reason=_GRADIENTS))
+        return _as_it_is(module, inputs)
+
+
+def backend(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """The backend named "metasched", found by PyTorch by its entry point."""
+    return TorchBackend()(module, inputs, **options)
+
+
+def explain_torch(model: Callable[..., Any], *args: Any, **kwargs: Any) -> TorchBackend:
+    """What `torch.compile(model, backend="metasched")` does with a model: it is compiled, and called once.
+
+        print(ms.explain_torch(model.eval(), x))
+
+    Printed, the result says of each graph how many operators run in networks, and which PyTorch runs and why; its
+    `reports` have that as data, its `networks` the programs.
+    """
+    torch = torch_module()
+    made = TorchBackend()
+    with torch.no_grad():
+        torch.compile(model, backend=made, dynamic=False)(*args, **kwargs)
+    return made
+
+
+class _PerShape:
+    """A graph whose sizes are open: compiled again for each combination of sizes that it is called with."""
+
+    def __init__(self, own: TorchBackend, module: Any) -> None:
+        torch = torch_module()
+        self._static = [
+            "_dynamo_static_input_type" in node.meta.get("tensor_dict", {})
+            for node in module.graph.nodes
+            if node.op == "placeholder"
+        ]
+        self._marked = False
+        self._compiled = torch.compile(module, backend=own, dynamic=False)
+
+    def __call__(self, *values: Any) -> Any:
+        if not self._marked:
+            mark = imports.module("torch._dynamo").mark_static_address
+            for value, static in zip(values, self._static, strict=True):
+                if static:
+                    mark(value)
+            self._marked = True
+        return self._compiled(*values)
+
+
+def _is_symbolic(value: Any) -> bool:
+    torch = torch_module()
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _written(module: Any) -> set[int]:
+    """The numbers of the inputs that a graph writes."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    found = set()
+    for node in module.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and schema.is_mutable and node.args and node.args[0] in placeholders:
+            found.add(placeholders.index(node.args[0]))
+    return found
+
+
+def _as_it_is(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    del inputs
+    run: Callable[..., Any] = module.forward
+    return run

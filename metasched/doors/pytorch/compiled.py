@@ -1,0 +1,92 @@
+"""What PyTorch calls: made at the first call, with weights as constants."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metasched.doors.pytorch.lowering import RefusedOperator
+from metasched.doors.pytorch.subgraphs import Partitioned, partitioned
+from metasched.doors.pytorch.tensors import torch_module
+from metasched.graph.network import Network
+
+LOGGER = logging.getLogger("metasched.torch")
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """What became of a graph that PyTorch gave to the backend.
+
+    Attributes:
+        networks: the parts that run as networks.
+        operators: how many operators these have.
+        refused: the operators that PyTorch runs, and why: one for each.
+        reason: why all of it is run by PyTorch, if so.
+
+    """
+
+    networks: tuple[Network, ...] = ()
+    operators: int = 0
+    refused: tuple[RefusedOperator, ...] = ()
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"PyTorch runs the whole graph: {self.reason}"
+        count = len(self.networks)
+        lines = [f"{self.operators} operators run in {count} network{'' if count == 1 else 's'}"]
+        if self.refused:
+            lines[0] += f", PyTorch runs {len(self.refused)}:"
+            lines += [f"  {n} x {refused}" for refused, n in Counter(self.refused).most_common(_SHOWN)]
+        return "\n".join(lines)
+
+
+class CompiledGraph:
+    """A graph of ATen operators, called with tensors.
+
+    Weights are constants of the networks. Where one was written since the last call, the networks are made anew; where
+    that happens again, it is an input from then on.
+    """
+
+    def __init__(
+        self, module: Any, static: Sequence[int], make: Callable[[Any], Network], report: Callable[[GraphReport], None]
+    ) -> None:
+        """`static`: the numbers of the inputs that are parameters and buffers."""
+        self._module = module
+        self._static = list(static)
+        self._make = make
+        self._report = report
+        self._run: Callable[..., Any] | None = None
+        self._versions: list[tuple[int, int]] = []
+        self._rewritten: set[int] = set()
+
+    def __call__(self, *tensors: Any) -> Any:
+        versions = [_version(tensors[number]) for number in self._static]
+        run = self._run
+        if run is None or versions != self._versions:
+            run = self._built(tensors, versions)
+        with torch_module().no_grad():
+            return run(*tensors)
+
+    def _built(self, tensors: Sequence[Any], versions: list[tuple[int, int]]) -> Callable[..., Any]:
+        if self._run is not None:
+            pairs = zip(self._static, self._versions, versions, strict=True)
+            written = {number for number, before, now in pairs if before != now}
+            self._static = [number for number in self._static if number not in written & self._rewritten]
+            self._rewritten |= written
+        made: Partitioned = partitioned(self._module, {n: tensors[n] for n in self._static}, self._make)
+        report = GraphReport(made.networks, made.operators, made.refused)
+        LOGGER.log(logging.WARNING if made.refused else logging.INFO, "metasched: %s", report)
+        self._report(report)
+        self._run = made.run
+        self._versions = [_version(tensors[number]) for number in self._static]
+        return made.run
+
+
+def _version(tensor: Any) -> tuple[int, int]:
+    """What changes where a tensor is written in place, or has other memory. Tensors of inference mode do not count."""
+    return (-1 if tensor.is_inference() else tensor._version, tensor.data_ptr())  # noqa: SLF001 -- its documented name

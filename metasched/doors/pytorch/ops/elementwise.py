@@ -1,0 +1,200 @@
+"""Operators of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metasched.doors.pytorch.registry import AtenOperator, aten
+from metasched.doors.pytorch.site import AtenSite
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.text import real
+
+# Expressions of one operand, in the type of the result.
+_EXPRESSIONS = {
+    "erf": "erf({0})",
+    "hardsigmoid": "max(0.0, min(1.0, {0} / 6.0 + 0.5))",
+    "hardswish": "{0} * max(0.0, min(1.0, {0} / 6.0 + 0.5))",
+    "relu": "max({0}, 0)",
+    "rsqrt": "rsqrt({0})",
+    "sigmoid": "sigmoid({0})",
+    "silu": "{0} * sigmoid({0})",
+}
+# NumPy's ufuncs of the same meaning, computed in the type of the result.
+_UFUNCS = {
+    "abs": "absolute", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh", "ceil": "ceil", "cos": "cos",
+    "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "floor": "floor", "log": "log", "log10": "log10",
+    "log1p": "log1p", "log2": "log2", "neg": "negative", "reciprocal": "reciprocal", "round": "rint", "sign": "sign",
+    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}  # fmt: skip
+_BINARY = {
+    "fmax": "fmax", "fmin": "fmin", "fmod.Scalar": "fmod", "fmod.Tensor": "fmod", "hypot": "hypot",
+    "maximum": "maximum", "minimum": "minimum", "mul.Scalar": "multiply", "mul.Tensor": "multiply",
+    "remainder.Scalar": "remainder", "remainder.Tensor": "remainder", "logaddexp": "logaddexp",
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+_CLASSIFIED = {"isnan": "isnan", "isinf": "isinf"}
+_LOGIC = {
+    "logical_and": "logical_and",
+    "logical_or": "logical_or",
+    "logical_xor": "logical_xor",
+    "logical_not": "logical_not",
+}
+_BITS = {
+    "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor",
+    "bitwise_not": "BitwiseNot",
+}
+
+
+def _expression(text: str) -> AtenOperator:
+    return lambda site, x: site.expression(text, x)
+
+
+def _ufunc(name: str) -> AtenOperator:
+    return lambda site, *operands: site.form(name, *operands)
+
+
+def _of_operands(name: str) -> AtenOperator:
+    """In the type of the operands together; the result is a bool."""
+    return lambda site, *operands: site.form(name, *operands, computed=site.promoted)
+
+
+def _logic(name: str) -> AtenOperator:
+    return lambda site, *operands: site.form(name, *operands, computed=DType.BOOL)
+
+
+def _bits(op: str) -> AtenOperator:
+    def run(site: AtenSite, *operands: Any) -> GraphValue:
+        if site.result.is_bool:
+            return site.form({"BitwiseNot": "invert"}.get(op, "bitwise_" + op[7:].lower()), *operands)
+        return site.call(op, *(site.value(x, site.result) for x in operands))
+
+    return run
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
+    if site.result.is_bool:
+        return site.expression("{0} or {1}", x, other)
+    return site.expression("{0} + {1}" if alpha == 1 else f"{{0}} + {_factor(site, alpha)} * {{1}}", x, other)
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def sub(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
+    return site.expression("{0} - {1}" if alpha == 1 else f"{{0}} - {_factor(site, alpha)} * {{1}}", x, other)
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def rsub(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
+    return sub(site, other, x, alpha)
+
+
+def _factor(site: AtenSite, alpha: float) -> str:
+    return real(alpha) if site.result.is_float else f"({int(alpha)})"
+
+
+@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "floor_divide")
+def div(site: AtenSite, x: Any, other: Any, rounding_mode: str | None = None) -> GraphValue:
+    mode = "floor" if "floor_divide" in site.name else rounding_mode
+    if mode is None:
+        return site.form("divide", x, other)
+    if mode == "floor":
+        return site.form("floor_divide", x, other)
+    if site.result.is_float:
+        return site.expression("(floor({0} / {1}) if {0} / {1} >= 0.0 else ceil({0} / {1}))", x, other, divides=True)
+    truncated = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
+    return site.expression(truncated, x, other, divides=True)
+
+
+@aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(site: AtenSite, x: Any, exponent: Any) -> GraphValue:
+    if not isinstance(exponent, GraphValue):
+        if exponent in (1, 2, 3) or (site.result.is_integer and 0 < exponent <= 16):
+            return site.expression(" * ".join(["{0}"] * int(exponent)), x)
+        named = {0.5: "sqrt({0})", -0.5: "rsqrt({0})", -1: "1.0 / {0}", -2: "1.0 / ({0} * {0})"}.get(exponent)
+        if named is not None and site.result.is_float:
+            return site.expression(named, x, divides=True)
+    if not site.result.is_float:
+        raise Unsupported("an integer to such a power has no form in the language")
+    return site.expression("pow({0}, {1})", x, exponent)
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(site: AtenSite, condition: GraphValue, x: Any, other: Any) -> GraphValue:
+    values = [site.value(condition, DType.BOOL), site.value(x, site.result), site.value(other, site.result)]
+    types = [DType.BOOL, site.result, site.result]
+    return site.nodes.expression("Where", "({1} if {0} else {2})", values, types, site.result)
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(site: AtenSite, x: GraphValue, mask: GraphValue, value: Any) -> GraphValue:
+    return where(site, mask, value, x)
+
+
+@aten("clamp", "clamp.Tensor", "hardtanh", "clamp_min", "clamp_max")
+def clamp(site: AtenSite, x: GraphValue, min: Any = None, max: Any = None, **named: Any) -> GraphValue:  # noqa: A002
+    if "hardtanh" in site.name:
+        min = -1.0 if min is None else min  # noqa: A001
+        max = 1.0 if max is None else max  # noqa: A001
+    if "clamp_max" in site.name:
+        min, max = None, min  # noqa: A001
+    bounds = [bound for bound in (min, max) if bound is not None]
+    text = "{0}" if min is None else "max({0}, {1})"
+    if max is not None:
+        text = f"min({text}, {{{len(bounds)}}})"
+    return site.expression(text, x, *bounds)
+
+
+@aten("gelu")
+def gelu(site: AtenSite, x: GraphValue, approximate: str = "none") -> GraphValue:
+    return site.call("Gelu", x, approximate=approximate)
+
+
+@aten("leaky_relu")
+def leaky_relu(site: AtenSite, x: GraphValue, negative_slope: float = 0.01) -> GraphValue:
+    return site.expression(f"({{0}} if {{0}} > 0.0 else {real(negative_slope)} * {{0}})", x)
+
+
+@aten("elu")
+def elu(site: AtenSite, x: GraphValue, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> GraphValue:
+    low = f"{real(alpha * scale)} * expm1({{0}} * {real(input_scale)})"
+    return site.expression(f"({{0}} * {real(scale)} if {{0}} > 0.0 else {low})", x)
+
+
+@aten("softplus")
+def softplus(site: AtenSite, x: GraphValue, beta: float = 1.0, threshold: float = 20.0) -> GraphValue:
+    scaled = f"({{0}} * {real(beta)})"
+    soft = f"(max({scaled}, 0.0) + log1p(exp(-abs({scaled})))) / {real(beta)}"
+    return site.expression(f"({{0}} if {scaled} > {real(threshold)} else {soft})", x)
+
+
+@aten("_prelu_kernel")
+def prelu(site: AtenSite, x: GraphValue, weight: GraphValue) -> GraphValue:
+    return site.expression("({0} if {0} > 0 else {1} * {0})", x, weight)
+
+
+TABLE: Mapping[str, AtenOperator] = {
+    **{name: _expression(text) for name, text in _EXPRESSIONS.items()},
+    **{name: _ufunc(ufunc) for name, ufunc in {**_UFUNCS, **_BINARY}.items()},
+    **{f"{name}.{kind}": _of_operands(u) for name, u in _COMPARISONS.items() for kind in ("Tensor", "Scalar")},
+    **{name: _of_operands(ufunc) for name, ufunc in _CLASSIFIED.items()},
+    **{name: _logic(ufunc) for name, ufunc in _LOGIC.items()},
+    **{
+        f"{name}.{kind}": _bits(op)
+        for name, op in _BITS.items()
+        for kind in ("Tensor", "Scalar")
+        if name != "bitwise_not"
+    },
+    "bitwise_not": _bits("BitwiseNot"),
+}

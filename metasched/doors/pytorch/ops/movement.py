@@ -1,0 +1,211 @@
+"""Elements moved, joined, split and repeated, and the same elements in another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metasched.doors.pytorch.registry import aten
+from metasched.doors.pytorch.site import AtenSite
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.node_types.movement import sliced
+from metasched.graph.text import at, indices, number
+
+
+@aten("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims", "flatten.using_ints")
+def view(site: AtenSite, x: GraphValue, *sizes: Any, **named: Any) -> GraphValue:
+    return site.nodes.view(x, site.shape)
+
+
+@aten("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "_to_copy", "lift_fresh", "to.dtype")
+def copy(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
+    return site.value(x, site.result)
+
+
+@aten("as_strided")
+def as_strided(
+    site: AtenSite, x: GraphValue, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> GraphValue:
+    """The same elements: only dimensions of one element are elsewhere."""
+    same = tuple(size) == x.shape and storage_offset in (None, site.first.storage_offset())
+    if not same or any(n > 1 and a != b for n, a, b in zip(size, stride, site.first.stride(), strict=True)):
+        raise Unsupported("it reads memory in another order than its input's")
+    return x
+
+
+@aten("copy", "expand_as")
+def copy_of_other(site: AtenSite, x: GraphValue, source: GraphValue, non_blocking: bool = False) -> GraphValue:
+    return _expanded(site, site.value(source if "copy" in site.name else x, site.result))
+
+
+@aten("expand", "broadcast_to")
+def expand(site: AtenSite, x: GraphValue, size: Sequence[int], *, implicit: bool = False) -> GraphValue:
+    return _expanded(site, x)
+
+
+def _expanded(site: AtenSite, x: GraphValue) -> GraphValue:
+    return site.call("Expand", x, site.integers(site.shape))
+
+
+@aten("permute", "transpose.int", "t", "numpy_T")
+def permute(site: AtenSite, x: GraphValue, *dims: Any) -> GraphValue:
+    order = list(range(x.rank))
+    if "transpose" in site.name:
+        first, second = (site.axis(dim, x.rank) for dim in dims)
+        order[first], order[second] = second, first
+    else:
+        order = [site.axis(dim, x.rank) for dim in dims[0]] if dims else order[::-1]
+    return site.call("Transpose", x, perm=order)
+
+
+@aten("slice.Tensor")
+def slice_(
+    site: AtenSite, x: GraphValue, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> GraphValue:
+    axis = site.axis(dim, x.rank)
+    taken = range(x.shape[axis])[slice(start, end, step)]
+    return sliced(site.nodes.site("Slice"), x, {axis: (taken.start, step, len(taken))})
+
+
+@aten("select.int")
+def select(site: AtenSite, x: GraphValue, dim: int, index: int) -> GraphValue:
+    axis = site.axis(dim, x.rank)
+    one = sliced(site.nodes.site("Slice"), x, {axis: (index % x.shape[axis], 1, 1)})
+    return site.nodes.view(one, site.shape)
+
+
+@aten("slice_scatter", "select_scatter")
+def scattered(site: AtenSite, x: GraphValue, source: GraphValue, dim: int = 0, *args: Any, **named: Any) -> GraphValue:
+    """Elements of a slice from another tensor: whole runs of three parts, or every so many."""
+    axis = site.axis(dim, x.rank)
+    extent = x.shape[axis]
+    if "select" in site.name:
+        index = int(named.get("index", args[0] if args else 0)) % extent
+        start, stop, step = index, index + 1, 1
+        source = site.nodes.view(source, [1 if n == axis else m for n, m in enumerate(x.shape)])
+    else:
+        given = dict(zip(("start", "end", "step"), args, strict=False)) | named
+        taken = range(extent)[slice(given.get("start"), given.get("end"), given.get("step", 1))]
+        start, stop, step = taken.start, taken.stop, taken.step
+    source = site.value(source, site.result)
+    if source.shape == x.shape:
+        return source
+    over = indices(x.rank)
+    i = over[axis]
+    met = [f"{i} >= {start}"] * (start > 0) + [f"{i} < {stop}"] * (stop < extent)
+    met += [f"({i} - {start}) % {step} == 0"] * (step > 1)
+    place = f"{i} - {start}" if start else i
+    place = f"({place}) // {step}" if step > 1 else place
+    read = at("B", [place if n == axis else name for n, name in enumerate(over)])
+    stage = f"{at('Y', over)} = {read} if {' and '.join(met)} else {at('A', over)}"
+    return site.nodes.site("SliceScatter").single([stage], ValueType(site.result, x.shape), A=x, B=source)
+
+
+@aten("cat")
+def cat(site: AtenSite, tensors: Sequence[GraphValue], dim: int = 0) -> GraphValue:
+    parts = [site.value(x, site.result) for x in tensors if x.shape != (0,)]
+    return parts[0] if len(parts) == 1 else site.call("Concat", *parts, axis=site.axis(dim, len(site.shape)))
+
+
+@aten("stack")
+def stack(site: AtenSite, tensors: Sequence[GraphValue], dim: int = 0) -> GraphValue:
+    axis = site.axis(dim, len(site.shape))
+    shape = [1 if n == axis else extent for n, extent in enumerate(site.shape)]
+    parts = [site.nodes.view(site.value(x, site.result), shape) for x in tensors]
+    return parts[0] if len(parts) == 1 else site.call("Concat", *parts, axis=axis)
+
+
+@aten("split_with_sizes", "split.Tensor", "chunk", "unbind.int", "split_with_sizes_copy")
+def split(site: AtenSite, x: GraphValue, *args: Any, dim: int = 0, **named: Any) -> tuple[GraphValue, ...]:
+    unbound = "unbind" in site.name
+    given = args[0 if unbound else 1 :]
+    axis = site.axis(given[0] if given else dim, x.rank)
+    parts, start = [], 0
+    for type_ in site.types:
+        count = 1 if unbound else type_.shape[axis]
+        part = sliced(site.nodes.site("Split"), x, {axis: (start, 1, count)})
+        parts.append(site.nodes.view(part, type_.shape))
+        start += count
+    return tuple(parts)
+
+
+@aten("flip")
+def flip(site: AtenSite, x: GraphValue, dims: Sequence[int]) -> GraphValue:
+    axes = {site.axis(dim, x.rank) for dim in dims}
+    return sliced(site.nodes.site("Flip"), x, {axis: (x.shape[axis] - 1, -1, x.shape[axis]) for axis in axes})
+
+
+@aten("repeat")
+def repeat(site: AtenSite, x: GraphValue, repeats: Sequence[int]) -> GraphValue:
+    whole = site.nodes.view(x, (*(1,) * (len(repeats) - x.rank), *x.shape))
+    return site.call("Tile", whole, site.integers(repeats))
+
+
+@aten("roll")
+def roll(site: AtenSite, x: GraphValue, shifts: Sequence[int], dims: Sequence[int] = ()) -> GraphValue:
+    if not dims:
+        flat = _rolled(site, site.nodes.view(x, (x.type.size,)), shifts[0], 0)
+        return site.nodes.view(flat, x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        x = _rolled(site, x, shift, site.axis(dim, x.rank))
+    return x
+
+
+def _rolled(site: AtenSite, x: GraphValue, shift: int, axis: int) -> GraphValue:
+    extent = x.shape[axis]
+    cut = -shift % extent if extent else 0
+    if not cut:
+        return x
+    node = site.nodes.site("Roll")
+    parts = [sliced(node, x, {axis: (cut, 1, extent - cut)}), sliced(node, x, {axis: (0, 1, cut)})]
+    return site.call("Concat", *parts, axis=axis)
+
+
+@aten("constant_pad_nd")
+def constant_pad(site: AtenSite, x: GraphValue, pad: Sequence[int], value: float = 0) -> GraphValue:
+    return site.call("Pad", x, _pads(site, x, pad), site.value(value, site.result), mode="constant")
+
+
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(site: AtenSite, x: GraphValue, padding: Sequence[int]) -> GraphValue:
+    return site.call("Pad", x, _pads(site, x, padding), mode="reflect")
+
+
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(site: AtenSite, x: GraphValue, padding: Sequence[int]) -> GraphValue:
+    return site.call("Pad", x, _pads(site, x, padding), mode="edge")
+
+
+def _pads(site: AtenSite, x: GraphValue, pad: Sequence[int]) -> GraphValue:
+    """PyTorch's pads, pairs from the last dimension on, as ONNX has them."""
+    before, after = [0] * x.rank, [0] * x.rank
+    for n in range(len(pad) // 2):
+        before[x.rank - 1 - n], after[x.rank - 1 - n] = int(pad[2 * n]), int(pad[2 * n + 1])
+    return site.integers([*before, *after])
+
+
+@aten("tril", "triu")
+def triangle(site: AtenSite, x: GraphValue, diagonal: int = 0) -> GraphValue:
+    return site.call("Trilu", x, site.integers([diagonal]), upper=int("triu" in site.name))
+
+
+@aten("pixel_shuffle", "pixel_unshuffle")
+def pixel_shuffle(site: AtenSite, x: GraphValue, factor: int) -> GraphValue:
+    if "unshuffle" in site.name:
+        return site.call("SpaceToDepth", x, blocksize=factor, mode="CRD")
+    return site.call("DepthToSpace", x, blocksize=factor, mode="CRD")
+
+
+@aten("full_like", "zeros_like", "ones_like", "new_full", "new_zeros", "new_ones")
+def filled(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
+    value = 0 if "zeros" in site.name else 1 if "ones" in site.name else args[-1]
+    literal = number(value, site.result)
+    if literal is None or isinstance(value, GraphValue):
+        raise Unsupported(f"no literal says {value}")
+    text = f"{at('Y', indices(len(site.shape)))} = {site.result}({literal})"
+    if site.result is DType.BOOL:
+        text = f"{at('Y', indices(len(site.shape)))} = {literal}"
+    return site.nodes.site("Full").single([text], site.types[0])

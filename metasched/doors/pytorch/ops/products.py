@@ -1,0 +1,145 @@
+"""Products of matrices, convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metasched.doors.pytorch.registry import aten
+from metasched.doors.pytorch.site import AtenSite
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.text import real
+
+
+@aten("mm", "bmm", "matmul", "mv", "dot")
+def matmul(site: AtenSite, x: GraphValue, y: GraphValue) -> GraphValue:
+    return site.call("MatMul", x, y)
+
+
+@aten("addmm", "baddbmm", "addmv")
+def added(site: AtenSite, c: GraphValue, x: GraphValue, y: GraphValue, beta: float = 1, alpha: float = 1) -> GraphValue:
+    made = site.call("MatMul", x, y)
+    if not beta and alpha == 1:
+        return made
+    left = "{1}" if alpha == 1 else f"{{1}} * {real(alpha)}"
+    right = "{0}" if beta == 1 else f"{{0}} * {real(beta)}"
+    return site.expression(f"{left} + {right}" if beta else left, c, made)
+
+
+@aten("linear")
+def linear(site: AtenSite, x: GraphValue, weight: GraphValue, bias: GraphValue | None = None) -> GraphValue:
+    made = site.call("MatMul", x, site.call("Transpose", weight, perm=(1, 0)))
+    return made if bias is None else site.expression("{0} + {1}", made, bias)
+
+
+@aten("convolution")
+def convolution(
+    site: AtenSite,
+    x: GraphValue,
+    weight: GraphValue,
+    bias: GraphValue | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> GraphValue:
+    rank = weight.rank - 2
+
+    def entries(given: Sequence[int]) -> tuple[int, ...]:
+        return tuple(given) * rank if len(given) == 1 else tuple(given)
+
+    pads = entries(padding) * 2
+    attributes: dict[str, Any] = {
+        "strides": entries(stride),
+        "dilations": entries(dilation),
+        "pads": pads,
+        "group": groups,
+    }
+    if transposed:
+        attributes["output_padding"] = entries(output_padding)
+    batched = x if x.rank == weight.rank else site.nodes.view(x, (1, *x.shape))
+    made = site.call("ConvTranspose" if transposed else "Conv", batched, weight, bias, **attributes)
+    return site.nodes.view(made, site.shape)
+
+
+def _windows(
+    x: GraphValue, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], rank: int
+) -> dict[str, Any]:
+    def entries(given: Sequence[int]) -> tuple[int, ...]:
+        return tuple(given) * rank if len(given) == 1 else tuple(given)
+
+    own = entries(kernel)
+    return {"kernel_shape": own, "strides": entries(stride) if stride else own, "pads": entries(padding) * 2}
+
+
+def _batched(site: AtenSite, x: GraphValue, rank: int) -> GraphValue:
+    return x if x.rank == rank + 2 else site.nodes.view(x, (1, *x.shape))
+
+
+@aten("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d", "max_pool2d", "max_pool3d")
+def max_pool(
+    site: AtenSite,
+    x: GraphValue,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> Any:
+    site.require_unused(1)
+    rank = int(site.name.split("d")[0][-1])
+    attributes = _windows(x, kernel_size, stride, padding, rank)
+    dilations = tuple(dilation) * rank if len(dilation) == 1 else tuple(dilation)
+    made = site.call("MaxPool", _batched(site, x, rank), dilations=dilations, ceil_mode=int(ceil_mode), **attributes)
+    whole = site.nodes.view(made, site.shape)
+    return (whole, None) if len(site.types) > 1 else whole
+
+
+@aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def average_pool(
+    site: AtenSite,
+    x: GraphValue,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> GraphValue:
+    if divisor_override is not None:
+        raise Unsupported("`divisor_override` has no form here")
+    rank = int(site.name.split("d")[0][-1])
+    attributes = _windows(x, kernel_size, stride, padding, rank)
+    attributes |= {"ceil_mode": int(ceil_mode), "count_include_pad": int(count_include_pad)}
+    return site.nodes.view(site.call("AveragePool", _batched(site, x, rank), **attributes), site.shape)
+
+
+@aten("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
+def adaptive_average_pool(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> GraphValue:
+    rank = len(output_size)
+    spatial = x.shape[-rank:]
+    if any(n % m for n, m in zip(spatial, output_size, strict=True)):
+        return _uneven(site, x, output_size)
+    kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
+    made = site.call("AveragePool", _batched(site, x, rank), kernel_shape=kernel, strides=kernel)
+    return site.nodes.view(made, site.shape)
+
+
+def _uneven(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> GraphValue:
+    """Windows of different sizes: a product with a matrix of weights along each dimension."""
+    for n, count in enumerate(output_size):
+        axis = x.rank - len(output_size) + n
+        extent = x.shape[axis]
+        weights = np.zeros((extent, count), x.type.dtype.numpy)
+        for m in range(count):
+            first, last = m * extent // count, -(-(m + 1) * extent // count)
+            weights[first:last, m] = 1 / (last - first)
+        letters = "abcdefg"[: x.rank]
+        equation = f"{letters},{letters[axis]}z->{letters[:axis]}z{letters[axis + 1 :]}"
+        x = site.call("Einsum", x, site.nodes.constant("weights", weights), equation=equation)
+    return x

@@ -1,0 +1,95 @@
+"""Reductions along dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from metasched.doors.pytorch.registry import AtenOperator, aten
+from metasched.doors.pytorch.site import AtenSite
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+
+Dims: TypeAlias = int | Sequence[int] | None
+
+
+def reduced(site: AtenSite, op: str, x: GraphValue, dim: Dims, keepdim: bool) -> GraphValue:
+    """A reduction of ONNX's along dimensions; all of them where none is named."""
+    dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if not x.rank:
+        return site.call(op, x, noop_with_empty_axes=1)
+    return site.call(op, x, axes=dims or None, keepdims=int(keepdim))
+
+
+def _in_result(op: str) -> AtenOperator:
+    def run(site: AtenSite, x: GraphValue, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> GraphValue:
+        return reduced(site, op, site.value(x, site.result), dim, keepdim)
+
+    return run
+
+
+def _of_bools(op: str) -> AtenOperator:
+    def run(site: AtenSite, x: GraphValue, dim: Dims = None, keepdim: bool = False) -> GraphValue:
+        return site.value(reduced(site, op, site.value(x, DType.BOOL), dim, keepdim), site.result)
+
+    return run
+
+
+@aten("argmax", "argmin")
+def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: bool = False) -> GraphValue:
+    op = "ArgMax" if "argmax" in site.name else "ArgMin"
+    if dim is None:
+        x, dim = site.nodes.view(x, (x.type.size,)), 0
+    return site.nodes.view(site.call(op, x, axis=site.axis(dim, x.rank), keepdims=int(keepdim)), site.shape)
+
+
+@aten("max.dim", "min.dim")
+def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> tuple[GraphValue | None, ...]:
+    kind = "Max" if "max" in site.name else "Min"
+    place = site.call(f"Arg{kind}", x, axis=site.axis(dim, x.rank), keepdims=int(keepdim)) if 1 in site.used else None
+    return reduced(site, f"Reduce{kind}", x, dim, keepdim), place
+
+
+@aten("var.correction", "var_mean.correction", "var.dim")
+def variance(
+    site: AtenSite, x: GraphValue, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> Any:
+    if not x.type.dtype.is_float:
+        raise Unsupported("it is of floats")
+    dims = tuple(range(x.rank)) if not dim and dim != 0 else (dim,) if isinstance(dim, int) else tuple(dim or ())
+    kept = site.call("ReduceMean", x, axes=dims, keepdims=1)
+    left = max(math.prod(x.shape[n] for n in dims) - (1 if correction is None else correction), 0)
+    off = site.expression("({0} - {1}) * ({0} - {1})", x, kept)
+    total = reduced(site, "ReduceSum", off, dims, keepdim)
+    made = site.expression("{0} / {1}", total, left, divides=True)
+    if "var_mean" not in site.name:
+        return made
+    return made, site.nodes.view(kept, site.types[1].shape)
+
+
+@aten("cumsum", "cumprod")
+def running(site: AtenSite, x: GraphValue, dim: int, *, dtype: Any = None) -> GraphValue:
+    if not x.rank:
+        return site.value(x, site.result)
+    op = "CumSum" if "cumsum" in site.name else "CumProd"
+    return site.call(op, site.value(x, site.result), site.integers([site.axis(dim, x.rank)]))
+
+
+@aten("logsumexp")
+def log_sum_exp(site: AtenSite, x: GraphValue, dim: Dims, keepdim: bool = False) -> GraphValue:
+    return reduced(site, "ReduceLogSumExp", x, dim, keepdim)
+
+
+TABLE: Mapping[str, AtenOperator] = {
+    **{f"sum{kind}": _in_result("ReduceSum") for kind in ("", ".dim_IntList")},
+    **{f"mean{kind}": _in_result("ReduceMean") for kind in ("", ".dim")},
+    **{f"prod{kind}": _in_result("ReduceProd") for kind in ("", ".dim_int")},
+    "amax": _in_result("ReduceMax"),
+    "amin": _in_result("ReduceMin"),
+    "max": _in_result("ReduceMax"),
+    "min": _in_result("ReduceMin"),
+    **{f"any{kind}": _of_bools("ReduceMax") for kind in ("", ".dim", ".dims")},
+    **{f"all{kind}": _of_bools("ReduceMin") for kind in ("", ".dim", ".dims")},
+}

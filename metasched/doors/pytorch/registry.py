@@ -1,0 +1,53 @@
+"""The operators that are known, found by the files of `ops/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeAlias, TypeVar
+
+from metasched.support.declared_files import DeclaredFiles
+
+# Takes the site, and what PyTorch's operator takes. Gives a value, or as many as it has outputs; None for one unused.
+AtenOperator: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=AtenOperator)
+
+
+def aten(*names: str) -> Callable[[F], F]:
+    """Declare that a function lowers these operators: "add.Tensor" is `torch.ops.aten.add.Tensor`."""
+
+    def declare(function: F) -> F:
+        function.__dict__["aten_operators"] = names
+        return function
+
+    return declare
+
+
+def _read(name: str, module: ModuleType) -> Mapping[str, AtenOperator]:
+    del name
+    found: dict[str, AtenOperator] = {
+        op: value
+        for value in vars(module).values()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+        for op in getattr(value, "aten_operators", ())
+    }
+    found |= getattr(module, "TABLE", {})
+    if not found:
+        raise TypeError(f"{module.__name__} must declare an operator: a function with `@aten`, or a `TABLE`")
+    return found
+
+
+FILES = DeclaredFiles("metasched.doors.pytorch.ops", "family of operators", _read)
+
+
+@cache
+def aten_operators() -> Mapping[str, AtenOperator]:
+    """Every operator that is known, by its name. Raises TypeError where two files declare one."""
+    found: dict[str, AtenOperator] = {}
+    for file, declared in FILES.load().items():
+        for name, function in declared.items():
+            if f"aten.{name}" in found:
+                raise TypeError(f"{FILES.package}.{file} declares {name}, which another file declares")
+            found[f"aten.{name}"] = function
+    return MappingProxyType(found)

@@ -1,0 +1,96 @@
+"""An operator of a graph as the functions of `ops/` see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.doors.jit.elementwise import FORMS
+from metasched.doors.node_calls import NodeCalls
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+
+
+@dataclass(frozen=True)
+class AtenSite:
+    """An operator whose inputs are known.
+
+    Attributes:
+        name: it, such as "aten.add.Tensor".
+        nodes: what makes nodes of the graph.
+        types: the types of its outputs, as PyTorch has them.
+        promoted: the type in which PyTorch takes its operands together.
+        used: the numbers of the outputs that something reads.
+        first: its first input as PyTorch has it, without elements: how it lies in memory.
+
+    """
+
+    name: str
+    nodes: NodeCalls
+    types: tuple[ValueType, ...]
+    promoted: DType
+    used: frozenset[int]
+    first: Any = None
+
+    @property
+    def result(self) -> DType:
+        """The element type of its first output."""
+        return self.types[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its first output."""
+        return self.types[0].shape
+
+    def require_unused(self, *numbers: int) -> None:
+        """Raise Unsupported where something reads one of these outputs."""
+        if self.used & set(numbers):
+            raise Unsupported(f"its outputs {sorted(self.used & set(numbers))} are used, and have no form here")
+
+    def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
+        """An operand, a value or a Python number, in a type."""
+        if isinstance(operand, GraphValue):
+            return operand if dtype is None else self.nodes.cast(operand, dtype)
+        return self.nodes.constant("constant", np.asarray(operand, (dtype or self.result).numpy))
+
+    def expression(
+        self,
+        text: str,
+        *operands: Any,
+        computed: DType | None = None,
+        result: DType | None = None,
+        divides: bool = False,
+    ) -> GraphValue:
+        """An expression of operands, by default in the type of the result."""
+        own = computed or self.result
+        values = [x if isinstance(x, GraphValue) else self.value(x, own) for x in operands]
+        op = self.name.split(".")[1].strip("_").title().replace("_", "")
+        return self.nodes.expression(op, text, values, [own] * len(values), result or self.result, divides=divides)
+
+    def form(self, name: str, *operands: Any, computed: DType | None = None) -> GraphValue:
+        """What NumPy's ufunc of a name computes, if the language has a form of it. Raises Unsupported."""
+        own = computed or self.result
+        form = FORMS[name]
+        text = form.text(own)
+        if not text or (form.wide and own is DType.F64):
+            raise Unsupported(f"{name} of {own} has no form in the language")
+        if form.wide and own.is_float:
+            return self.expression(f"{self.result}({text})", *operands, computed=DType.F64, divides=form.divides)
+        return self.expression(text, *operands, computed=own, divides=form.divides)
+
+    def call(self, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:
+        """The first output of a node type of networks."""
+        return self.nodes.call(op, *inputs, **attributes)
+
+    def integers(self, values: Sequence[int]) -> GraphValue:
+        """Numbers that decide shapes, as an input of a node type."""
+        return self.nodes.integers("sizes", values)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the beginning."""
+        return int(axis) % rank if rank else 0

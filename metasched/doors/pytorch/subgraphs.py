@@ -1,0 +1,177 @@
+"""Parts of a graph that run as networks; PyTorch runs the rest."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
+from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, torch_module
+from metasched.graph.network import Network
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.support.imports import imports
+
+# Operators that compute nothing: a part of these alone is left to PyTorch, which copies less.
+_VIEWS = ("alias", "clone", "detach", "expand", "getitem", "permute", "select", "slice", "squeeze", "unsqueeze", "view")
+_CONSTANT = "metasched_constant"
+
+
+@dataclass(frozen=True)
+class NetworkCall:
+    """A part of a graph as PyTorch calls it, with tensors.
+
+    Attributes:
+        network: what runs.
+        inputs: for each of its inputs, the number of the argument and the order of its dimensions in memory.
+        outputs: for each of its outputs, that order.
+        single: whether it gives one tensor, and not a tuple.
+
+    """
+
+    network: Network
+    inputs: tuple[tuple[int, tuple[int, ...]], ...]
+    outputs: tuple[tuple[int, ...], ...]
+    single: bool
+
+    def __call__(self, *tensors: Any) -> Any:
+        made = self.network(*[as_array(tensors[number], order) for number, order in self.inputs])
+        arrays = made if isinstance(made, tuple) else (made,)
+        results = [as_tensor(array, order) for array, order in zip(arrays, self.outputs, strict=True)]
+        return results[0] if self.single else tuple(results)
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """A graph whose parts run as networks.
+
+    Attributes:
+        run: takes the graph's inputs, and gives its outputs.
+        networks: the parts.
+        refused: the operators that PyTorch runs, one for each node.
+        operators: how many operators run in networks.
+
+    """
+
+    run: Callable[..., Any]
+    networks: tuple[Network, ...]
+    refused: tuple[RefusedOperator, ...]
+    operators: int
+
+
+def partitioned(module: Any, weights: Mapping[int, Any], make: Callable[[Any], Network]) -> Partitioned:
+    """Run as much of a graph as can be by networks.
+
+    Args:
+        module: a `torch.fx.GraphModule` of ATen operators, which stays as it is.
+        weights: tensors that are constants, by the numbers of the inputs that they are.
+        make: a network of a graph.
+
+    """
+    torch = torch_module()
+    whole = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    placeholders = [node for node in whole.graph.nodes if node.op == "placeholder"]
+    known = {placeholders[n]: Weight(tensor) for n, tensor in weights.items()}
+    lowered = Lowering(whole).run(whole.graph.nodes, known)
+    refused = {node: why for node, why in lowered.refused.items() if node.op == "call_function"}
+    _fold(whole, lowered, known)
+    supported = {node for node in whole.graph.nodes if node.op == "call_function" and node not in lowered.refused}
+    names = _fused(whole, supported)
+    # The partitioner makes nodes anew; names stay.
+    named = {node.name: weight for node, weight in known.items()}
+    networks, count = [], 0
+    for name in names:
+        made = _network_call(whole, name, named, make)
+        if isinstance(made, NetworkCall):
+            networks.append(made.network)
+            count += sum(node.op == "call_function" for node in getattr(whole, name).graph.nodes)
+            caller = torch.nn.Module()
+            caller.forward = made
+            setattr(whole, name, caller)
+        else:
+            refused |= made
+    whole.recompile()
+    return Partitioned(whole.forward, tuple(networks), tuple(refused.values()), count)
+
+
+def _fold(whole: Any, lowered: LoweredNodes, known: Mapping[Any, Weight]) -> None:
+    """Put what was computed of weights into the graph, as attributes."""
+    number = 0
+    for node in list(whole.graph.nodes):
+        made = lowered.values.get(node)
+        if node in known or node.op != "call_function":
+            continue
+        if isinstance(made, Weight):
+            name = f"{_CONSTANT}_{number}"
+            number += 1
+            whole.register_buffer(name, made.tensor)
+            with whole.graph.inserting_before(node):
+                attribute = whole.graph.get_attr(name)
+            attribute.meta = dict(node.meta)
+            node.replace_all_uses_with(attribute)
+    whole.graph.eliminate_dead_code()
+    whole.recompile()
+
+
+def _fused(whole: Any, supported: set[Any]) -> list[str]:
+    """Put parts of what is supported into modules of their own; their names, in order."""
+    partitioner = imports.module("torch.fx.passes.infra.partitioner").CapabilityBasedPartitioner(
+        whole, _Supported(supported), allows_single_node_partition=True
+    )
+    wanted = [part for part in partitioner.propose_partitions() if not all(_is_view(node) for node in part.nodes)]
+    before = {node.target for node in whole.graph.nodes if node.op == "call_module"}
+    partitioner.fuse_partitions(wanted)
+    return [n.target for n in whole.graph.nodes if n.op == "call_module" and n.target not in before]
+
+
+def _is_view(node: Any) -> bool:
+    name = getattr(node.target, "__name__", str(node.target))
+    return any(name.startswith(view) for view in _VIEWS)
+
+
+class _Supported:
+    """What the partitioner asks about each node."""
+
+    def __init__(self, nodes: set[Any]) -> None:
+        self._nodes = nodes
+
+    def is_node_supported(self, submodules: Any, node: Any) -> bool:
+        del submodules
+        return node in self._nodes
+
+
+def _network_call(
+    whole: Any, name: str, weights: Mapping[str, Weight], make: Callable[[Any], Network]
+) -> NetworkCall | Mapping[Any, RefusedOperator]:
+    """A part as a network, or what of it is refused after all."""
+    (call,) = (node for node in whole.graph.nodes if node.op == "call_module" and node.target == name)
+    part = getattr(whole, name)
+    lowering = Lowering(part)
+    values: dict[Any, Any] = {}
+    inputs: list[tuple[int, tuple[int, ...]]] = []
+    placeholders = [node for node in part.graph.nodes if node.op == "placeholder"]
+    for number, (inner, outer) in enumerate(zip(placeholders, call.args, strict=True)):
+        if outer.name in weights:
+            values[inner] = weights[outer.name]
+        elif outer.op == "get_attr":
+            values[inner] = Weight(getattr(whole, outer.target))
+        else:
+            order = memory_order(outer.meta["val"])
+            inputs.append((number, order))
+            values[inner] = lowering.input(inner.name, outer.meta["val"], order)
+    lowered = lowering.run(part.graph.nodes, values)
+    if lowered.refused:
+        return lowered.refused
+    (result,) = next(node for node in part.graph.nodes if node.op == "output").args
+    nodes: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+    outputs, orders = [], []
+    for number, node in enumerate(nodes):
+        order = memory_order(node.meta["val"])
+        outputs.append((f"result_{number}", lowering.transposed(lowering.value(node), order)))
+        orders.append(order)
+    graph = lowering.builder.graph(name, outputs)
+    graph.validate()
+    return NetworkCall(
+        make(without_dead_code(graph)), tuple(inputs), tuple(orders), not isinstance(result, tuple | list)
+    )

@@ -1,0 +1,97 @@
+"""PyTorch's types and tensors as ours: the same memory, dimensions in the order in which they lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import Array, ValueType
+from metasched.support.imports import imports
+
+# The language's types by PyTorch's names of them.
+_TYPES = MappingProxyType(
+    {
+        "bool": DType.BOOL,
+        "uint8": DType.U8,
+        "int8": DType.I8,
+        "int16": DType.I16,
+        "int32": DType.I32,
+        "int64": DType.I64,
+        "float16": DType.F16,
+        "bfloat16": DType.BF16,
+        "float32": DType.F32,
+        "float64": DType.F64,
+    }
+)
+
+
+def torch_module() -> Any:
+    """PyTorch. Whoever calls a backend of its has imported it."""
+    return imports.module("torch")
+
+
+def language_type(dtype: Any) -> DType:
+    """The language's element type of one of PyTorch's. Raises Unsupported where it has none."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in _TYPES:
+        raise Unsupported(f"the language has no element type {name}")
+    return _TYPES[name]
+
+
+def value_type(tensor: Any) -> ValueType:
+    """Element type and shape of a tensor. Raises Unsupported for sizes that are no numbers, and other layouts."""
+    if not all(isinstance(extent, int) for extent in tensor.shape):
+        raise Unsupported(f"its shape {tuple(tensor.shape)} is not known")
+    if str(tensor.layout) != "torch.strided" or tensor.device.type != "cpu":
+        raise Unsupported(f"it is {tensor.layout} on {tensor.device}, and kernels take strided tensors on the CPU")
+    return ValueType(language_type(tensor.dtype), tuple(tensor.shape))
+
+
+def memory_order(tensor: Any) -> tuple[int, ...]:
+    """The dimensions of a tensor from the outermost in memory to the innermost; of channels-last, (0, 2, 3, 1).
+
+    It is the order of its dimensions for what is contiguous, and for what has gaps or overlaps.
+    """
+    rank = tensor.dim()
+    plain = tuple(range(rank))
+    if tensor.is_contiguous() or 0 in tensor.shape:
+        return plain
+    order = tuple(sorted(plain, key=lambda dim: (-tensor.stride(dim), dim)))
+    expected = 1
+    for dim in reversed(order):
+        if tensor.shape[dim] != 1 and tensor.stride(dim) != expected:
+            return plain
+        expected *= tensor.shape[dim]
+    return order
+
+
+def as_array(tensor: Any, order: Sequence[int] | None = None) -> Array:
+    """A tensor's memory as an array, with its dimensions in an order."""
+    torch = torch_module()
+    tensor = tensor.detach()
+    if order is not None:
+        tensor = tensor.permute(order)
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.dtype is torch.bfloat16:
+        bits: Array = tensor.view(torch.int16).numpy()
+        return bits.view(DType.BF16.numpy)
+    array: Array = tensor.numpy()
+    return array
+
+
+def as_tensor(array: Array, order: Sequence[int]) -> Any:
+    """An array's memory as a tensor, whose dimensions lie there in an order."""
+    torch = torch_module()
+    if array.dtype == DType.BF16.numpy:
+        tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    else:
+        tensor = torch.from_numpy(array)
+    if tuple(order) == tuple(range(len(order))):
+        return tensor
+    return tensor.permute([order.index(dim) for dim in range(len(order))])

@@ -1,0 +1,205 @@
+"""`torch.compile(model, backend=...)`: operators, weights, fallbacks. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.doors.pytorch import backend as backend_module
+from metasched.doors.pytorch.backend import TorchBackend, explain_torch
+from metasched.graph.ir import Graph
+from tests.support.traced_functions import run_graph
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+F = torch.nn.functional
+
+
+class ReferenceNetwork:
+    """A network that the reference runs."""
+
+    def __init__(self, graph: Graph, target: Any = None) -> None:
+        self.graph = graph
+
+    def __call__(self, *arrays: Any) -> Any:
+        made = [np.array(array) for array in run_graph(self.graph, [np.require(a, requirements="C") for a in arrays])]
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+@pytest.fixture
+def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "Network", ReferenceNetwork)
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Any:
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def run(model: Any, *inputs: Any) -> TorchBackend:
+    """Compare a model with PyTorch, strides and types included."""
+    backend = TorchBackend()
+    with torch.no_grad():
+        want = model(*inputs)
+        have = torch.compile(model, backend=backend, dynamic=False)(*inputs)
+    have, want = (y if isinstance(y, tuple | list) else (y,) for y in (have, want))
+    assert len(have) == len(want)
+    for a, b in zip(have, want, strict=True):
+        assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride())
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    return backend
+
+
+OPERATORS: dict[str, Any] = {
+    "arithmetic": lambda x: (x + 1, 2 - x, x * x, x / 3, torch.add(x, x, alpha=2), x**2, x.abs() ** 0.5, -x),
+    "rounded": lambda x: (torch.floor(x), x // 0.5, x.remainder(0.7), torch.fmod(x, 0.7), torch.round(x), x.trunc()),
+    "functions": lambda x: (x.exp(), x.tanh(), x.sigmoid(), torch.erf(x), x.cos(), F.softplus(x), torch.expm1(x)),
+    "activations": lambda x: (F.gelu(x), F.silu(x), F.relu6(x), F.leaky_relu(x), F.elu(x), F.hardswish(x), F.mish(x)),
+    "comparisons": lambda x: (x > 0, x == x, (x > 0) & (x < 1), torch.where(x > 0, x, 0.5), x.clamp(-1, 1), x.isnan()),
+    "integers": lambda x: ((x * 9).int() // 2, (x * 9).long() % 4, (x > 0).sum(), (x * 9).int() & 3, (x > 0).float()),
+    "reductions": lambda x: (x.sum(), x.mean(1), x.amax((0, 2)), x.var(1), x.std(), x.argmax(1), x.max(2), x.cumsum(1)),
+    "movement": lambda x: (
+        x.permute(2, 0, 1),
+        x.reshape(4, -1),
+        x[:, None],
+        x[..., 1],
+        x[:, 1:3],
+        x.flip(1),
+        x.roll(1, 2),
+    ),
+    "joined": lambda x: (
+        torch.cat([x, x * 2], 1),
+        torch.stack([x, x]),
+        *x.split(2, 1),
+        *x.chunk(2, 2),
+        x.repeat(1, 2, 1),
+    ),
+    "padded": lambda x: (
+        F.pad(x, (1, 2)),
+        F.pad(x, (1, 1), mode="reflect"),
+        F.pad(x, (2, 1), mode="replicate"),
+        x.tril(),
+    ),
+    "products": lambda x: (x @ x.transpose(1, 2), torch.einsum("bij,bkj->bik", x, x), F.linear(x, x[0])),
+    "softmax": lambda x: (
+        x.softmax(-1),
+        F.log_softmax(x, 1),
+        F.layer_norm(x, (4,)),
+        F.group_norm(x, 1),
+        x.logsumexp(1),
+    ),
+    "picked": lambda x: (
+        x[:, [0, 2]],
+        x[[0, 1], [1, 2]],
+        x.gather(1, (x > 0).long()),
+        x.index_select(1, torch.tensor([1, 0])),
+    ),
+}
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_compute_what_pytorch_does(name: str) -> None:
+    assert not run(lambda x: tuple(_flat(OPERATORS[name](x))), torch.randn(2, 3, 4)).reports[0].refused
+
+
+def _flat(value: Any) -> list[Any]:
+    return [leaf for v in value for leaf in (_flat(v) if isinstance(v, tuple) else [v])]
+
+
+class Net(torch.nn.Module):
+    """Convolutions, norms, pools, and a part that is joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        n = torch.nn
+        self.first = n.Sequential(n.Conv2d(3, 4, 3, 2, 1, bias=False), n.BatchNorm2d(4), n.ReLU(), n.MaxPool2d(3, 1, 1))
+        self.deep = n.Conv2d(4, 4, 3, padding="same", groups=4)
+        self.up = n.ConvTranspose2d(4, 2, 2, 2)
+        self.last = n.Linear(6, 5)
+
+    def forward(self, x: Any) -> Any:
+        a = self.first(x)
+        b = torch.cat([self.deep(a), self.up(F.avg_pool2d(a, 2))], 1)
+        return a, self.last(F.adaptive_avg_pool2d(b, 1).flatten(1))
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_a_convolutional_network_in_both_layouts() -> None:
+    net, x = Net().eval(), torch.randn(2, 3, 8, 8)
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        backend = run(net.to(memory_format=memory_format), x.to(memory_format=memory_format))
+        assert len(backend.networks) == 1
+        assert not backend.reports[0].refused
+        torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_what_is_refused_runs_in_pytorch_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "metasched.torch"):
+        backend = run(lambda x: torch.sort(x * 2 + 1)[0] @ (x.T + 3), torch.randn(3, 4))
+    assert len(backend.networks) == 2
+    assert "PyTorch runs 1" in str(backend)
+    assert "aten.sort: no program is known for this operator" in caplog.text
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_weights_are_constants_until_they_are_written() -> None:
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    backend = TorchBackend()
+    fast = torch.compile(layer, backend=backend, dynamic=False)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), layer(x))
+            layer.weight.add_(1)
+            torch.testing.assert_close(fast(x), layer(x))
+    counts = [len(network.graph.inputs) for network in backend.networks]
+    assert (counts[0], counts[-1]) == (1, 2)
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_other_shapes_are_graphs_of_their_own() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    backend = TorchBackend()
+    fast = torch.compile(layer, backend=backend)
+    with torch.no_grad():
+        for rows in (4, 5, 6, 5):
+            x = torch.randn(rows, 3)
+            torch.testing.assert_close(fast(x), layer(x))
+    assert [network.graph.types[network.graph.inputs[0]].shape for network in backend.networks] == [
+        (4, 3),
+        (5, 3),
+        (6, 3),
+    ]
+
+
+def test_gradients_are_pytorchs(caplog: pytest.LogCaptureFixture) -> None:
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    backend = TorchBackend()
+    with caplog.at_level(logging.WARNING, "metasched.torch"):
+        torch.compile(layer, backend=backend)(x).sum().backward()
+    assert layer.weight.grad is not None
+    assert not backend.networks
+    assert "torch.no_grad()" in caplog.text
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_a_model_is_explained() -> None:
+    assert "operators run in 1 network" in str(explain_torch(torch.nn.Linear(3, 2), torch.randn(1, 3)))
+
+
+def test_the_backend_is_found_by_name_and_its_kernels_run() -> None:
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    assert "metasched" in torch._dynamo.list_backends(exclude_tags=())
+    with torch.inference_mode():
+        torch.testing.assert_close(torch.compile(layer, backend="metasched")(x), layer(x))
+        bf16 = layer.to(torch.bfloat16)
+        have = torch.compile(bf16, backend="metasched")(x.bfloat16())
+        torch.testing.assert_close(have, bf16(x.bfloat16()), rtol=2e-2, atol=2e-2)
+    assert isinstance(ms.TorchBackend(), TorchBackend)

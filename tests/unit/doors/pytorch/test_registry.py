@@ -1,0 +1,10 @@
+"""The operators that are known; PyTorch is not needed to know them."""
+
+from __future__ import annotations
+
+from metasched.doors.pytorch.registry import FILES, aten_operators
+
+
+def test_every_file_declares_operators_and_none_twice() -> None:
+    assert sum(len(declared) for declared in FILES.load().values()) == len(aten_operators())
+    assert {"aten.convolution", "aten.add.Tensor", "aten._softmax"} <= set(aten_operators())
