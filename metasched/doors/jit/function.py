@@ -19,6 +19,7 @@ from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.search.session import DEFAULT_DATABASE
 from metasched.target import Target
 
 _ARRAY = np.ndarray
@@ -103,6 +104,29 @@ class JitFunction:
     def network(self, /, *args: Any, **kwargs: Any) -> Network:
         """The network for arguments such as these."""
         return self._found(_Call.of(self, args, kwargs)).network
+
+    def tune(
+        self,
+        /,
+        *args: Any,
+        trials: int | None = None,
+        budget: float | None = None,
+        db: str = DEFAULT_DATABASE,
+        **kwargs: Any,
+    ) -> Network:
+        """Search for fast schedules for arguments such as these, and use them from now on. Returns the network.
+
+        Args:
+            args: arguments of the shapes and types to tune for.
+            trials: measurements to have in the database in the end.
+            budget: seconds; what else a search may be told, `network(...).tune` takes.
+            db: where records are kept, by URL.
+            kwargs: arguments by name.
+
+        """
+        network = self.network(*args, **kwargs)
+        network.tune(trials, db, budget=budget)
+        return network
 
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The graph that arguments such as these are traced to; it is printed as text."""

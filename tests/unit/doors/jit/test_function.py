@@ -177,3 +177,11 @@ def doubled(x: Any) -> Any:
 def test_a_pickled_function_is_traced_again() -> None:
     f = pickle.loads(pickle.dumps(ms.jit(doubled)))
     np.testing.assert_array_equal(f(A), A * 2)
+
+
+def test_tuning_is_of_the_network_that_arguments_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(ms.Network, "tune", lambda network, *args, **options: seen.append((network, args, options)))
+    f = ms.jit(lambda a, b: a @ b)
+    assert f.tune(A, b=B, budget=3, db="sqlite:///x.db") is f.network(A, b=B)
+    assert seen == [(f.network(A, b=B), (None, "sqlite:///x.db"), {"budget": 3})]
