@@ -1,4 +1,4 @@
-"""From a PyTorch module to a network that runs with NumPy alone.
+"""From a PyTorch module to a tuned network that runs with NumPy alone.
 
 A model file goes in; what comes out is one function of arrays. On the way there is nothing that cannot be looked at:
 every layer becomes a program of the language, every program gets a schedule, and you can see both. This file takes a
@@ -128,11 +128,19 @@ def by_reference(net: ms.Network, x: np.ndarray) -> np.ndarray:
 # 4. Where the time goes
 #
 # `net.profile(x)` times each kernel where it runs, in the network's own call, and says what share of the limit of the
-# machine it reaches. What is far from it, and takes long, is worth a look: that is what rules are for.
+# machine it reaches. What is far from it, and takes long, is worth a look: that is the next tutorial.
+#
+# 5. Tuning
+#
+# `net.tune(budget=600)` measures candidates for ten minutes, those tasks first that promise most for the whole network,
+# and shows a table meanwhile. What was measured is in a database: Ctrl-C loses nothing, the same call goes on, and
+# `ms.load_onnx(..., db=...)` starts with the best. Here are a few trials, to see it work.
+
+TRIALS = 2
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# 5. Handing it over
+# 6. Handing it over
 #
 # `net.export("folder")` writes what was compiled: a Python file, machine code and weights. It needs NumPy, and none of
 # metasched: so it is another process that runs it here.
@@ -170,6 +178,7 @@ def main() -> None:
         print(f"largest difference from the reference: {np.abs(y - expected).max():.2g}\n")
 
         print(f"{net.profile(x)}\n")
+        print(f"{net.tune(trials=TRIALS, db=f'sqlite:///{folder}/small.db')}\n")
 
         net.export(folder / "fast")
         np.testing.assert_array_equal(run_elsewhere(folder, x), net(x))

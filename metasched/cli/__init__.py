@@ -12,6 +12,7 @@ Its files, in reading order:
 - `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status
 - `net_arguments`: Arguments that the commands of `metasched net` share: a model, what is bound of it, and its inputs
 - `net_show`: `metasched net show`: a model as it was imported and as it runs, what each pass did, and its tasks
+- `net_tune`: `metasched net tune`: tune all tasks of a model in one session, and keep what was measured
 - `net_run`: `metasched net run`: run a model on arrays, time it, and compare its results with those of a file
 - `net_profile`: `metasched net profile`: where the time of a model's call goes, kernel by kernel
 - `net_export`: `metasched net export`: write a compiled model to a folder that runs with NumPy alone

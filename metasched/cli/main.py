@@ -21,7 +21,7 @@ COMMANDS = (
     Command("replay", "Replay a schedule; check its results, time it."),
     Command("show", "A program, its space, a schedule, or the code."),
     Command("rules", "The rules that are installed, and what one of yours gains."),
-    Command("net", "Whole networks: look at an ONNX model, run it, see where its time goes."),
+    Command("net", "Whole networks: show, tune, run, profile and export an ONNX model."),
     Command("calibrate", "Have this machine measure itself, for the estimates of guesses and searches."),
     Command("db", "What a database of measurements holds; export, import, prune."),
 )

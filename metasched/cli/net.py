@@ -9,6 +9,7 @@ from metasched.cli.render import table
 
 ACTIONS = (
     Command("net_show", "The graph of a model: values, nodes, programs, tasks."),
+    Command("net_tune", "Tune all of a model's tasks, and keep what was measured."),
     Command("net_run", "Run a model on arrays of yours or on random ones; time it, compare its results."),
     Command("net_profile", "Each kernel's time in place, its speed, and where its schedule comes from."),
     Command("net_export", "Write the compiled network to a folder that runs with NumPy alone."),

@@ -73,6 +73,10 @@ def add_model(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
+def add_database(parser: ArgumentParser) -> None:
+    parser.add_argument("--db", metavar="URL", help="run what was tuned there; without, schedules are guessed")
+
+
 def add_inputs(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--input",
@@ -85,8 +89,11 @@ def add_inputs(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default: %(default)s)")
 
 
-def network_of(args: Namespace) -> Network:
-    """The network that the arguments describe. Raises NetworkError, RefusedModel, and UsageError for what clashes."""
+def network_of(args: Namespace, db: str | None = None) -> Network:
+    """The network that the arguments describe, scheduled by what was tuned in a database if one is given.
+
+    Raises NetworkError, RefusedModel, DatabaseError for a database that is not there, and UsageError for what clashes.
+    """
     import metasched as ms
 
     sizes = _once("-D", args.sizes)
@@ -100,6 +107,7 @@ def network_of(args: Namespace) -> Network:
         states=_once("--state", args.states),
         target=Target.detect(args.threads),
         precision=args.precision,
+        db=db,
         **sizes,
     )
     return network

@@ -5,16 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from metasched.cli.command import Console
-from metasched.cli.net_arguments import add_model, network_of
+from metasched.cli.net_arguments import add_database, add_model, network_of
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
+    add_database(parser)
     parser.add_argument("folder", metavar="FOLDER", help="where to; a new folder, or one that was exported before")
 
 
 def run(args: Namespace, console: Console) -> int:
-    network = network_of(args)
+    network = network_of(args, args.db)
     folder = network.export(args.folder)
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
     if args.json:

@@ -6,13 +6,14 @@ from argparse import ArgumentParser, Namespace
 
 from metasched.cli.arguments import positive
 from metasched.cli.command import Console
-from metasched.cli.net_arguments import add_inputs, add_model, inputs_of, network_of
+from metasched.cli.net_arguments import add_database, add_inputs, add_model, inputs_of, network_of
 
 _RUNS = 30
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
+    add_database(parser)
     add_inputs(parser)
     parser.add_argument(
         "--runs", type=positive, default=_RUNS, metavar="N", help="times are medians of so many (default: %(default)s)"
@@ -20,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    network = network_of(args)
+    network = network_of(args, args.db)
     profile = network.profile(runs=args.runs, **inputs_of(args, network))
     if args.json:
         console.print_json(profile.to_json())

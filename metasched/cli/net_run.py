@@ -7,6 +7,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from metasched.cli.arguments import UsageError, positive
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import (
     Array,
+    add_database,
     add_inputs,
     add_model,
     inputs_of,
@@ -34,6 +36,7 @@ _SHOWN = 4
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
+    add_database(parser)
     add_inputs(parser)
     parser.add_argument("--calls", type=positive, metavar="N", help="time so many calls (default: for half a second)")
     parser.add_argument("--save", metavar="FILE.npz", help="write the outputs there, by name")
@@ -58,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, console: Console) -> int:
     expected = load_arrays(args.expect) if args.expect else None
-    network = network_of(args)
+    network = network_of(args, args.db)
     inputs = inputs_of(args, network)
     start = time.perf_counter()
     network.compile()
@@ -81,9 +84,9 @@ def run(args: Namespace, console: Console) -> int:
                 "calls": len(seconds),
                 "compile_s": compile_s,
                 "outputs": {name: _facts(array) for name, array in outputs.items()},
-                "differences": gaps,
+                "differences": None if gaps is None else {name: _number(gap) for name, gap in gaps.items()},
                 "precision": network.precision.value,
-                "error": None if error is None else [asdict(each) for each in error.outputs],
+                "error": None if error is None else [_finite(asdict(each)) for each in error.outputs],
             }
         )
         return DIFFERS if differs else 0
@@ -147,6 +150,15 @@ def seconds_of_calls(call: Callable[[], object], calls: int | None) -> list[floa
         call()
         seconds.append(time.perf_counter() - begin)
     return seconds
+
+
+def _finite(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _number(value) if isinstance(value, float) else value for name, value in facts.items()}
+
+
+def _number(value: float) -> float | None:
+    """A number for JSON, which has no infinity."""
+    return float(value) if np.isfinite(value) else None
 
 
 def _facts(array: Array) -> dict[str, object]:

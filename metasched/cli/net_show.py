@@ -6,14 +6,15 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 
 from metasched.cli.command import Console
-from metasched.cli.net_arguments import add_model, network_of
-from metasched.cli.render import table
+from metasched.cli.net_arguments import add_database, add_model, network_of
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
+from metasched.graph.tasks import TaskTable
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
+    add_database(parser)
     what = parser.add_mutually_exclusive_group()
     for name, summary in (
         ("summary", "inputs, outputs, constants, and its tasks as a table (what is shown by default)"),
@@ -27,15 +28,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    network = network_of(args)
+    network = network_of(args, args.db)
+    tasks = network.tasks(args.db)
     if args.json:
-        console.print_json(_json(network))
+        console.print_json(_json(network, tasks))
     else:
-        console.print(_VIEWS[args.what](network).rstrip("\n"))
+        console.print(_VIEWS[args.what](network, tasks).rstrip("\n"))
     return 0
 
 
-def _summary(network: Network) -> str:
+def _summary(network: Network, tasks: TaskTable) -> str:
     graph, optimised = network.graph, network.optimised
     lines = [f"network {graph.name}"]
     lines += [f"  input   {name}: {type_}" for name, type_ in network.inputs.items()]
@@ -45,7 +47,7 @@ def _summary(network: Network) -> str:
         f"  as imported: {_counts(graph)}",
         f"  as it runs:  {_counts(optimised)}",
         "",
-        table([["task", "runs", "GFLOP", "nodes of the model", "makes"], *_task_rows(optimised)], ">>>"),
+        str(tasks),
     ]
     return "\n".join(lines)
 
@@ -55,35 +57,24 @@ def _counts(graph: Graph) -> str:
     return f"{len(graph.nodes)} nodes, {kernels} of them run programs, {len(graph.tasks)} distinct"
 
 
-def _task_rows(graph: Graph) -> list[list[str]]:
-    """A row for each task; its work is that of all its runs together."""
-    rows = []
-    for number, nodes in enumerate(graph.tasks.values()):
-        work = nodes[0].program.work.operations * len(nodes)
-        types = ", ".join(dict.fromkeys(node.op for node in nodes))
-        made = ", ".join(str(graph.types[name]) for name in nodes[0].outputs)
-        rows.append([str(number), str(len(nodes)), f"{work / 1e9:.3f}", types, made])
-    return rows
-
-
-def _tasks(network: Network) -> str:
+def _tasks(_: Network, tasks: TaskTable) -> str:
     parts = []
-    for number, nodes in enumerate(network.optimised.tasks.values()):
-        named = ", ".join(f"`{node.name}`" for node in nodes)
-        parts.append(f"# task {number}, runs {len(nodes)} times: {named}\n{str(nodes[0].program).rstrip()}\n")
+    for number, task in enumerate(row.task for row in tasks.rows):
+        named = ", ".join(f"`{node.name}`" for node in task.nodes)
+        parts.append(f"# task {number}, runs {task.weight} times: {named}\n{str(task.program).rstrip()}\n")
     return "\n".join(parts)
 
 
-_VIEWS: Mapping[str, Callable[[Network], str]] = {
+_VIEWS: Mapping[str, Callable[[Network, TaskTable], str]] = {
     "summary": _summary,
-    "graph": lambda network: str(network.graph),
-    "optimised": lambda network: str(network.optimised),
-    "passes": lambda network: "\n\n".join(map(str, network.passes())),
+    "graph": lambda network, _: str(network.graph),
+    "optimised": lambda network, _: str(network.optimised),
+    "passes": lambda network, _: "\n\n".join(map(str, network.passes())),
     "tasks": _tasks,
 }
 
 
-def _json(network: Network) -> dict[str, object]:
+def _json(network: Network, tasks: TaskTable) -> dict[str, object]:
     graph = network.graph
     return {
         "network": graph.name,
@@ -96,12 +87,14 @@ def _json(network: Network) -> dict[str, object]:
         "passes": [{"name": report.name, "remarks": list(report.remarks)} for report in network.passes()],
         "tasks": [
             {
-                "key": key,
-                "runs": len(nodes),
-                "operations": nodes[0].program.work.operations,
-                "nodes": [node.name for node in nodes],
-                "program": str(nodes[0].program),
+                "key": row.task.key,
+                "runs": row.task.weight,
+                "operations": row.task.program.work.operations,
+                "nodes": [node.name for node in row.task.nodes],
+                "program": str(row.task.program),
+                "best_ms": None if row.best_s is None else row.best_s * 1e3,
+                "trials": row.trials,
             }
-            for key, nodes in network.optimised.tasks.items()
+            for row in tasks.rows
         ],
     }

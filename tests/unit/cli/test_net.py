@@ -91,6 +91,25 @@ def test_the_error_against_float32_is_printed_where_it_is_asked_for(folder: Path
     assert (found["name"], found["absolute"]) == ("y", 0.0)
 
 
+def test_a_model_is_tuned_and_runs_from_the_database(tmp_path: Path) -> None:
+    file, db = str(tmp_path / "big.onnx"), f"sqlite:///{tmp_path}/t.db"
+    onnx.save(model([node("MatMul", "x w", "y")], [value("x", random(32, 64))], ["y"], {"w": random(64, 48)}), file)
+    status, out, err = run("tune", file, "--trials", "1", "--db", db, "--json")
+    assert status == 0, err
+    *progress, result = (json.loads(line) for line in out.splitlines())
+    assert progress[-1]["event"] == "progress"
+    assert (result["event"], result["trials"], len(result["tasks"])) == ("result", 1, 1)
+    status, out, _ = run("tune", file, "--trials", "1", "--db", db)
+    assert status == 0
+    assert "0 of them new" in out
+    assert f"metasched net run {file} --db {db}" in out
+    assert "tuned" in run("profile", file, "--runs", "1", "--db", db)[1]
+    assert json.loads(run("show", file, "--db", db, "--json")[1])["tasks"][0]["trials"] == 1
+    status, _, err = run("run", file, "--db", f"sqlite:///{tmp_path}/none.db")
+    assert status == 2
+    assert "none.db" in err
+
+
 def test_a_model_is_profiled(folder: Path) -> None:
     call = ("profile", str(folder / "m.onnx"), "-D", "batch=1", "--runs", "2")
     status, out, _ = run(*call)

@@ -1,0 +1,132 @@
+"""`metasched net tune`: tune all tasks of a model in one session, and keep what was measured."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+
+from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, positive, seconds, seed
+from metasched.cli.command import Console
+from metasched.cli.net_arguments import add_model, bound_again, network_of
+from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
+from metasched.graph.tuning import NetworkReport
+from metasched.graph.tuning_view import NetworkProgress, NetworkView, network_view
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
+from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
+from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="tune for so long (default: 600)")
+    parser.add_argument(
+        "--trials", type=positive, metavar="N", help="measurements to have in the end, earlier runs included"
+    )
+    parser.add_argument(
+        "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
+    )
+    parser.add_argument(
+        "--objective",
+        default="sum",
+        metavar="NAME",
+        help="what is minimised: sum (the network's time, the default), early_stopping (without tasks that stay as "
+        "they are for long), or latency=SECONDS (ends when that is reached)",
+    )
+    parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
+    for option, dest, default, known, what in (
+        ("--scheduler", "scheduler", NETWORK_SCHEDULER, SCHEDULERS.names(), "which task is next"),
+        ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search"),
+        ("--model", "cost_model", DEFAULT_MODEL, MODELS.names(), "what guides the search"),
+        ("--runner", "runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
+    ):
+        parser.add_argument(
+            option,
+            dest=dest,
+            default=default,
+            metavar="NAME",
+            help=f"{what}: {', '.join(known)} (default: %(default)s)",
+        )
+    add_allow(parser)
+    parser.add_argument(
+        "--knowledge",
+        metavar="FILE",
+        help='what was found for other sizes, as `metasched db distill` wrote it, or "none"; default: all installed',
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
+
+
+def run(args: Namespace, console: Console) -> int:
+    report = network_of(args).tune(
+        args.trials,
+        args.db,
+        budget=args.budget,
+        objective=args.objective,
+        scheduler=args.scheduler,
+        seed=args.seed,
+        progress=_Json(console) if args.json else network_view(console.err),
+        rules=args.rules,
+        allow=args.allow,
+        knowledge=args.knowledge,
+        runner=args.runner,
+        strategy=args.strategy,
+        model=args.cost_model,
+    )
+    if args.json:
+        console.print_json(result(report))
+        return 0
+    console.print(str(report))
+    again = f"{shlex.quote(args.model)}{bound_again(args)} --db {shlex.quote(args.db)}"
+    console.print(f"\nKept in {args.db}; the same command goes on from there. Next:")
+    for action, more in (("run", ""), ("profile", ""), ("export", " FOLDER")):
+        console.print(f"  metasched net {action} {again}{more}")
+    return 0
+
+
+def result(report: NetworkReport) -> dict[str, object]:
+    """The last line of `--json`."""
+    (table,) = report.tables
+    return {
+        "event": "result",
+        "guess_ms": _milliseconds(report.before_s[0]),
+        "kernels_ms": _milliseconds(report.after_s[0]),
+        "trials": report.trials,
+        "measured": report.measured,
+        "elapsed_s": report.elapsed_s,
+        "interrupted": report.interrupted,
+        "tasks": [
+            {"key": row.task.key, "task": row.task.name, "runs": row.weight, "trials": row.trials}
+            | {"best_ms": None if row.best_s is None else _milliseconds(row.best_s), "origin": row.mark}
+            for row in table.rows
+        ],
+    }
+
+
+def _milliseconds(found: float) -> float:
+    return found * 1e3
+
+
+@dataclass(frozen=True)
+class _Json(NetworkView):
+    """An object after every measurement."""
+
+    console: Console
+
+    def show(self, progress: NetworkProgress) -> None:
+        rows = progress.table.rows
+        self.console.print_json(
+            {
+                "event": "progress",
+                "trials": progress.trials,
+                "total": progress.total,
+                "tasks": len(rows),
+                "tasks_measured": sum(row.best_s is not None for row in rows),
+                "kernels_ms": _milliseconds(sum(row.total_s for row in rows)),
+                "now": next((row.task.name for row in rows if row.mark == "now"), None),
+                "elapsed_s": progress.elapsed_s,
+                "left_s": progress.left_s,
+            }
+        )
+
+    def close(self) -> None:
+        """Nothing is left open."""
