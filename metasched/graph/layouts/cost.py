@@ -3,7 +3,8 @@
 A guess for each program would say it better, and takes longer than a whole network may. So it is estimated from what
 decides how well vectors are used. Results are computed in vectors along their innermost dimension, which wastes lanes
 where it is short or no multiple of them; operands are read in vectors where they have the same indices innermost.
-The two constants are from guesses for all convolutions of ResNet-50 and MobileNet-v2 in both orders, on AVX-512.
+What windows cost is rounded from the roofline's estimates of guesses for all convolutions of ResNet-50 and
+MobileNet-v2 in both orders, on AVX-512; the other two constants are judgement.
 """
 
 from __future__ import annotations

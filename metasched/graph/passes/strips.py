@@ -5,9 +5,9 @@ product; scores, softmax and mix: where what is between is larger than the secon
 reading it takes longer than the few products that it takes part in. Joined, it is one program, whose space has it in
 strips (the rule `strips`) or apart.
 
-Measured on MobileNet-v2, 2 threads with 2 MiB of second cache each, schedules by guess: the block whose result between
-has 4.8 MB took 0.77 ms joined and 1.07 ms apart, one with 1.8 MB took 0.50 and 0.32 ms; attention
-of 12 heads over 1024 places took 62 and 77 ms, on a busy machine.
+Measured on MobileNet-v2, 2 threads with 2 MiB of second cache each, schedules by guess, medians on a busy machine: the
+block whose result between has 4.8 MB took 0.78 ms joined and 1.07 ms apart, one with 1.8 MB 0.60 and 0.35 ms;
+attention of 12 heads over 1024 places took 62 and 78 ms.
 """
 
 from __future__ import annotations
