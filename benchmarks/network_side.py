@@ -54,7 +54,7 @@ def _loaded(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     facts["import_s"] = time.perf_counter() - start
     start = time.perf_counter()
     target = ms.Target.detect(threads=spec["threads"])
-    network = ms.load_onnx(spec["model"], target=target, precision=spec["precision"], **spec["sizes"])
+    network = ms.load_onnx(spec["model"], target=target, precision=spec["precision"], db=spec["db"], **spec["sizes"])
     facts["load_s"] = time.perf_counter() - start
     start = time.perf_counter()
     network.compile()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,9 @@ import onnx
 import pytest
 
 from benchmarks.__main__ import _sizes
-from benchmarks.networks import _cases, difference
+from benchmarks.networks import _cases, difference, write_tiny
 from benchmarks.registry import OptionError, Options
+from benchmarks.sides import SideProcess
 from tests.support.onnx_models import model, node, random, value
 
 
@@ -57,3 +60,19 @@ def test_sizes_are_read() -> None:
     for wrong in ("batch", "batch=x", "=1"):
         with pytest.raises(argparse.ArgumentTypeError, match="does not say sizes"):
             _sizes(wrong)
+
+
+def test_our_side_says_what_its_start_took_and_answers(tmp_path: Path) -> None:
+    model_file, inputs, result = tmp_path / "tiny.onnx", tmp_path / "tiny.npz", tmp_path / "result.npz"
+    write_tiny(model_file, inputs)
+    spec = {"model": str(model_file), "inputs": str(inputs), "result": str(result), "cache": str(tmp_path / "cache")}
+    spec |= {"threads": 1, "sizes": {}, "precision": "f32", "db": None}
+    command = [sys.executable, "-m", "benchmarks.network_side", json.dumps(spec)]
+    with SideProcess("tiny", command, threads=1) as side:
+        facts = side.answer()
+        assert facts["kernels"] == facts["tasks"] == 1
+        assert facts["resident_bytes"] > facts["file_bytes"] > 0
+        assert all(seconds > 0 for seconds in side.measure())
+        assert side.ask("profile")["kernels"][0]["ms"] > 0
+    with np.load(result) as made:
+        np.testing.assert_array_equal(made["arr_0"], np.zeros(4, np.float32))
