@@ -43,13 +43,17 @@ class Refusal:
 
 
 class RefusedModel(NetworkError):
-    """A model with nodes that cannot be expressed in the language; `refusals` has all of them."""
+    """A model with nodes that cannot be expressed in the language; `refusals` has all of them.
 
-    def __init__(self, model: str, refusals: tuple[Refusal, ...]) -> None:
+    `note` is what is to be known besides, such as why the model was not converted to a newer operator set.
+    """
+
+    def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "") -> None:
         self.refusals = refusals
         shown = [f"  {refusal}" for refusal in refusals[:_SHOWN]]
         if len(refusals) > _SHOWN:
             shown.append(f"  and {len(refusals) - _SHOWN} more: see `refusals` of this error")
+        shown += [f"  note: {note}"] if note else []
         super().__init__(f"{model} has {counted(len(refusals), 'node')} that cannot be expressed:\n" + "\n".join(shown))
 
     @property

@@ -103,7 +103,7 @@ class _Importer:
         if missing:
             raise NetworkError(f"{self._model.name}: nothing computes the output {', '.join(missing)}")
         if self._refusals:
-            raise RefusedModel(self._model.name, tuple(self._refusals))
+            raise RefusedModel(self._model.name, tuple(self._refusals), self._model.unconverted)
         outputs = [(value.name, scope.values[value.name]) for value in proto.output]
         made = self._builder.graph(
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]

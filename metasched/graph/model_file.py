@@ -19,13 +19,15 @@ ModelLike: TypeAlias = "str | Path | bytes | Any"
 class ModelFile:
     """A model: its message, a name for it, the folder that its external data is in, and its file.
 
-    `folder` and `content` are None where it is of no file.
+    `folder` and `content` are None where it is of no file. `unconverted` says why a model of an older operator set is
+    read as it is; it is empty where that is not so.
     """
 
     proto: Any
     name: str
     folder: Path | None
     content: MappedFile | None = None
+    unconverted: str = ""
 
 
 def onnx_module() -> Any:
@@ -83,8 +85,11 @@ def _converted(model: ModelFile) -> ModelFile:
     converter = imports.module("onnx.version_converter")
     try:
         return replace(model, proto=converter.convert_version(model.proto, OLDEST_OPSET))
-    except (converter.ConvertError, RuntimeError):
-        return model
+    except (converter.ConvertError, RuntimeError) as error:
+        reason = str(error).strip()
+        return replace(
+            model, unconverted=f"ONNX's converter could not bring it from opset {opset} to {OLDEST_OPSET}: {reason}"
+        )
 
 
 def _require_texts(message: Any, name: str) -> None:
