@@ -56,7 +56,7 @@ def stretch_update(func: Func) -> StretchUpdate | None:
         return None
     names = [index.name if isinstance(index, Var) else "" for index in block.store.indices]
     buffers = {b.name: b for b in func.inputs}
-    then, rest = value.then, value.otherwise
+    then, rest = _uncast(value.then), value.otherwise
     if not isinstance(then, Load) or not isinstance(rest, Load) or rest.buffer == then.buffer:
         return None
     (position,) = buffers.keys() - {then.buffer, rest.buffer}
@@ -73,6 +73,11 @@ def stretch_update(func: Func) -> StretchUpdate | None:
     if along is None or end <= first:
         return None
     return StretchUpdate(rest.buffer, then.buffer, position, axis, first, end - first, along)
+
+
+def _uncast(value: Expr) -> Expr:
+    """What is made the type of the whole: a network in bf16 replaces a stretch of f32 by rounded elements."""
+    return value.value if isinstance(value, Cast) else value
 
 
 def _size(buffer: Buffer) -> int | None:

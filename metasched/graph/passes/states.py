@@ -78,5 +78,6 @@ def _in_place(graph: Graph, number: int, node: Compute, update: StretchUpdate, p
 
 def _copying(given: ValueType, made: ValueType, update: StretchUpdate) -> Program:
     over = indices(made.rank)
-    source = ["0" if d is None else over[d] for d in update.dimensions]
-    return parse_program(f"program update(A: {given}) -> Y: {made}:\n    {at('Y', over)} = {at('A', source)}\n")
+    source = at("A", ["0" if d is None else over[d] for d in update.dimensions])
+    element = source if given.dtype is made.dtype else f"{made.dtype}({source})"
+    return parse_program(f"program update(A: {given}) -> Y: {made}:\n    {at('Y', over)} = {element}\n")

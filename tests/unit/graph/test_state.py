@@ -55,6 +55,13 @@ def test_caches_are_updated_where_they_lie(step: ms.Network) -> None:
         assert not np.delete(cache, 5, axis=2).any()
 
 
+def test_caches_of_a_network_in_bf16_are_updated_where_they_lie() -> None:
+    narrow = ms.load_onnx(DECODER.model(1), states=DECODER.states, precision="bf16")
+    assert updated_in_place(narrow) == set(DECODER.states)
+    whole = DECODER.whole(IDS[:4])
+    np.testing.assert_allclose(decoded(narrow, IDS[:4]), whole, atol=0.03 * np.abs(whole).max())
+
+
 def test_a_prompt_at_once_and_then_token_by_token(step: ms.Network) -> None:
     prompt = ms.load_onnx(DECODER.model(7), states=DECODER.states)
     assert updated_in_place(prompt) == set(DECODER.states)

@@ -38,6 +38,16 @@ def test_what_is_replaced(arguments: str, value: str, first: int, count: int) ->
     np.testing.assert_array_equal(made, expected)
 
 
+def test_what_replaces_may_be_of_another_type() -> None:
+    program = parse_program(
+        "program p(A: f32[7, 4], U: bf16[4], P: i64[1]) -> Y: f32[7, 4]:\n"
+        "    Y[i, j] = f32(U[j]) if i == P[0] else A[i, j]\n"
+    )
+    found = stretch_update(program.func)
+    assert found is not None
+    assert (found.whole, found.update, found.position, found.axis, found.count) == ("A", "U", "P", 0, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "value"),
     [
