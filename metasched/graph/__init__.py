@@ -47,6 +47,8 @@ Its files, in reading order:
   somebody asks
 - `tasks`: The tasks of a graph: its distinct programs, whatever their names, and how often it runs each
 - `recorded`: What is recorded for the tasks of a network: their best times, and traces as choices
+- `settling`: Tuned kernels in the network's own call, in turns with those that ran before: what is slower there is not
+  used
 - `tuning_view`: Ways to watch networks being tuned: a table that changes on a terminal or in a notebook, a line now and
   then elsewhere
 - `tuning`: Tuning networks: one session over the tasks of one or several, whose order a task scheduler chooses

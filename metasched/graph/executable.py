@@ -31,11 +31,14 @@ Roots = ctypes.Array[ctypes.c_int64]
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What a step is, for messages and profiles: a node of the graph, its task, and where its schedule comes from."""
+    """What a step is, for messages and profiles: a node of the graph, its task, its schedule as text (None as it is
+    written) and where that comes from.
+    """
 
     node: str
     op: str
     task: str
+    schedule: str | None
     origin: str
 
 
@@ -140,7 +143,9 @@ class Executable:
         loaded = {key: LoadedStep(code.main, target) for key, code in codes.items()}
         nodes = [(n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute)]
         self.steps = tuple(
-            StepInfo(node.name, node.op, graph.kernels[kernels[n]].task, codes[kernels[n]].origin) for n, node in nodes
+            StepInfo(node.name, node.op, graph.kernels[kernels[n]].task, code.trace, code.origin)
+            for n, node in nodes
+            for code in [codes[kernels[n]]]
         )
         given_places = [tuple(self._step_places(n, node, kernels[n], codes[kernels[n]])) for n, node in nodes]
         self._table = StepTable([loaded[kernels[n]] for n, _ in nodes], given_places, target)

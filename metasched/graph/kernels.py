@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from metasched.calibration.store import core_of
 from metasched.graph.builder_worker import WantedCode
 from metasched.graph.building import build_in_processes
-from metasched.graph.choices import GUESSED, Choices
+from metasched.graph.choices import GUESSED, Choice, Choices
 from metasched.graph.code_cache import CodeCache, code_key
 from metasched.graph.default_choice import default_choice, is_small
 from metasched.graph.ir import Graph
@@ -44,11 +46,15 @@ def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | N
             made(key, compile_task(one.program, choice, target, one.strides))
     if missing:
         cache.remove_oldest()
-    return {key: found[key] for key in wanted}
+    return {key: _named(found[key], one.choice) for key, one in wanted.items()}
+
+
+def _named(code: TaskCode, choice: Choice | None) -> TaskCode:
+    return code if choice is None or choice.trace is None else replace(code, origin=choice.origin)
 
 
 def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:
     choice = wanted.choice
     if choice is None:
         return code_key(kernel, GUESSED, repr(core_of(target)), str(target))
-    return code_key(kernel, choice.origin, str(choice.trace), str(target))
+    return code_key(kernel, str(choice.trace), str(target))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile, profiled
-from metasched.graph.recorded import best_records, choices_of, surroundings_of
+from metasched.graph.recorded import add_settled, choices_of, records_to_run, surroundings_of
+from metasched.graph.settling import Settlement, settle
 from metasched.graph.state import NetworkState
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
 from metasched.graph.tuning import NetworkReport, NetworkSettings, tune_graphs
@@ -108,11 +110,12 @@ class Network:
         return TaskTable([TaskRow(task, times.get(task.key), counts[task.key]) for task in tasks])
 
     def _keys(self, task: NetworkTask) -> list[TaskKey]:
-        return [TaskKey.of(task.program, self.target, kind) for kind in Surroundings]
+        kinds = (kind for kind in Surroundings if kind is not Surroundings.IN_PLACE)
+        return [TaskKey.of(task.program, self.target, kind) for kind in kinds]
 
     def _records(self, database: Database, allow: Allow) -> Mapping[str, Record]:
         surroundings = surroundings_of(self.optimised, self.target)
-        return best_records(database, tasks_of(self.optimised), self.target, surroundings, Allowed.of(allow))
+        return records_to_run(database, tasks_of(self.optimised), self.target, surroundings, Allowed.of(allow))
 
     def tune(
         self,
@@ -134,8 +137,9 @@ class Network:
         """Measure candidates for the network's kernels, and run the best of them from then on.
 
         Tasks are timed as the network runs them, with weights that other kernels have driven from the caches. Which
-        task is next, a scheduler chooses; none becomes slower than the guess. What is recorded is not measured again:
-        a run that was interrupted or killed at any moment goes on by the same call.
+        task is next, a scheduler chooses. At the end the network itself is timed in turns with what it ran before, and
+        keeps what is faster there, so that tuning makes no network slower. What is recorded is not measured again: a
+        run that was interrupted or killed at any moment goes on by the same call.
 
         Args:
             trials: measurements of all tasks together to have in the database in the end, earlier ones included.
@@ -202,12 +206,59 @@ class Network:
         if self._executable is None:
             with self._lock:
                 if self._executable is None:
-                    graph = self.optimised
+                    graph = self._whole()
                     codes = kernels(graph, self.choices, self.target)
                     self._executable = Executable(graph, codes, self.target)
-                    self.optimised = let_constants_go(graph, self.graph, self._again)
-                    return_free_memory()
+                    self._let_go(graph)
         return self._executable
+
+    def _whole(self) -> Graph:
+        """The graph that runs with all of its constants, which are computed once more where they were let go."""
+        return replace(self.optimised, constants=dict(self.optimised.constants.items()))
+
+    def _let_go(self, whole: Graph) -> None:
+        self.optimised = let_constants_go(whole, self.graph, self._again)
+        return_free_memory()
+
+    @property
+    def _runs_here(self) -> bool:
+        return self.target.features <= Target.detect(threads=1).features
+
+    def settle(self, choices: Choices, db: str | Database) -> Settlement:
+        """Schedule tasks by those of the choices that are faster in this network's own call, and record what it runs.
+
+        Where that cannot be timed, for lack of memory or of this target's CPU, all are taken, and the result says so.
+        """
+        if not self._runs_here:
+            self.schedule_by(choices)
+            return Settlement(unsettled=f"this machine cannot run what is for {self.target.name}")
+        before, graph, earlier = self._compiled(), self._whole(), dict(self.choices)
+
+        def choices_with(tuned: Set[str]) -> Choices:
+            return {**earlier, **{key: choice for key, choice in choices.items() if key in tuned}}
+
+        def executable(tuned: Set[str]) -> Executable:
+            return Executable(graph, kernels(graph, choices_with(tuned), self.target), self.target)
+
+        found, taken = settle(before, executable, self._trial_inputs())
+        other = {task.key for task in found.tasks if not task.is_tuned}
+        with self._lock:
+            self.choices, self._executable = choices_with(choices.keys() - other), taken
+            if found.unsettled:
+                self._executable = None
+        self._let_go(graph)
+        with ExitStack() as own:
+            database = own.enter_context(open_database(db)) if isinstance(db, str) else db
+            add_settled(database, found.tasks, taken.steps, tasks_of(self.optimised), self.target)
+        return found
+
+    def _trial_inputs(self) -> list[Array]:
+        """Inputs of its types for timing it; states are copies, positions the lowest."""
+        given = random_inputs(self.inputs)
+        for part in self.optimised.parts.values():
+            if part.position is not None and part.position.input in given:
+                given[part.position.input].fill(part.position.lowest)
+        return self._with(self.state.copy(), list(given.values()))
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""
@@ -327,6 +378,6 @@ def tune_networks(
     """
     how = settings or NetworkSettings(**given)
     report = tune_graphs([(net.optimised, net.target) for net in networks], how, trials, budget)
-    for net, choices in zip(networks, report.choices, strict=True):
-        net.schedule_by(choices)
-    return report
+    pairs = zip(networks, report.choices, strict=True)
+    settlements = tuple(net.settle(choices, how.db) for net, choices in pairs)
+    return replace(report, settlements=settlements, choices=tuple(net.choices for net in networks))

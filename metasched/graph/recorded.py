@@ -1,18 +1,26 @@
-"""What is recorded for the tasks of a network: their best times, and traces as choices."""
+"""What is recorded for the tasks of a network: their best times, and traces as choices.
+
+Records of a search say what a kernel takes by itself. Where a network was tuned, there is one more a task, of the
+kernel that was the faster in the network's own call (see `settling`): that is what runs.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from metasched.database.base import Database
-from metasched.database.record import DatabaseError, Record, TaskKey
+from metasched.database.record import DatabaseError, Record, Role, TaskKey, Visit, VisitKind, code_version
 from metasched.errors import LanguageError, ScheduleError
-from metasched.graph.choices import TUNED, Choice
+from metasched.graph.choices import GUESSED, TUNED, Choice
+from metasched.graph.executable import StepInfo
 from metasched.graph.ir import Graph
+from metasched.graph.settling import SettledTask
 from metasched.graph.tasks import NetworkTask
 from metasched.measure.surroundings import surroundings_in
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allowed
+from metasched.schedule.trace import Schedule
 from metasched.search.other_names import own_trace
 from metasched.search.progress_text import duration
 from metasched.target import Target
@@ -27,11 +35,12 @@ def surroundings_of(graph: Graph, target: Target) -> Surroundings:
 def best_records(
     database: Database, tasks: Sequence[NetworkTask], target: Target, surroundings: Surroundings, allowed: Allowed
 ) -> Mapping[str, Record]:
-    """The best record of each task that has any, by its key.
+    """The best record of each task that a search has any of, by its key.
 
     Those that were timed as a network runs it come first; where there is none, those of another kind of timing do.
     """
-    order = sorted(Surroundings, key=lambda one: (one is not surroundings, one is Surroundings.ALONE))
+    searched = [one for one in Surroundings if one is not Surroundings.IN_PLACE]
+    order = sorted(searched, key=lambda one: (one is not surroundings, one is Surroundings.ALONE))
     found: dict[str, Record] = {}
     for task in tasks:
         keys = (TaskKey.of(task.program, target, kind) for kind in order)
@@ -41,6 +50,62 @@ def best_records(
         if best is not None:
             found[task.key] = best
     return found
+
+
+def records_to_run(
+    database: Database, tasks: Sequence[NetworkTask], target: Target, surroundings: Surroundings, allowed: Allowed
+) -> Mapping[str, Record]:
+    """As `best_records`, but what was settled in a network comes first: the last of it that this version has made."""
+    found = dict(best_records(database, tasks, target, surroundings, allowed))
+    for task in tasks:
+        named = allowed.in_program(task.program.func)
+        settled = database.records(_in_place(task, target))
+        usable = [record for record in settled if record.is_current and record.permissions <= named]
+        if usable:
+            found[task.key] = usable[-1]
+    return found
+
+
+def add_settled(
+    database: Database,
+    settled: Sequence[SettledTask],
+    steps: Sequence[StepInfo],
+    tasks: Sequence[NetworkTask],
+    target: Target,
+) -> None:
+    """Record what a network of these tasks and steps runs from now on."""
+    by_key = {task.key: task for task in tasks}
+    schedules = {step.task: step.schedule for step in steps}
+    database.add_all(
+        [
+            _record_of(
+                one, by_key[one.key], schedules[one.key], database.count(_in_place(by_key[one.key], target)), target
+            )
+            for one in settled
+        ]
+    )
+
+
+def _in_place(task: NetworkTask, target: Target) -> TaskKey:
+    return TaskKey.of(task.program, target, Surroundings.IN_PLACE)
+
+
+def _record_of(settled: SettledTask, task: NetworkTask, schedule: str | None, number: int, target: Target) -> Record:
+    return Record(
+        task=_in_place(task, target),
+        program=str(task.program),
+        params=task.program.params,
+        trace=str(Schedule(task.program).trace) if schedule is None else schedule,
+        visits=(Visit((settled.seconds / task.weight,), VisitKind.TURN),),
+        failure=None,
+        raced=False,
+        phases=(),
+        timestamp=time.time(),
+        seed=0,
+        trial=number,
+        role=Role.CANDIDATE if settled.is_tuned else Role.DEFAULT,
+        code_version=code_version(),
+    )
 
 
 def choices_of(records: Mapping[str, Record], tasks: Sequence[NetworkTask]) -> dict[str, Choice]:
@@ -56,5 +121,6 @@ def choices_of(records: Mapping[str, Record], tasks: Sequence[NetworkTask]) -> d
                 trace = own_trace(record, task.program)
             except (ScheduleError, LanguageError, DatabaseError):
                 continue
-            found[task.key] = Choice(trace, f"{TUNED}: {duration(record.seconds)}")
+            word = GUESSED if record.role.is_guess else TUNED
+            found[task.key] = Choice(trace, f"{word}: {duration(record.seconds)}")
     return found

@@ -19,6 +19,7 @@ from metasched.graph.default_choice import is_small
 from metasched.graph.errors import NetworkError
 from metasched.graph.ir import Graph
 from metasched.graph.recorded import best_records, choices_of, surroundings_of
+from metasched.graph.settling import Settlement
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
 from metasched.graph.tuning_view import NetworkProgress, NetworkShown, NetworkView, network_view_of
 from metasched.ir.nodes import Call
@@ -81,6 +82,8 @@ class NetworkReport:
         interrupted: whether Ctrl-C ended it.
         unchecked: tasks that were not measured as their results cannot be checked, by key, with the reason.
         choices: of each network, what its tasks are scheduled by now.
+        settlements: of each network, what came of timing the tuned kernels in its own call, in turns with what it ran
+            before.
     """
 
     tables: tuple[TaskTable, ...]
@@ -93,6 +96,7 @@ class NetworkReport:
     interrupted: bool = False
     unchecked: Mapping[str, str] = field(default_factory=dict)
     choices: tuple[Mapping[str, Choice], ...] = field(default=(), repr=False)
+    settlements: tuple[Settlement, ...] = ()
 
     def __str__(self) -> str:
         lines = [str(table) for table in self.tables]
@@ -100,6 +104,7 @@ class NetworkReport:
             if before and after:
                 gain = f"{before / after:.2f} times as fast"
                 lines.append(f"tuned kernels: {duration(before)} by the guess, {duration(after)} now, {gain}")
+        lines += map(str, self.settlements)
         lines.append(f"{self.trials} trials, {self.measured} of them new, in {clock(self.elapsed_s)}")
         failed: dict[str, int] = {}
         for report in self.reports.values():

@@ -40,6 +40,7 @@ class Surroundings(StrEnum):
     NETWORK = "network"  # constants are where the call before left them
     LAST_CACHE = "network, constants from the last cache"  # the second caches have held other data since
     MEMORY = "network, constants from memory"
+    IN_PLACE = "network, in place"  # in the call of a network: what its records say is what that network runs
 
 
 @dataclass(frozen=True)

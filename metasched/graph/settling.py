@@ -1,0 +1,154 @@
+"""Tuned kernels in the network's own call, in turns with those that ran before: what is slower there is not used.
+
+A kernel that is timed by itself finds caches, pages and threads a little other than in its place among the others. So
+the last word is the network's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+
+from metasched.graph.executable import Executable
+from metasched.graph.ir import Array
+from metasched.search.progress_text import duration
+
+# Turns of all executables: as many as fit into these seconds, within these numbers.
+_SECONDS = 2.0
+_LEAST_TURNS = 5
+_MOST_TURNS = 40
+# What another executable takes next to one that is there: its memory, and room for what it is made from.
+_ROOM = 2.0
+
+# Makes the executable in which the tasks of some keys run their tuned kernels, and all others what they ran before.
+MakeExecutable = Callable[[Set[str]], Executable]
+
+
+@dataclass(frozen=True)
+class SettledTask:
+    """A task with two kernels: the median seconds of all its calls in a run of the network by each, and whether the
+    network runs the tuned one from now on.
+    """
+
+    key: str
+    before_s: float
+    tuned_s: float
+    is_tuned: bool
+
+    @property
+    def seconds(self) -> float:
+        """Of the kernel that the network runs."""
+        return self.tuned_s if self.is_tuned else self.before_s
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What came of timing tuned kernels in their network.
+
+    Attributes:
+        tasks: those whose kernel is another than before.
+        before_s: seconds of a run of the network as it was; None where nothing was timed.
+        after_s: the same as it is now.
+        unsettled: why nothing was timed, though there are other kernels than before.
+
+    """
+
+    tasks: tuple[SettledTask, ...] = ()
+    before_s: float | None = None
+    after_s: float | None = None
+    unsettled: str = ""
+
+    def __str__(self) -> str:
+        if self.unsettled:
+            return f"tuned kernels were not timed in the network: {self.unsettled}"
+        if self.before_s is None or self.after_s is None:
+            return "the network's kernels are what they were"
+        used = sum(task.is_tuned for task in self.tasks)
+        said = f"in place: a run took {duration(self.before_s)} and takes {duration(self.after_s)}"
+        return f"{said}; of {len(self.tasks)} tuned kernels, {used} are faster there and used"
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """Seconds of each turn: of whole runs, and of every step, by each of two executables."""
+
+    wholes: tuple[Array, Array]
+    steps: tuple[Array, Array]
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """The medians of whole runs."""
+        first, second = (float(np.median(whole)) for whole in self.wholes)
+        return first, second
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the second executable is, in most turns."""
+        first, second = self.wholes
+        return bool(np.median(second / first) < 1)
+
+    def of_steps(self, numbers: Sequence[int]) -> tuple[float, float]:
+        """The medians over the turns of some steps together."""
+        first, second = (float(np.median(steps[:, numbers].sum(axis=1))) for steps in self.steps)
+        return first, second
+
+
+def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) -> tuple[Settlement, Executable]:
+    """Time a network with its tuned kernels in turns with `before`. Returns what came of it, and what is to run.
+
+    A task keeps its tuned kernel where its calls together are faster by it; where the whole network is not faster by
+    all these, it stays as it was. `inputs` are overwritten where they are states.
+    """
+    lack = _lack_of_memory(before)
+    if lack:
+        return Settlement(unsettled=lack), before
+    after = make(frozenset(step.task for step in before.steps))
+    changed = _changed(before, after)
+    if not changed:
+        return Settlement(), before
+    turns = _in_turns(before, after, inputs)
+    found = {key: turns.of_steps(numbers) for key, numbers in changed.items()}
+    faster = frozenset(key for key, (first, second) in found.items() if second < first)
+    if faster and len(faster) < len(changed):
+        del after  # its memory goes before the next takes as much
+        after = make(faster)
+        turns = _in_turns(before, after, inputs)
+    if not (faster and turns.is_faster):
+        faster, after = frozenset(), before
+    first, second = turns.seconds
+    tasks = tuple(SettledTask(key, *seconds, key in faster) for key, seconds in found.items())
+    return Settlement(tasks, first, second if faster else first), after
+
+
+def _lack_of_memory(one: Executable) -> str:
+    needed = int(_ROOM * (one.weights.nbytes + one.arena.nbytes))
+    have = psutil.virtual_memory().available
+    return f"that takes {needed} bytes, and {have} are free" if needed > have else ""
+
+
+def _changed(before: Executable, after: Executable) -> dict[str, list[int]]:
+    """The numbers of the steps of each task whose schedule is another, by the task's key."""
+    pairs = zip(before.steps, after.steps, strict=True)
+    keys = dict.fromkeys(new.task for old, new in pairs if old.schedule != new.schedule)
+    return {key: [n for n, step in enumerate(after.steps) if step.task == key] for key in keys}
+
+
+def _in_turns(first: Executable, second: Executable, inputs: Sequence[Array]) -> _Turns:
+    both = first, second
+    wholes: tuple[list[float], list[float]] = ([], [])
+    steps: tuple[list[Array], list[Array]] = ([], [])
+    until = time.perf_counter() + _SECONDS
+    for turn in range(_MOST_TURNS):
+        if turn >= _LEAST_TURNS and time.perf_counter() > until:
+            break
+        for which in (0, 1) if turn % 2 else (1, 0):
+            both[which].run(inputs)  # it brings its weights and code back to the caches
+            began = time.perf_counter()
+            both[which].run(inputs)
+            wholes[which].append(time.perf_counter() - began)
+            steps[which].append(both[which].run_timed(inputs) * 1e-9)
+    return _Turns((np.array(wholes[0]), np.array(wholes[1])), (np.array(steps[0]), np.array(steps[1])))
