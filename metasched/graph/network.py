@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import time
 from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
@@ -221,7 +222,8 @@ class Network:
         return_free_memory()
 
     @property
-    def _runs_here(self) -> bool:
+    def runs_here(self) -> bool:
+        """Whether this machine has what the target has."""
         return self.target.features <= Target.detect(threads=1).features
 
     def settle(self, choices: Choices, db: str | Database) -> Settlement:
@@ -229,7 +231,7 @@ class Network:
 
         Where that cannot be timed, for lack of memory or of this target's CPU, all are taken, and the result says so.
         """
-        if not self._runs_here:
+        if not self.runs_here:
             self.schedule_by(choices)
             return Settlement(unsettled=f"this machine cannot run what is for {self.target.name}")
         before, graph, earlier = self._compiled(), self._whole(), dict(self.choices)
@@ -377,7 +379,16 @@ def tune_networks(
     Raises NetworkError where no kernel is large enough to be tuned.
     """
     how = settings or NetworkSettings(**given)
-    report = tune_graphs([(net.optimised, net.target) for net in networks], how, trials, budget)
+    started = time.perf_counter()
+
+    def compile_all() -> None:
+        for net in networks:
+            if net.runs_here:
+                net.compile()
+
+    report = tune_graphs([(net.optimised, net.target) for net in networks], how, trials, budget, compile_all)
     pairs = zip(networks, report.choices, strict=True)
     settlements = tuple(net.settle(choices, how.db) for net, choices in pairs)
-    return replace(report, settlements=settlements, choices=tuple(net.choices for net in networks))
+    choices_now = tuple(net.choices for net in networks)
+    elapsed = time.perf_counter() - started
+    return replace(report, settlements=settlements, choices=choices_now, elapsed_s=elapsed)

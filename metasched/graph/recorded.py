@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from metasched.database.base import Database
 from metasched.database.record import DatabaseError, Record, Role, TaskKey, Visit, VisitKind, code_version
 from metasched.errors import LanguageError, ScheduleError
-from metasched.graph.choices import GUESSED, TUNED, Choice
+from metasched.graph.choices import TUNED, Choice
 from metasched.graph.executable import StepInfo
 from metasched.graph.ir import Graph
 from metasched.graph.settling import SettledTask
@@ -121,6 +121,6 @@ def choices_of(records: Mapping[str, Record], tasks: Sequence[NetworkTask]) -> d
                 trace = own_trace(record, task.program)
             except (ScheduleError, LanguageError, DatabaseError):
                 continue
-            word = GUESSED if record.role.is_guess else TUNED
-            found[task.key] = Choice(trace, f"{word}: {duration(record.seconds)}")
+            guessed = ", the guess" if record.role.is_guess else ""
+            found[task.key] = Choice(trace, f"{TUNED}: {duration(record.seconds)}{guessed}")
     return found

@@ -21,6 +21,8 @@ from metasched.search.progress_text import duration
 _SECONDS = 2.0
 _LEAST_TURNS = 5
 _MOST_TURNS = 40
+# Kept of a budget for it.
+RESERVE_S = 2 * _SECONDS
 # What another executable takes next to one that is there: its memory, and room for what it is made from.
 _ROOM = 2.0
 

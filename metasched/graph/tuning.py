@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,7 +19,7 @@ from metasched.graph.default_choice import is_small
 from metasched.graph.errors import NetworkError
 from metasched.graph.ir import Graph
 from metasched.graph.recorded import best_records, choices_of, surroundings_of
-from metasched.graph.settling import Settlement
+from metasched.graph.settling import RESERVE_S, Settlement
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
 from metasched.graph.tuning_view import NetworkProgress, NetworkShown, NetworkView, network_view_of
 from metasched.ir.nodes import Call
@@ -44,6 +44,8 @@ from metasched.target import Target
 DEFAULT_BUDGET_S = 600.0
 # What timing the best of a task again takes, kept of a budget for each that was measured.
 _SETTLING_S = 0.9
+# Tuning goes on for so long even where compiling took the whole budget: the guesses are measured.
+_LEAST_S = 1e-3
 # Where a function has no value for negative numbers, a program is checked and timed on these.
 _POSITIVE = (0.25, 1.25)
 
@@ -130,10 +132,15 @@ class _SharedTask:
 
 
 def tune_graphs(
-    tuned: Sequence[Tuned], settings: NetworkSettings, trials: int | None = None, budget: float | None = None
+    tuned: Sequence[Tuned],
+    settings: NetworkSettings,
+    trials: int | None = None,
+    budget: float | None = None,
+    prepare: Callable[[], object] = lambda: None,
 ) -> NetworkReport:
-    """Tune the tasks of graphs. Raises MetaschedError for settings that are wrong, NetworkError where nothing is there
-    to tune.
+    """Tune the tasks of graphs. `prepare` is called before anything is measured, and is in the budget.
+
+    Raises MetaschedError for settings that are wrong, NetworkError where nothing is there to tune.
     """
     started = time.perf_counter()
     shared = _shared(tuned, settings)
@@ -147,7 +154,7 @@ def tune_graphs(
         database = own.enter_context(open_database(db)) if isinstance(db, str) else db
         view = network_view_of(settings.progress)
         own.callback(view.close)
-        until = None if budget is None else started + budget
+        until = None if budget is None else started + max(budget - RESERVE_S * len(tuned), budget / 2)
         watch = _Watch(shared, networks, view, started, until, trials)
         session = own.enter_context(
             TuningSession(
@@ -164,9 +171,17 @@ def tune_graphs(
             )
         )
         watch.session = session
-        reports = session.run(budget=budget, total=trials, reserve=_SETTLING_S)
+        prepare()
+        reports = session.run(budget=_left(budget, until), total=trials, reserve=_SETTLING_S)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
+
+
+def _left(budget: float | None, until: float | None) -> float | None:
+    """The seconds until then. A budget that is no time is for the session to refuse."""
+    if budget is None or until is None or budget <= 0:
+        return budget
+    return max(until - time.perf_counter(), _LEAST_S)
 
 
 def _choices(database: Database, tuned: Tuned, settings: NetworkSettings) -> Mapping[str, Choice]:
