@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from metasched.rules.facts import Vectorized
 
@@ -12,6 +12,8 @@ import metasched as ms
 
 # Elements below which starting threads takes longer than the copy, and iterations for each thread above it.
 _SMALL, _SHARES = 1 << 14, 4
+# Elements of a vector below which they are copied one by one; and the longest loop to be unrolled for that.
+_FEWEST_LANES, _UNROLLED = 8, 512
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,35 @@ def copy_rows(sch: ms.Schedule, copy: ms.BlockRV) -> None:
 
 
 def _run(sch: ms.Schedule, copy: ms.BlockRV, nest: _Loops) -> None:
-    """Vectors along the innermost loop, and threads over the outermost ones."""
+    """Vectors along the innermost loop, and threads over the outermost ones.
+
+    Where there would be a gather instead of vectors, the loop is unrolled: then where its elements are is known.
+    """
     *outer, inner = nest.loops
-    sch.vectorize(inner, lanes=sch.target.lanes(sch.describe(copy).dtype))
+    lanes = _lanes(sch, copy)
+    if lanes >= _FEWEST_LANES:
+        sch.vectorize(inner, lanes=lanes)
+    elif nest.extents[-1] <= _UNROLLED:
+        sch.unroll(inner)
     sch.add_fact(copy, Vectorized())
     shared = _shared(nest.extents[: len(outer)], sch.target.threads)
     if shared and prod(nest.extents) >= _SMALL:
         sch.parallel(sch.fuse(*outer[:shared]) if shared > 1 else outer[0])
+
+
+def _lanes(sch: ms.Schedule, copy: ms.BlockRV) -> int:
+    """How many elements a vector of a copy has.
+
+    Where its innermost variable was fused, and so is divided to index what it reads, they are as many as never go
+    beyond the last dimension of that: these lie one after another, others are gathered.
+    """
+    info = sch.describe(copy)
+    lanes, inner = sch.target.lanes(info.dtype), info.iters[-1].name
+    for read in info.reads:
+        divided = sum(inner in use for use in read.uses) > 1
+        if divided and inner in read.uses[-1]:
+            lanes = gcd(lanes, read.shape[-1] or 1)
+    return lanes
 
 
 def _in_order(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, extents: Sequence[int]) -> _Loops:

@@ -136,6 +136,17 @@ def test_variables_that_waste_too_much_alone_are_fused() -> None:
     assert "r_s_c" in str(sketch)
 
 
+@pytest.mark.parametrize(
+    ("channels", "copied"),
+    [(32, "vectorized(32) r_s_c_conv_Xp_reindex_pad"), (3, "unrolled r_s_c_conv_Xp_reindex_pad")],
+)
+def test_windows_are_copied_without_gathers(channels: int, copied: str) -> None:
+    program = operator("conv2d_nhwc", H=8, W=16, CI=channels, CO=16, **BYTES)
+    found = sketches(program, use_amx)
+    assert found
+    assert all(copied in str(sketch) for sketch in found)
+
+
 PRODUCT = "it sums A[i, k] * B[k, j] in f32, with elements of f32 and f32, which is not what"
 SMALL = """
 program small[T=u8, U=i8, ACC=i32](A: T[3, 64], B: U[64, 5]) -> C: ACC[3, 5]:
