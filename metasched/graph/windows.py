@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from metasched.graph.errors import Unsupported
 from metasched.graph.site import NodeSite
@@ -47,6 +47,33 @@ class Windows:
         place = self.place(dim, output, inner)
         parts = [f"{place} >= {low}"] * (low > 0) + [f"{place} < {high}"] * (last >= high)
         return " and ".join(parts) or None
+
+
+def without_border_taps(windows: Windows) -> tuple[Windows, tuple[range, ...]]:
+    """Windows without the elements at their ends that are in the border wherever the window is; and what is left.
+
+    A window whose dilation is as large as its input has such elements (the widest of atrous pyramids, say). The border
+    is smaller then. Windows that are in the border as a whole stay as they are.
+    """
+    kept = tuple(_kept(windows, dim) for dim in range(len(windows.inputs)))
+    before, after = list(windows.before), list(windows.after)
+    for dim, taps in enumerate(kept):
+        if len(taps) < windows.kernel[dim]:
+            before[dim] -= taps.start * windows.dilations[dim]
+            last = (windows.outputs[dim] - 1) * windows.strides[dim] + (len(taps) - 1) * windows.dilations[dim]
+            after[dim] = max(last + 1 - windows.inputs[dim] - before[dim], 0)
+    kernel = tuple(len(taps) for taps in kept)
+    return replace(windows, kernel=kernel, before=tuple(before), after=tuple(after)), kept
+
+
+def _kept(windows: Windows, dim: int) -> range:
+    stride, dilation, low = windows.strides[dim], windows.dilations[dim], windows.before[dim]
+    places = range(0, windows.outputs[dim] * stride, stride)
+    inside = range(low, low + windows.inputs[dim])
+    met = [tap for tap in range(windows.kernel[dim]) if any(at + tap * dilation in inside for at in places)]
+    if not met:
+        return range(windows.kernel[dim])
+    return range(min(met[0], low // dilation), met[-1] + 1)
 
 
 def windows_of(site: NodeSite, inputs: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:

@@ -12,7 +12,7 @@ from metasched.graph.node_types.matmul import centred
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices
-from metasched.graph.windows import Windows, windows_of
+from metasched.graph.windows import Windows, windows_of, without_border_taps
 
 Results = tuple[GraphValue, ...]
 
@@ -38,6 +38,8 @@ def convolved(
     windows = windows_of(site, tuple(spatial), tuple(site.attribute("kernel_shape") or kernel))
     if windows.kernel != tuple(kernel):
         raise Unsupported(f"its `kernel_shape` {windows.kernel} is not that of {w.type}")
+    windows, w = _without_border_taps(site, windows, w)
+    kernel = list(windows.kernel)
     over = indices(len(spatial), "h")
     inner = [name if extent > 1 else "0" for name, extent in zip(indices(len(spatial), "r"), kernel, strict=True)]
     stages, source = _bordered(windows, x)
@@ -61,6 +63,15 @@ def convolved(
         added = "" if bias is None else f" + {cast('B[o]', bias.type.dtype, wide)}"
         stages.append(f"{at('Y', left)} = {cast(at('T', left) + added, wide, result)}")
     return site.single(stages, ValueType(result, shape), A=x, W=w, B=bias)
+
+
+def _without_border_taps(site: NodeSite, windows: Windows, w: GraphValue) -> tuple[Windows, GraphValue]:
+    """The windows and the weights that meet data, where the weights are known."""
+    fewer, kept = without_border_taps(windows)
+    if w.constant is None or fewer.kernel == windows.kernel:
+        return windows, w
+    parts = tuple(slice(taps.start, taps.stop) for taps in kept)
+    return fewer, site.constant(w.constant[(slice(None), slice(None), *parts)], w.type.dtype)
 
 
 def _bordered(windows: Windows, x: GraphValue) -> tuple[list[str], str]:

@@ -38,6 +38,28 @@ def test_convolutions(channels: int, outputs: int, group: int, stride: int, pad:
     np.testing.assert_allclose(run("Conv", x, w, bias, constants=(1, 2), **settings), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("rows", "kernel", "stride", "pad", "dilation"),
+    [
+        (6, 3, 1, 12, 12),
+        (6, 3, 1, 7, 7),
+        (6, 3, 2, 6, 6),
+        (5, 5, 1, 8, 4),
+        (2, 4, 3, 5, 2),
+        (3, 3, 1, 5, 3),
+        (2, 2, 1, 3, 1),
+    ],
+)
+def test_elements_of_a_window_that_are_always_in_the_border_are_left_out(
+    rows: int, kernel: int, stride: int, pad: int, dilation: int
+) -> None:
+    x, w = random(1, 3, rows, rows), random(4, 3, kernel, kernel, seed=1)
+    settings = {"strides": [stride] * 2, "pads": [pad] * 4, "dilations": [dilation] * 2}
+    expected = convolved(x, w, stride, pad, dilation, 1)
+    for constants in ((1,), ()):
+        np.testing.assert_allclose(run("Conv", x, w, constants=constants, **settings), expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("stride", "pad", "group"), [(1, 0, 1), (2, 1, 1), (3, 1, 2)])
 def test_a_transposed_convolution_is_the_adjoint_of_the_convolution(stride: int, pad: int, group: int) -> None:
     w = random(4, 3, 3, 3, seed=1)
