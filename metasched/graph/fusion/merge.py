@@ -23,7 +23,8 @@ from metasched.ir.source import FloatLit, Operation, Read, SourceExpr, Stage
 def merged(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compute:
     """One node that computes `outputs` as these nodes do, which are in an order in which they can run.
 
-    Raises ValueError where one of them has a program without written stages, see `stages_of`.
+    Raises ValueError where one of them has a program without written stages, see `stages_of`; PlaceByData where one
+    reads what another makes by data, through a view that changes that dimension.
     """
     stages = stages_together(graph, nodes, outputs)
     made, inputs, given = canonical(stages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, linear, modulo
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import IntLit, Name, Operation, SourceExpr
@@ -12,10 +13,17 @@ from metasched.ir.source import IntLit, Name, Operation, SourceExpr
 Shape = tuple[int, ...]
 
 
+class PlaceByData(ValueError):
+    """A place in a dimension that a view divides or joins, and which data decide: no index that is checked says it."""
+
+
 def through_view(
     indices: Sequence[SourceExpr], viewed: Shape, source: Shape, extents: Extents
 ) -> tuple[SourceExpr, ...]:
-    """Where the element at `indices` of the shape `viewed` is in the shape `source`, of the same elements in order."""
+    """Where the element at `indices` of the shape `viewed` is in the shape `source`, of the same elements in order.
+
+    Raises PlaceByData where an index that is read from data would have to be divided, or added to.
+    """
     out: list[SourceExpr] = []
     for own, given in aligned(source, viewed):
         out += _group([indices[d] for d in given], [viewed[d] for d in given], [source[d] for d in own], extents)
@@ -49,6 +57,8 @@ def _group(
     if len(long) == 1 and [n for n in viewed if n > 1] == long:
         (same,) = (e for e, n in zip(indices, viewed, strict=True) if n > 1)
         return [same if n > 1 else IntLit(0) for n in source]
+    if any(any(reads(e)) for e in indices):
+        raise PlaceByData("a place that data decide is in a dimension that a view divides or joins")
     sums = [linear(e, extents) for e in indices]
     if all(part is not None for part in sums):
         return _of_sum([part for part in sums if part is not None], viewed, source, extents)

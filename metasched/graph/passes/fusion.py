@@ -26,6 +26,7 @@ from metasched.graph.fusion.kinds import Kind, kind_of
 from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
 from metasched.graph.fusion.rows import rows
 from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -198,7 +199,10 @@ class _Grouping:
     def _rows_refusal(self, members: list[int]) -> str:
         """Why one nest cannot compute nodes that memory limits; '' where it can."""
         nodes = [self._graph.nodes[n] for n in members]
-        together = stages_together(self._graph, nodes, nodes[-1].outputs)
+        try:
+            together = stages_together(self._graph, nodes, nodes[-1].outputs)
+        except PlaceByData as e:
+            return str(e)
         if len(together.stages) > _MOST_STAGES:
             return f"they would be {len(together.stages)} stages, and {_MOST_STAGES} are the most"
         if sum(type_.size for type_ in together.types.values()) <= _SMALL or rows(together) >= _LEAST_ROWS:

@@ -14,6 +14,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -79,7 +80,10 @@ def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
     if stages_of(reader.program) is None:
         return None
     before = stages_of(reader.program)
-    made = merged(graph, nodes, reader.outputs)
+    try:
+        made = merged(graph, nodes, reader.outputs)
+    except PlaceByData:
+        return None
     after = stages_of(made.program)
     assert before is not None
     assert after is not None

@@ -6,6 +6,8 @@ import pytest
 
 from metasched.graph.ir import Graph
 from metasched.graph.passes.movement import movement
+from metasched.graph.passes.pipeline import PassOptions, optimised
+from metasched.target import Target
 from tests.support.graphs import context, network, require_equal
 
 
@@ -52,3 +54,14 @@ def test_dimensions_that_were_put_together_are_left_to_what_computes_them() -> N
     )
     assert [node.op for node in graph.nodes] == ["Transpose", "Reshape", "MatMul"]
     assert "its places would not be linear" in remarks[0]
+
+
+@pytest.mark.parametrize("moves", ["Transpose<perm = [1, 0, 2]>(x)", "Relu(x)"])
+def test_places_that_data_decide_are_not_divided(moves: str) -> None:
+    graph, _ = moved(
+        f"""m (float[2, 3, 4] x, int64[5] rows) => (y) <int64[2] s = {{6, 4}}> {{
+            t = {moves}  v = Reshape(t, s)  y = Gather<axis = 0>(v, rows)
+        }}"""
+    )
+    assert len(list(graph.computes)) == 2
+    optimised(graph, PassOptions(Target.detect()))  # neither does another pass
