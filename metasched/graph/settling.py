@@ -18,9 +18,9 @@ from metasched.graph.ir import Array
 from metasched.search.progress_text import duration
 
 # Turns of all executables: as many as fit into these seconds, within these numbers.
-_SECONDS = 2.0
+_SECONDS = 3.0
 _LEAST_TURNS = 5
-_MOST_TURNS = 40
+_MOST_TURNS = 100
 # Kept of a budget for it.
 RESERVE_S = 2 * _SECONDS
 # What another executable takes next to one that is there: its memory, and room for what it is made from.
@@ -53,7 +53,7 @@ class Settlement:
 
     Attributes:
         tasks: those whose kernel is another than before.
-        before_s: seconds of a run of the network as it was; None where nothing was timed.
+        before_s: seconds of all kernels in a run of the network as it was; None where nothing was timed.
         after_s: the same as it is now.
         unsettled: why nothing was timed, though there are other kernels than before.
 
@@ -70,40 +70,37 @@ class Settlement:
         if self.before_s is None or self.after_s is None:
             return "the network's kernels are what they were"
         used = sum(task.is_tuned for task in self.tasks)
-        said = f"in place: a run took {duration(self.before_s)} and takes {duration(self.after_s)}"
+        said = f"in place: all kernels took {duration(self.before_s)} and take {duration(self.after_s)}"
         return f"{said}; of {len(self.tasks)} tuned kernels, {used} are faster there and used"
 
 
 @dataclass(frozen=True)
 class _Turns:
-    """Seconds of each turn: of whole runs, and of every step, by each of two executables."""
+    """Seconds of every step by each of two executables: the medians over the turns, each step's by itself.
 
-    wholes: tuple[Array, Array]
+    What disturbs a machine for a moment hits a few steps of a turn: their medians know nothing of it, where the time of
+    a whole run would.
+    """
+
     steps: tuple[Array, Array]
+
+    def of_steps(self, numbers: Sequence[int]) -> tuple[float, float]:
+        """The times of some steps together."""
+        first, second = (float(steps[numbers].sum()) for steps in self.steps)
+        return first, second
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """The medians of whole runs."""
-        first, second = (float(np.median(whole)) for whole in self.wholes)
-        return first, second
-
-    @property
-    def is_faster(self) -> bool:
-        """Whether the second executable is, in most turns."""
-        first, second = self.wholes
-        return bool(np.median(second / first) < 1)
-
-    def of_steps(self, numbers: Sequence[int]) -> tuple[float, float]:
-        """The medians over the turns of some steps together."""
-        first, second = (float(np.median(steps[:, numbers].sum(axis=1))) for steps in self.steps)
-        return first, second
+        """Of all steps."""
+        return self.of_steps(range(len(self.steps[0])))
 
 
 def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) -> tuple[Settlement, Executable]:
     """Time a network with its tuned kernels in turns with `before`. Returns what came of it, and what is to run.
 
-    A task keeps its tuned kernel where its calls together are faster by it; where the whole network is not faster by
-    all these, it stays as it was. `inputs` are overwritten where they are states.
+    A task keeps its tuned kernel where its calls together are faster by it; where all kernels together are not faster
+    by these, as others find their data in other caches, the network stays as it was. `inputs` are overwritten
+    where they are states.
     """
     lack = _lack_of_memory(before)
     if lack:
@@ -119,9 +116,9 @@ def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) ->
         del after  # its memory goes before the next takes as much
         after = make(faster)
         turns = _in_turns(before, after, inputs)
-    if not (faster and turns.is_faster):
-        faster, after = frozenset(), before
     first, second = turns.seconds
+    if not (faster and second < first):
+        faster, after = frozenset(), before
     tasks = tuple(SettledTask(key, *seconds, key in faster) for key, seconds in found.items())
     return Settlement(tasks, first, second if faster else first), after
 
@@ -141,7 +138,6 @@ def _changed(before: Executable, after: Executable) -> dict[str, list[int]]:
 
 def _in_turns(first: Executable, second: Executable, inputs: Sequence[Array]) -> _Turns:
     both = first, second
-    wholes: tuple[list[float], list[float]] = ([], [])
     steps: tuple[list[Array], list[Array]] = ([], [])
     until = time.perf_counter() + _SECONDS
     for turn in range(_MOST_TURNS):
@@ -149,8 +145,5 @@ def _in_turns(first: Executable, second: Executable, inputs: Sequence[Array]) ->
             break
         for which in (0, 1) if turn % 2 else (1, 0):
             both[which].run(inputs)  # it brings its weights and code back to the caches
-            began = time.perf_counter()
-            both[which].run(inputs)
-            wholes[which].append(time.perf_counter() - began)
-            steps[which].append(both[which].run_timed(inputs) * 1e-9)
-    return _Turns((np.array(wholes[0]), np.array(wholes[1])), (np.array(steps[0]), np.array(steps[1])))
+            steps[which].append(both[which].run_timed(inputs))
+    return _Turns((np.median(steps[0], axis=0) * 1e-9, np.median(steps[1], axis=0) * 1e-9))

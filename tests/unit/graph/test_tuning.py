@@ -105,7 +105,6 @@ def tuned_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class AllFaster:
-    is_faster = True
     seconds = 2e-3, 1e-3
 
     def of_steps(self, numbers: list[int]) -> tuple[float, float]:
@@ -113,7 +112,7 @@ class AllFaster:
 
 
 class AllSlower(AllFaster):
-    is_faster = False
+    seconds = 1e-3, 2e-3
 
     def of_steps(self, numbers: list[int]) -> tuple[float, float]:
         return 1e-6 * len(numbers), 2e-6 * len(numbers)
