@@ -48,6 +48,9 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
     slopes=lambda x: (double("exp", x),),
 )
 def exp(f: Formula, x: Lanes) -> Lanes:
-    n, r = reduced(f, f.clamp(x, *_LIMITS[f.is_double]))
+    low, high = _LIMITS[f.is_double]
+    # Scores that are masked are far below: to scale by such a power underflows, which takes a CPU a hundred cycles.
+    is_zero = x < low
+    n, r = reduced(f, f.select(is_zero, 0.0, f.select(x > high, high, x)))
     tail = f.polynomial(r, _DOUBLE if f.is_double else SINGLE)
-    return f.scale(r * r * tail + r + 1.0, n)
+    return f.select(is_zero, 0.0, f.scale(r * r * tail + r + 1.0, n))
