@@ -22,7 +22,18 @@ from metasched.graph.passes.constant_folding import computed
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.nodes import BinOp, Reducer
-from metasched.ir.source import Axis, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.ir.source import (
+    Axis,
+    IfElse,
+    IntLit,
+    Name,
+    Operation,
+    Read,
+    Reduce,
+    SourceExpr,
+    SourceNode,
+    Stage,
+)
 from metasched.target import Target
 
 
@@ -134,6 +145,8 @@ def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
         return None
     if not list(reads(found.value)) or is_known(found.value, lambda read: read.buffer in site.constants):
         return None
+    if not all(_is_within(site, e) for e in (found.factor, found.offset) if e is not None):
+        return None
     if _occurrences(site.stage, found.value) != _occurrences(site.stage, part):
         # It is there in another form, too: what they share would be computed twice.
         return None
@@ -150,6 +163,17 @@ def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
         stages, offset = _constant(stages, site, found.offset, weights)
         value = Operation(BinOp.ADD, value, offset)
     return _replaced(stages, site.stage, part, value)
+
+
+def _is_within(site: _Site, e: SourceExpr) -> bool:
+    """Whether constants have all the places that a stage's indices take, which a concatenation guards them from."""
+    if not any(isinstance(node, IfElse) for node in site.stage.value.walk()):
+        return True
+    return all(
+        isinstance(index, IntLit) or (isinstance(index, Name) and site.extents[index.name] <= extent)
+        for read in reads(e)
+        for index, extent in zip(read.indices, site.stages.types[read.buffer].shape, strict=True)
+    )
 
 
 def _occurrences(stage: Stage, part: SourceExpr) -> int:

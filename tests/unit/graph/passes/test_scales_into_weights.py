@@ -69,3 +69,11 @@ def test_weights_that_others_read_stay() -> None:
     )
     assert [line for node in graph.computes for line in str(node.program).splitlines() if "C[i1]" in line]
     np.testing.assert_array_equal(graph.constants["w"].reshape(-1)[:4], [1, 2, 3, -1])
+
+
+def test_a_norm_of_a_part_of_a_concatenation_keeps_to_its_part() -> None:
+    folded(
+        f"""m (float[1, 3, 5] x, float[1, 2, 5] z) => (c) <{NORM}> {{
+            n = BatchNormalization(x, s, b, m, v)  c = Concat<axis = 1>(n, z)
+        }}"""
+    )
