@@ -129,7 +129,7 @@ class _RandomNetwork:
         self._add("Add", f"{scaled} {self._weight((last,))}", self._shapes[x])
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_networks_compute_the_same_after_the_passes(seed: int) -> None:
     made = _RandomNetwork(seed).model()
     graph = ms.load_onnx(made).graph

@@ -18,7 +18,7 @@ from metasched.target import Target
 from tests.support.graphs import by_reference, context, random_inputs
 
 SEED = 5
-CASES = 6
+CASES = 4
 STEPS = 9
 TARGET = Target.detect(threads=2)
 

@@ -23,7 +23,7 @@ from tests.property.fuzz.fuzz_case import PER_PROGRAM, TARGETS, UNBUILDABLE, Cas
 from tests.property.fuzz.fuzz_programs import pick
 
 SEED = 11
-PROGRAMS = 12
+PROGRAMS = 6
 FILL = 0xFF
 
 

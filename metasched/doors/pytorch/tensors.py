@@ -13,21 +13,8 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
 from metasched.support.imports import imports
 
-# The language's types by PyTorch's names of them.
-_TYPES = MappingProxyType(
-    {
-        "bool": DType.BOOL,
-        "uint8": DType.U8,
-        "int8": DType.I8,
-        "int16": DType.I16,
-        "int32": DType.I32,
-        "int64": DType.I64,
-        "float16": DType.F16,
-        "bfloat16": DType.BF16,
-        "float32": DType.F32,
-        "float64": DType.F64,
-    }
-)
+# The language's types by PyTorch's names of them: NumPy's, but for the one that NumPy has not.
+_TYPES = MappingProxyType({"bfloat16" if dtype is DType.BF16 else dtype.numpy.name: dtype for dtype in DType})
 
 
 def torch_module() -> Any:
