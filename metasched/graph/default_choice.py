@@ -21,8 +21,8 @@ def default_choice(program: Program, target: Target) -> Choice:
         return Choice(None, AS_WRITTEN)
     try:
         found = guess(program, target, core=core_of(target))
-    except NoRecord:
-        return Choice(None, AS_WRITTEN)
+    except NoRecord as none:  # it says why, and so does what the network says of its kernels
+        return Choice(None, f"{AS_WRITTEN}: {none}")
     chosen = found.expert or ("a neighbour" if found.neighbour is not None else "the model")
     return Choice(found.trace, f"{GUESSED}: {chosen}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -82,6 +82,12 @@ class TaskTable:
     """The tasks of a network with what is known of their times; it prints as a table, a notebook shows one."""
 
     rows: Sequence[TaskRow]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[TaskRow]:
+        return iter(self.rows)
 
     @property
     def seconds(self) -> float | None:

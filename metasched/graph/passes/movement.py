@@ -77,15 +77,14 @@ def is_movement(node: Compute) -> bool:
 
 def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
     """The last node reading through those before it; None where its places would not be linear."""
-    if stages_of(reader.program) is None:
-        return None
     before = stages_of(reader.program)
+    if before is None:
+        return None
     try:
         made = merged(graph, nodes, reader.outputs)
     except PlaceByData:
         return None
     after = stages_of(made.program)
-    assert before is not None
     assert after is not None
     if _quotients(after) > _quotients(before):
         return None

@@ -35,3 +35,4 @@ def test_the_table_says_what_is_known() -> None:
     assert str(unknown).splitlines()[-1].startswith(f"{sum(row.weight for row in unknown.rows):g} kernels")
     assert len({len(line) for line in known.lines()}) == 1
     assert known._repr_html_().count("<tr>") == 4
+    assert (len(known), list(known)) == (3, list(known.rows))

@@ -1,0 +1,20 @@
+"""The schedule of a task for which nothing was tuned."""
+
+from __future__ import annotations
+
+import pytest
+
+import metasched as ms
+from metasched.errors import NoRecord
+from metasched.graph import default_choice
+
+TEXT = "program wide[N=100000](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] + 1\n"
+
+
+def test_where_no_schedule_can_be_run_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise NoRecord("none can be run")
+
+    monkeypatch.setattr(default_choice, "guess", none)
+    choice = default_choice.default_choice(ms.parse_program(TEXT), ms.Target.detect())
+    assert (choice.trace, choice.origin) == (None, "as written: none can be run")
