@@ -7,6 +7,7 @@ Its files, in reading order:
 
 - `support/`: What the package needs of Python and of the process that it runs in; nothing here knows tensor programs
 - `errors`: The exceptions a user can meet
+- `settings`: What the environment sets: every variable that metasched reads, with what it does
 - `cache_folder`: The folder that is this user's for what can be made again: tuned kernels, and what the machine has
   measured
 - `dtypes`: Element types of buffers and scalars: one table of what there is to know of each
@@ -30,6 +31,7 @@ Its files, in reading order:
 - `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
 - `graph/`: Whole networks: from a model's file to programs of the language, and what runs them in order
 - `doors/`: Other ways in to networks: Python functions of NumPy's names, and PyTorch's modules, as graphs
+- `doctor/`: What this machine and this process are like for compiling and timing kernels, and what to change
 - `api`: The public face: the names that scripts rely on
 - `kernel_function`: The shortest way in: a kernel from one line of index notation, called with arrays
 - `cli/`: The command line: a file a command, each a `Command`; `main` lists them

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from metasched.errors import MetaschedError
+from metasched.settings import CACHE as _CACHE
 
-CACHE = "METASCHED_CACHE"
+CACHE = _CACHE.name
 
 
 class NoCacheFolder(MetaschedError):

@@ -7,6 +7,8 @@ Its files, in reading order:
 - `render`: Tables as text
 - `calibrate`: `metasched calibrate`: have this machine measure itself, and keep it for the estimates of guesses and
   searches
+- `completion`: `metasched completion`: the script by which a shell completes commands, options and files
+- `doctor`: `metasched doctor`: what this machine is like for compiling and timing kernels, and what to change
 - `db`: `metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up
 - `kernels`: The kernel a command is about
 - `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status

@@ -59,9 +59,13 @@ class CommandParser(ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # the overloads are those of the base
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
     ) -> tuple[Namespace, list[str]]:
+        self.declare()
+        return super().parse_known_args(args, namespace)
+
+    def declare(self) -> None:
+        """Have the command declare its arguments, unless it has."""
         command, self._unasked = self._unasked, None
         if command is not None:
             implementation = command.load()
             implementation.add_arguments(self)
             self.set_defaults(run=implementation.run)
-        return super().parse_known_args(args, namespace)

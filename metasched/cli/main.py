@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import logging
 import os
 import sys
 import warnings
@@ -15,6 +16,7 @@ from typing import TextIO
 from metasched import __version__
 from metasched.cli.command import Command, CommandParser, Console
 from metasched.errors import MetaschedError
+from metasched.settings import LOG, log_level
 
 COMMANDS = (
     Command("tune", "Find the fast schedule of a program on this machine."),
@@ -22,8 +24,10 @@ COMMANDS = (
     Command("show", "A program, its space, a schedule, or the code."),
     Command("rules", "The rules that are installed, and what one of yours gains."),
     Command("net", "Whole networks: show, tune, run, profile and export an ONNX model."),
+    Command("doctor", "What this machine is like for timing kernels, and what to change."),
     Command("calibrate", "Have this machine measure itself, for the estimates of guesses and searches."),
     Command("db", "What a database of measurements holds; export, import, prune."),
+    Command("completion", "What a shell needs to complete these commands."),
 )
 
 # Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 128 + n as if by signal n.
@@ -52,6 +56,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     console = console or Console()
     args = build_parser().parse_args(argv)
     try:
+        _print_log(console, log_level(os.environ.get(LOG.name)))
         with warnings.catch_warnings():
             warnings.showwarning = partial(_note_warning, console)
             status: int = args.run(args, console)
@@ -69,6 +74,15 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         console.note(f"metasched {args.command}: {message}")
         return WRONG_INPUT
     return status
+
+
+def _print_log(console: Console, level: int) -> None:
+    """Print what the package logs from a level on, beside the notes."""
+    logger = logging.getLogger("metasched")
+    handler = logging.StreamHandler(console.err)
+    handler.setFormatter(logging.Formatter("%(relativeCreated)6.0f ms %(levelname)s %(name)s: %(message)s"))
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)
 
 
 def _note_warning(console: Console, message: Warning | str, *_: object) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from inspect import signature
 
 from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
 from metasched.support.registry import Registry, UnfitError
+
+LOGGER = logging.getLogger(__name__)
 
 Opener = Callable[[str, Access], Database]
 GROUP = "metasched.databases"
@@ -36,7 +39,9 @@ def open_database(url: str, access: Access = Access.CREATE, databases: Registry[
     Raises `DatabaseError` for a URL of no known scheme, a file that is not such a database or was written by a
     newer metasched; `NoRecord`, unless it is to be created, for a file that is not there.
     """
-    return databases.get(_scheme(url))(url, access)
+    scheme = _scheme(url)
+    LOGGER.debug("opening a database of %s to %s", scheme, access.value)  # the rest of a URL may hold a password
+    return databases.get(scheme)(url, access)
 
 
 def scheme_of(url: str, databases: Registry[Opener] = DATABASES) -> str:

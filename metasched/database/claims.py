@@ -7,7 +7,7 @@ on another machine cannot be asked.
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 from dataclasses import dataclass
 
@@ -26,13 +26,13 @@ class Claimant:
 
     @staticmethod
     def this_process() -> Claimant:
-        return Claimant(socket.gethostname(), os.getpid(), psutil.Process().create_time())
+        return Claimant(platform.node(), os.getpid(), psutil.Process().create_time())
 
     def is_gone(self, claimed_at: float) -> bool:
         """Whether a claim that it made at `claimed_at`, seconds since the epoch, is void."""
         if time.time() - claimed_at > EXPIRY_S:
             return True
-        if self.host != socket.gethostname():
+        if self.host != platform.node():
             return False
         try:
             return bool(psutil.Process(self.pid).create_time() != self.started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import select
@@ -23,6 +24,8 @@ from metasched.errors import ResourceError
 from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolError
 from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
 from metasched.measure.resources import explaining
+
+LOGGER = logging.getLogger(__name__)
 
 _TICK_S = 0.05  # how often a busy worker's memory is looked at
 _TAIL_BYTES = 4000
@@ -153,6 +156,7 @@ class WorkerProcess:
             self._served = 0
             self._starts += 1
             self._started = self._spawn(self._launch)
+            LOGGER.debug("%s: process %d started", self.name, self._started.process.pid)
             if self._closed.is_set():  # in the meantime
                 self._started.process.kill()
 
@@ -222,6 +226,7 @@ class WorkerProcess:
         started, self._started = self._started, None
         self._ready = False
         if started is not None:
+            LOGGER.debug("%s: process %d ended", self.name, started.process.pid)
             started.process.kill()
             started.process.wait()
             os.close(started.requests)

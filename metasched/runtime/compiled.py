@@ -6,7 +6,9 @@ This is the raw form. It trusts its arguments; `metasched.runtime.kernel.Kernel`
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ from metasched.target import Target
 
 if TYPE_CHECKING:  # it imports Numba
     from metasched.compiler.cpu.codegen import LoadedCode, ObjectCode
+
+LOGGER = logging.getLogger(__name__)
 
 _POINTER = ctypes.c_void_p
 NO_TILES = (
@@ -99,7 +103,10 @@ def compile_loops(kernel: LoopProgram, parameters: tuple[KernelArgument, ...], t
 
 def build(func: Func, target: Target) -> CompiledKernel:
     """Compile a concrete scheduled program and load it; raises BuildError."""
-    return CompiledKernel(compile_func(func, target))
+    start = time.perf_counter()
+    code = compile_func(func, target)
+    LOGGER.debug("compiled %s in %.0f ms", code.name, (time.perf_counter() - start) * 1e3)
+    return CompiledKernel(code)
 
 
 def parameters_of(func: Func) -> tuple[KernelArgument, ...]:

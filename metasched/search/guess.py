@@ -13,6 +13,7 @@ to take less than 0.7 of the time. That costs another 0.2 to 3 s.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES
 from metasched.target import Target
+
+LOGGER = logging.getLogger(__name__)
 
 # The model's choice is the best of ten thousand by an inexact estimate: if it is expected to be as fast as an expert's
 # trace, it is mostly slower. On 89 tasks of the yardstick that have expert traces, by models of the other families,
@@ -86,8 +89,13 @@ class Guess(TextReport):
             return f"what was {self.neighbour}"
         return "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
 
+    @property
+    def summary(self) -> str:
+        """Where the schedule comes from."""
+        return f"{self._chosen}{', ' if self.carried_over else ''}{self.carried_over}"
+
     def __str__(self) -> str:
-        lines = [f"a guess: {self._chosen}{', ' if self.carried_over else ''}{self.carried_over}"]
+        lines = [f"a guess: {self.summary}"]
         if self.why:
             lines.append(f"why: {self.why}")
         if self.expected is not None:
@@ -124,7 +132,9 @@ def guess(
     if rules is not None:
         return guess_in(arms(rules, seed), program, target, core, seed, "the rules were given")
     choice = best_expert(program, target, core, allowed)
-    return _Guessing(program, target, core, seed, arms(None, seed), choice).guess(choice.why)
+    found = _Guessing(program, target, core, seed, arms(None, seed), choice).guess(choice.why)
+    LOGGER.info("guess for %s: %s", program.key, found.summary)
+    return found
 
 
 def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed: int, why: str) -> Guess:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     "support",
     "errors",
+    "settings",
     "cache_folder",
     "dtypes",
     "target",
@@ -40,6 +41,7 @@ LAYERS = (
     "search",
     "graph",
     "doors",
+    "doctor",
     "api",
     "kernel_function",
     "cli",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,8 @@ from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
 from metasched.support.declared_files import DeclaredFiles
 
 __all__ = ["PassOptions", "PassReport", "optimised", "passes", "run_passes"]
+
+LOGGER = logging.getLogger(__name__)
 
 # Files of the folder that are no passes.
 _MACHINERY = ("declaration", "pipeline")
@@ -94,6 +97,7 @@ def run_passes(graph: Graph, options: PassOptions) -> Iterator[PassReport]:
         context = PassContext(options)
         after = one.run(graph, context)
         after.validate()
+        LOGGER.debug("pass %s: %d nodes -> %d", one.name, len(graph.nodes), len(after.nodes))
         yield PassReport(one.name, one.purpose, graph, after, tuple(context.remarks))
         graph = after
 

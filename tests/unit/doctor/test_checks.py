@@ -1,0 +1,114 @@
+"""Each check, on machines that are made up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from metasched.doctor.checks import cache, calibration, clock, instruction_sets, neighbours, processor, threads
+from metasched.doctor.examination import CHECKS, examine
+from metasched.doctor.examined import Examined
+from metasched.doctor.finding import Standing
+from metasched.target import Target
+
+HERE = Target.detect(threads=1)
+
+
+def machine(root: Path, files: Mapping[str, str], target: Target = HERE) -> Examined:
+    """One of which Linux says these things."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Examined(target, root)
+
+
+def test_every_check_finds_something_here() -> None:
+    found = dict(examine(Examined(HERE)))
+    assert {name.replace(" ", "_") for name in found} == set(CHECKS.names())
+    assert all(finding.found and finding.to_json()["state"] == finding.state.value for finding in found.values())
+    assert all(finding.remedy for finding in found.values() if finding.state is Standing.PROBLEM)
+
+
+def test_the_processor_has_its_name(tmp_path: Path) -> None:
+    found = processor.check(machine(tmp_path, {"proc/cpuinfo": "processor: 0\nmodel name\t: Fast One\n"}))
+    assert found.found.startswith("Fast One (LLVM's name: ")
+
+
+def test_a_quota_below_the_threads_is_a_problem(tmp_path: Path) -> None:
+    found = threads.check(machine(tmp_path, {"sys/fs/cgroup/cpu.max": "50000 100000\n"}))
+    assert found.state is Standing.PROBLEM
+    assert "the time of 0.5 cores" in found.found
+
+
+@pytest.mark.parametrize("limit", ["max 100000", "400000 100000", "", "7"])
+def test_a_quota_that_is_large_enough_or_none(tmp_path: Path, limit: str) -> None:
+    assert threads.check(machine(tmp_path, {"sys/fs/cgroup/cpu.max": limit})).state is not Standing.PROBLEM
+
+
+def test_the_quota_of_older_containers(tmp_path: Path) -> None:
+    folder = "sys/fs/cgroup/cpu/cpu.cfs_"
+    found = threads.check(machine(tmp_path, {f"{folder}quota_us": "20000", f"{folder}period_us": "100000"}))
+    assert found.facts["quota_cores"] == 0.2
+
+
+def test_more_threads_than_cores_is_a_problem(tmp_path: Path) -> None:
+    found = threads.check(Examined(HERE.with_threads(10_000), tmp_path))
+    assert found.state is Standing.PROBLEM
+    assert "NUMBA_NUM_THREADS=" in found.remedy
+
+
+def test_amx_that_the_system_refuses_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = Target(HERE.name, HERE.features | {"amx-tile"}, 1, HERE.l1, HERE.l2, HERE.l3)
+    monkeypatch.setattr(instruction_sets, "tiles_are_given", lambda: False)
+    assert instruction_sets.check(Examined(tiles, tmp_path)).state is Standing.PROBLEM
+    monkeypatch.setattr(instruction_sets, "tiles_are_given", lambda: True)
+    assert instruction_sets.check(Examined(tiles, tmp_path)).state is Standing.GOOD
+
+
+def test_a_machine_that_has_not_measured_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+    found = calibration.check(Examined(HERE))
+    assert found.state is Standing.NOTE
+    assert "metasched calibrate" in found.remedy
+
+
+def test_a_cache_folder_that_others_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+    tmp_path.chmod(0o700)
+    assert cache.check(Examined(HERE)).state is Standing.GOOD
+    tmp_path.chmod(0o777)
+    assert cache.check(Examined(HERE)).remedy == f"chmod go-w {tmp_path}"
+
+
+def test_a_busy_neighbour_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            found = neighbours.check(Examined(HERE))
+        finally:
+            busy.kill()
+    assert found.state is not Standing.GOOD
+    assert "python" in found.found
+
+
+class Unsteady:
+    """A clock that is at its speed at one moment, and at half of it at the next."""
+
+    def __init__(self, target: Target) -> None:
+        self.count = 0
+
+    def clock_hz(self) -> float:
+        self.count += 1
+        return 3e9 if self.count % 2 else 1.5e9
+
+
+def test_an_unsteady_clock_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "CycleCounter", Unsteady)
+    monkeypatch.setattr(clock, "_APART_S", 0.0)
+    found = clock.check(machine(tmp_path, {clock._GOVERNOR: "powersave"}))
+    assert found.state is Standing.PROBLEM
+    assert "`powersave`" in found.found

@@ -1,0 +1,59 @@
+"""What the environment sets is declared, and on one page."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from pathlib import Path
+
+import pytest
+
+from metasched.errors import MetaschedError
+from metasched.settings import SETTINGS, log_level
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_has_every_variable_with_its_default_and_what_it_does() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    for one in SETTINGS:
+        assert f"| `{one.name}` | {one.default} | {one.what} |" in page
+
+
+def test_every_variable_of_ours_is_declared() -> None:
+    texts = {
+        node.value
+        for path in (ROOT / "metasched").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert {text for text in texts if text.startswith("METASCHED_") and text.isidentifier()} == {
+        one.name for one in SETTINGS
+    }
+
+
+@pytest.mark.parametrize(("given", "level"), [(None, logging.WARNING), ("", logging.WARNING), ("Debug", logging.DEBUG)])
+def test_the_level_that_is_logged(given: str | None, level: int) -> None:
+    assert log_level(given) == level
+
+
+def test_no_level() -> None:
+    with pytest.raises(MetaschedError, match="METASCHED_LOG is one of debug, info, warning, error, not `loud`"):
+        log_level("loud")
+
+
+# What opens a connection, and who may: to an address that the user names.
+NETWORK = {"socket", "socketserver", "http", "urllib", "ftplib", "smtplib", "requests", "httpx", "aiohttp", "xmlrpc"}
+
+
+def test_nothing_is_sent_anywhere() -> None:
+    wrong = [
+        f"{path}: {name}"
+        for folder in ("metasched", "rules")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+        if name.split(".")[0] in NETWORK
+    ]
+    assert not wrong, wrong
