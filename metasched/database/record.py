@@ -111,7 +111,8 @@ class Record:
     in the order they ran. `timestamp` is in seconds since the epoch; `seed`, `trial`, `batch` and `place` say which
     run of the search proposed it, as which candidate, and where in which batch of proposals. `code` is the hash of
     its code, empty where it has none or it is not known. What the schedule computes of constant arguments alone is in
-    none of the times: `prologue_seconds` is how long that takes once, None where it is nothing.
+    none of the times: `prologue_seconds` is how long that takes once, None where it is nothing. `expected_seconds` is
+    what the model of the search expected before it was measured, None where it was not asked.
     """
 
     task: TaskKey
@@ -132,6 +133,7 @@ class Record:
     space: str = ""
     code_version: str = ""
     prologue_seconds: float | None = None
+    expected_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if (self.failure is None) != bool(self.visits):
@@ -142,6 +144,8 @@ class Record:
             raise ValueError(f"times are finite, positive seconds, not {self.times}")
         if self.prologue_seconds is not None and not 0.0 <= self.prologue_seconds < float("inf"):
             raise ValueError(f"seconds are finite and not negative, unlike {self.prologue_seconds}")
+        if self.expected_seconds is not None and not 0.0 < self.expected_seconds < float("inf"):
+            raise ValueError(f"expected seconds are finite and positive, unlike {self.expected_seconds}")
 
     def __repr__(self) -> str:
         came = self.failure if self.seconds is None else f"{self.seconds * 1e3:.4g} ms{self.once}"

@@ -58,11 +58,11 @@ _BUSY_SECONDS = 10.0
 
 _COLUMNS = (
     "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, "
-    "space, code_version, prologue_seconds"
+    "space, code_version, prologue_seconds, expected_seconds"
 )
 # What is kept beside it as data, worked out of it.
 _DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written, permissions"
-_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 16}?, {'?, ' * 8}?)"
+_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 17}?, {'?, ' * 8}?)"
 _IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
@@ -380,7 +380,7 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
     program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, *made = (
         row
     )
-    space, code_version, prologue_seconds = made
+    space, code_version, prologue_seconds, expected_seconds = made
     return Record(
         task=task,
         program=program,
@@ -400,6 +400,7 @@ def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
         space=space,
         code_version=code_version,
         prologue_seconds=prologue_seconds,
+        expected_seconds=expected_seconds,
     )
 
 
@@ -428,6 +429,7 @@ def _insert(connection: sqlite3.Connection, record: Record) -> int:
             record.space,
             record.code_version,
             record.prologue_seconds,
+            record.expected_seconds,
             *_timed(record),
             outline.structure,
             outline.decisions,

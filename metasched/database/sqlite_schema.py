@@ -245,6 +245,8 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "DROP TABLE tasks",
         "ALTER TABLE new_tasks RENAME TO tasks",
     ),
+    # What the model expected of a candidate before it was measured.
+    ("ALTER TABLE records ADD COLUMN expected_seconds REAL",),
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

@@ -1,10 +1,10 @@
 """Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up removes.
 
-The first line says what the file is, `{"metasched": "records", "version": 5}`; every other one is a record, a JSON
+The first line says what the file is, `{"metasched": "records", "version": 6}`; every other one is a record, a JSON
 object with the fields of `Record` and of its `TaskKey`. In version 1 a record had `times`, all of one visit, in place
 of `visits`, and nothing after `trial`. Up to version 2 it had no `space`, and `program_hash` was one of the program
 with its names. Up to version 3 it had no `prologue_seconds`: that time was part of all others. Up to version 4 it had
-no `surroundings`.
+no `surroundings`, and up to version 5 no `expected_seconds`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
 from metasched.measure.timing import Surroundings
 
-FORMAT = 5
+FORMAT = 6
 _ONE_VISIT = 1  # the version before visits were told apart
 _NO_SPACE = 2  # the version before records said in which space they were made
 _NO_PROLOGUE = 3  # the version before prologues were timed apart
 _NO_SURROUNDINGS = 4  # the version before it was said what kernels were timed in
+_NO_EXPECTATION = 5  # the version before it was said what the model had expected
 _HEADER = {"metasched": "records", "version": FORMAT}
 _TASK = tuple(f.name for f in fields(TaskKey))
 _RECORD = tuple(f.name for f in fields(Record) if f.name != "task")
@@ -108,6 +109,8 @@ def _version(data: dict[str, Any], name: str) -> int:
 
 def _upgraded(data: dict[str, Any], version: int, place: str) -> dict[str, Any]:
     """A record of any version with the fields of today."""
+    if version <= _NO_EXPECTATION:
+        data = {**data, "expected_seconds": None}
     if version <= _NO_SURROUNDINGS:
         data = {**data, "surroundings": Surroundings.ALONE.value}
     if version <= _NO_PROLOGUE:
@@ -157,6 +160,7 @@ def _record(data: dict[str, Any], place: str) -> Record:
             space=data["space"],
             code_version=data["code_version"],
             prologue_seconds=None if data["prologue_seconds"] is None else float(data["prologue_seconds"]),
+            expected_seconds=None if data["expected_seconds"] is None else float(data["expected_seconds"]),
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise DatabaseError(f"{place}: the record does not read: {error}") from error
@@ -224,6 +228,7 @@ _FORMS: Mapping[str, _Form] = {
     "role": _TEXT,
     "space": _TEXT,
     "prologue_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
+    "expected_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
 }
 
 

@@ -225,6 +225,7 @@ class BatchMeasuring:
             space=self._key.space if proposal.space is None else proposal.space,
             code_version=self._key.code_version,
             prologue_seconds=measurement.prologue_seconds,
+            expected_seconds=proposal.expected_s,
         )
         with interrupts.put_off():  # what is recorded is known, or it would be recorded twice
             self._known.add(record, self._database.add(record))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from metasched.cost.model import Model
 from metasched.database.record import NO_TRIAL, Role
 from metasched.search.earlier import observation
 from metasched.search.known import Known
-from metasched.search.space_protocol import Candidate, Observation, SearchSpace
+from metasched.search.space_protocol import Arms, Candidate, Observation, SearchSpace
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class Proposal:
     """A candidate of a batch with its trace.
 
     `place` is its position in the batch. `candidate` is None if the trace is of another space, `trace` is None if the
-    candidate is illegal. `space` is the record's space, if it is not the one searched.
+    candidate is illegal. `space` is the record's space, if it is not the one searched. `expected_s` is what the model
+    expected before anything of the batch was measured, in seconds; None where it cannot say.
     """
 
     place: int
@@ -52,6 +57,7 @@ class Proposal:
     trace: str | None
     role: Role = Role.CANDIDATE
     space: str | None = None
+    expected_s: float | None = None
 
     def observed(self, known: Known) -> Observation | None:
         """Its observation; None for a trace of another space, or one that was not measured yet."""
@@ -78,3 +84,18 @@ def unmeasured(guesses: Guesses, known: Known, space: SearchSpace) -> list[Propo
         for n, (trace, role) in enumerate(guesses.with_roles())
     ]
     return [proposal for proposal in found if not proposal.is_settled(known)]
+
+
+def with_expectations(proposals: Sequence[Proposal], arms: Arms, model: Model) -> list[Proposal]:
+    """The proposals with what a model expects of them now, as far as they are of these arms."""
+    by_arm: dict[int, list[int]] = {}
+    for n, proposal in enumerate(proposals):
+        if proposal.candidate is not None:
+            by_arm.setdefault(proposal.candidate.arm, []).append(n)
+    expected: dict[int, float] = {}
+    for arm, numbers in by_arm.items():
+        candidates = (proposals[n].candidate for n in numbers)
+        rows = np.array([c.row for c in candidates if c is not None], np.int64)
+        seconds = np.exp2(-model.predict(arms[arm].features(rows)))
+        expected |= {n: float(s) for n, s in zip(numbers, seconds, strict=True) if 0 < s < np.inf}
+    return [replace(proposal, expected_s=expected.get(n)) for n, proposal in enumerate(proposals)]

@@ -11,9 +11,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from metasched.cost.model import Model
 from metasched.cost.model_registry import MakeModel
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, comparison
@@ -30,7 +31,7 @@ from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
 from metasched.search.phases import Phase, Phases
 from metasched.search.progress import Progress, ProgressCallback
-from metasched.search.proposal import Guesses, Proposal, unmeasured
+from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
 from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
@@ -145,13 +146,14 @@ class _Prepared:
 class _Open:
     """A search that has begun.
 
-    `guesses` and `proposals` are those of the next batch; the strategy's `proposals` are None until it was called, and
-    `seeds` precede them. `before` is the number of earlier proposals, `pending` the known results of the batch that
-    were not proposed.
+    `model` is the strategy's own. `guesses` and `proposals` are those of the next batch; the strategy's `proposals` are
+    None until it was called, and `seeds` precede them. `before` is the number of earlier proposals, `pending` the known
+    results of the batch that were not proposed.
     """
 
     space: SearchSpace
     strategy: Strategy
+    model: Model
     resumed: Resumed
     guesses: list[Proposal]
     seeds: list[Proposal] = field(default_factory=list)
@@ -262,11 +264,13 @@ class TaskSearch:
         if self._open is None:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
-            strategy = parts.strategy(StrategyInputs(space.arms, parts.model(parts.seed), parts.seed, self.phases))
+            model = parts.model(parts.seed)
+            strategy = parts.strategy(StrategyInputs(space.arms, model, parts.seed, self.phases))
             earlier = Earlier(self.known, space, self.task.program)
             with collection.put_off():
                 resumed = resume(self.known, space, strategy, earlier)
-            self._open = _Open(space, strategy, resumed, unmeasured(prepared.guesses, self.known, space))
+            guesses = with_expectations(unmeasured(prepared.guesses, self.known, space), space.arms, model)
+            self._open = _Open(space, strategy, model, resumed, guesses)
             if resumed.before == 0:
                 self._begin(self._open, prepared.guesses, earlier)
         return self._open
@@ -318,8 +322,11 @@ class TaskSearch:
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.put_off():
             proposed = at.strategy.propose(batch_size(at.before, len(self.prepare().guesses.traces)))
-        places = enumerate(proposed, start=1 + len(at.seeds))
-        return [*at.seeds, *(Proposal(place, c, self._trace(at.space, c)) for place, c in places)]
+            places = enumerate(proposed, start=1 + len(at.seeds))
+            new = [Proposal(place, candidate, None) for place, candidate in places]
+            batch = with_expectations([*at.seeds, *new], at.space.arms, at.model)
+        seeds, new = batch[: len(at.seeds)], batch[len(at.seeds) :]
+        return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
         with self.phases.timed(Phase.SPACE):

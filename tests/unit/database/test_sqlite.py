@@ -241,6 +241,16 @@ def test_what_is_run_once_is_kept_beside_the_times(tmp_path: Path) -> None:
             replace(RECORD, prologue_seconds=wrong)
 
 
+def test_what_was_expected_of_a_candidate_is_kept_beside_its_time(tmp_path: Path) -> None:
+    with open_database(url_of(tmp_path / "e.db")) as db:
+        db.add(replace(RECORD, expected_seconds=0.5))
+    with open_database(url_of(tmp_path / "e.db"), Access.READ) as db:
+        assert db.records(TASK)[0].expected_seconds == 0.5
+    for wrong in (0.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite and positive"):
+            replace(RECORD, expected_seconds=wrong)
+
+
 def test_a_summary_says_of_a_record_what_the_record_says(tmp_path: Path) -> None:
     trace = 'trace 1 of p[N=4]:\n    t ~ sample_categorical([1, 2]) @ "a" := 2\n'
     records = [RECORD, FAILED, timed(0.5, 0.25), replace(RECORD, trace=trace, raced=True, trial=NO_TRIAL)]

@@ -74,6 +74,7 @@ def anything(record: Record) -> None:
             code=st.text(),
             role=st.sampled_from(Role),
             prologue_seconds=st.none() | finite,
+            expected_seconds=st.none() | finite,
         )
     )
 )
@@ -250,8 +251,8 @@ def older(version: int, *without: str, **changed: object) -> list[str]:
     header, line = lines_of([GOOD])
     data = {**json.loads(line), "program_hash": parse_program(TEXT).named_hash(), **changed}
     return [
-        header.replace("5}", f"{version}}}"),
-        json.dumps({k: v for k, v in data.items() if k not in {*without, "surroundings"}}),
+        header.replace("6}", f"{version}}}"),
+        json.dumps({k: v for k, v in data.items() if k not in {*without, "surroundings", "expected_seconds"}}),
     ]
 
 
@@ -279,12 +280,22 @@ def test_times_of_version_3_are_set_apart_where_a_prologue_may_be_in_them() -> N
     task = replace(GOOD.task, program_hash=weights.structural_hash())
     for record, version in ((GOOD, "metasched 0"), (replace(GOOD, task=task, program=str(weights)), None)):
         header, line = lines_of([record])
-        newer = {"prologue_seconds", "surroundings"}
+        newer = {"prologue_seconds", "surroundings", "expected_seconds"}
         data = {key: value for key, value in json.loads(line).items() if key not in newer}
-        (found,) = read_lines([header.replace("5}", "3}"), json.dumps(data)], "f", check_record)
+        (found,) = read_lines([header.replace("6}", "3}"), json.dumps(data)], "f", check_record)
         assert isinstance(found, Record), found
         assert found.prologue_seconds is None
         assert found.code_version == (version or "metasched 0, prologues in its times")
+
+
+def test_a_record_of_version_5_does_not_say_what_was_expected() -> None:
+    header, line = lines_of([replace(GOOD, expected_seconds=2e-3)])
+    data = json.loads(line)
+    assert data.pop("expected_seconds") == 2e-3
+    (found,) = read_lines([header.replace("6}", "5}"), json.dumps(data)], "f", check_record)
+    assert found == GOOD
+    (wrong,) = read_lines([header, json.dumps({**data, "expected_seconds": -1.0})], "f", check_record)
+    assert "expected seconds are finite and positive" in str(wrong)
 
 
 def test_a_record_that_was_timed_again_is_there_already(database: Database) -> None:
