@@ -48,6 +48,8 @@ def main() -> int:
     whole.add_argument("--sizes", type=_sizes, default={}, metavar="batch=1,...", help="sizes that it leaves open")
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
     args = parser.parse_args()
+    # Both sides start processes, whose start is a figure: a user's Python has kept its compiled modules.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if (args.tvm_python is None) != (args.tvm_records is None):
         parser.error("--tvm-python and --tvm-records go together: TVM replays records")
     if args.names:

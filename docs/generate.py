@@ -4,6 +4,7 @@ own (a schedule's methods, math functions) from the code: `make docs`."""
 from __future__ import annotations
 
 import inspect
+import json
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ from metasched.functions.declaration import ARGUMENTS
 from metasched.functions.registry import functions
 from metasched.ir.source_printer import print_params
 from metasched.lang.load import parse_definitions
+from metasched.operators import digests
 from metasched.operators.files import library_names
 from metasched.schedule.annotation import AnnotationKey, known_annotations
 from metasched.schedule.distributions.base import Distribution
@@ -228,6 +230,14 @@ def calls_stub() -> str:
     return "".join(parts)
 
 
+DIGESTS = Path(__file__).parents[1] / "metasched" / "operators" / digests.FILE
+
+
+def digests_text() -> str:
+    """The operators that have expert traces, by the digests of their structures."""
+    return json.dumps(digests.made(), indent=1) + "\n"
+
+
 COMPILER = Path(__file__).parent / "compiler.md"
 LANGUAGE = Path(__file__).parent / "language.md"
 DOORS = Path(__file__).parent / "doors.md"
@@ -272,6 +282,7 @@ def replaced(text: str, name: str, part: str) -> str:
 if __name__ == "__main__":
     CALLS.write_text(calls_stub(), encoding="utf-8")
     COMPILER.write_text(compiler_page(), encoding="utf-8")
+    DIGESTS.write_text(digests_text(), encoding="utf-8")
     DOORS.write_text(doors_page(), encoding="utf-8")
     LANGUAGE.write_text(language_page(), encoding="utf-8")
     METHODS.write_text(methods_stub(), encoding="utf-8")

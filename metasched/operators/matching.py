@@ -8,34 +8,22 @@ that is an operator for each element of a batch takes its traces, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
-from metasched.dtypes import INDEX
-from metasched.ir import query
-from metasched.ir.affine import free_vars
-from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Call, Expr, For, Func, Load, Node, Select, Stmt, Store
+from metasched.ir.nodes import Buffer, Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Value
 from metasched.operators.batched_trace import for_batch
 from metasched.operators.batches import Batch, batch_of_one, batches, with_transposed_operands
+from metasched.operators.digests import variants_of
 from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.files import library_names
 from metasched.operators.library import load
+from metasched.operators.structure import Names, names_between, structure_digest
 from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
-
-_COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
-
-
-@dataclass(frozen=True)
-class Names:
-    """One program's names for the blocks and tensors of another."""
-
-    blocks: Mapping[str, str] = field(default_factory=dict)
-    tensors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,8 +73,8 @@ def fits(program: Program) -> tuple[Fit, ...]:
     """The expert traces for what a program computes, sorted by name; none for a program that is no operator.
 
     Where nothing fits a program as it is, nor an element of a batch of it, operands that are matrices are transposed.
-    A program that was not loaded from the library is compared with each of its operators, which the first such call
-    reads: that takes 0.1 to 0.2 s.
+    A program that was not loaded from the library is compared with those operators that have the digest of its
+    structure, which are read at the first such call: that takes some 10 ms for each.
     """
     found = [Fit(expert(name), renamed) for operator, renamed in _operator_of(program) for name in _traces(operator)]
     several = list(batches(program))
@@ -111,18 +99,15 @@ def _operator_of(program: Program) -> list[tuple[str, Names]]:
 
 def _by_structure(func: Func) -> list[tuple[str, Names]]:
     """The operator that a function is by its structure, and its names for the operator's; none or one."""
-    for operator in dict.fromkeys(name.partition(".")[0] for name in expert_names()):
-        if _counts(_usual(operator).func) != _counts(func):
-            continue
-        for written in _written(operator):
-            renamed = names_between(written.func, func)
-            if renamed is not None:
-                return [(operator, renamed)]
+    for variant in variants_of(structure_digest(func)):
+        renamed = names_between(_written(variant).func, func)
+        if renamed is not None:
+            return [(_operator(variant), renamed)]
     return []
 
 
 def _traces(operator: str) -> list[str]:
-    return [name for name in expert_names() if name.partition(".")[0] == operator]
+    return [name for name in expert_names() if _operator(name) == operator]
 
 
 @cache
@@ -130,136 +115,15 @@ def _usual(operator: str) -> Program:
     return load(operator)
 
 
-def _written(operator: str) -> Iterator[Program]:
-    """The operator with its own parameters, then as its traces were written for it: some give it another structure."""
-    yield _usual(operator)
-    yield from (_header(name) for name in _traces(operator))
+def _written(variant: str) -> Program:
+    """An operator with its own parameters, or as one of its traces was written for it: some have another structure."""
+    return _header(variant) if "." in variant else _usual(variant)
+
+
+def _operator(variant: str) -> str:
+    return variant.partition(".")[0]
 
 
 @cache
 def _header(name: str) -> Program:
     return expert(name).program()
-
-
-# --- structure
-
-
-def names_between(one: Func, other: Func) -> Names | None:
-    """The names in `other` of the blocks and tensors of `one`; None if the structure differs.
-
-    Element types may differ, and so may every number.
-    """
-    if _counts(one) != _counts(other):
-        return None
-    found = _stmt(one.body, other.body, {})
-    if found is None:
-        return None
-    blocks, tensors = ({a: b for (of, a), b in found.items() if of is kind} for kind in (Block, Load))
-    return Names(blocks, tensors)
-
-
-def _counts(func: Func) -> tuple[int, ...]:
-    return len(func.inputs), len(func.outputs), len(func.temps), len(func.scalars), len(query.blocks(func))
-
-
-# A name, and whether it names a block or something loaded from.
-_Name = tuple[type[Block] | type[Load], str]
-_Known = dict[_Name, str]
-
-
-def _stmt(a: Stmt, b: Stmt, known: _Known) -> _Known | None:
-    if isinstance(a, For) and isinstance(b, For):
-        return _stmt(a.body, b.body, known)
-    if isinstance(a, Block) and isinstance(b, Block):
-        return _block(a, b, known)
-    below = [[child for child in s.children() if isinstance(child, Stmt)] for s in (a, b)]
-    if type(a) is not type(b) or len(below[0]) != len(below[1]):
-        return None
-    found: _Known | None = known
-    for x, y in zip(*below, strict=True):
-        found = None if found is None else _stmt(x, y, found)
-    return found
-
-
-def _block(a: Block, b: Block, known: _Known) -> _Known | None:
-    kinds = [[it.kind for it in block.iters] for block in (a, b)]
-    if kinds[0] != kinds[1] or a.reducer is not b.reducer or len(a.stores) != len(b.stores):
-        return None
-    places = tuple({it.name: n for n, it in enumerate(block.iters)} for block in (a, b))
-    found = _paired((Block, a.name), b.name, known)
-    for x, y in zip(a.stores, b.stores, strict=True):
-        found = None if found is None else _store(x, y, found, _Scope(*places))
-    return found
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """Where two blocks have their iteration variables."""
-
-    one: Mapping[str, int]
-    other: Mapping[str, int]
-
-    def same_uses(self, a: Expr, b: Expr) -> bool:
-        """Whether two indices depend on the same iteration variables."""
-        return {self.one.get(n) for n in free_vars(a)} == {self.other.get(n) for n in free_vars(b)}
-
-
-def _store(a: Store, b: Store, known: _Known, scope: _Scope) -> _Known | None:
-    found = _access((a.buffer, a.indices), (b.buffer, b.indices), known, scope)
-    return None if found is None else _expr(a.value, b.value, found, scope)
-
-
-_Access = tuple[str, tuple[Expr, ...]]
-
-
-def _access(a: _Access, b: _Access, known: _Known, scope: _Scope) -> _Known | None:
-    if len(a[1]) != len(b[1]) or not all(scope.same_uses(x, y) for x, y in zip(a[1], b[1], strict=True)):
-        return None
-    return _paired((Load, a[0]), b[0], known)
-
-
-def _paired(a: _Name, b: str, known: _Known) -> _Known | None:
-    """`known` with this pair added; None if either name is already paired with another."""
-    if a in known:
-        return known if known[a] == b else None
-    taken = any(of is a[0] and name == b for (of, _), name in known.items())
-    return None if taken else {**known, a: b}
-
-
-def _expr(a: Expr, b: Expr, known: _Known, scope: _Scope) -> _Known | None:
-    if a.dtype is INDEX and b.dtype is INDEX and not (_reads(a) or _reads(b)):
-        return known if scope.same_uses(a, b) else None
-    if isinstance(a, Load) and isinstance(b, Load):
-        return _access((a.buffer, a.indices), (b.buffer, b.indices), known, scope)
-    if type(a) is not type(b) or (isinstance(a, Call) and isinstance(b, Call) and a.func != b.func):
-        return None
-    if isinstance(a, Select) and isinstance(b, Select) and not (_reads(a.cond) or _reads(b.cond)):
-        same = scope.same_uses(a.cond, b.cond)
-        return _all([(a.then, b.then), (a.otherwise, b.otherwise)], known, scope) if same else None
-    if isinstance(a, Binary) and isinstance(b, Binary):
-        return _binary(a, b, known, scope)
-    return _all(list(zip(_operands(a), _operands(b), strict=False)), known, scope)
-
-
-def _binary(a: Binary, b: Binary, known: _Known, scope: _Scope) -> _Known | None:
-    if a.op is not b.op:
-        return None
-    found = _all([(a.a, b.a), (a.b, b.b)], known, scope)
-    if found is None and a.op in _COMMUTATIVE:
-        return _all([(a.a, b.b), (a.b, b.a)], known, scope)
-    return found
-
-
-def _all(pairs: list[tuple[Expr, Expr]], known: _Known, scope: _Scope) -> _Known | None:
-    found: _Known | None = known
-    for a, b in pairs:
-        found = None if found is None else _expr(a, b, found, scope)
-    return found
-
-
-def _operands(e: Expr) -> list[Expr]:
-    return [child for child in e.children() if isinstance(child, Expr)]
-
-
-def _reads(e: Node) -> bool:
-    return any(isinstance(n, Load) for n in e.walk())

@@ -35,6 +35,11 @@ def test_the_page_of_operators_is_current() -> None:
     assert made.OPERATORS.read_text(encoding="utf-8") == made.operators_page(), "run `make docs`"
 
 
+def test_the_digests_of_operators_are_current() -> None:
+    made = generator()
+    assert made.DIGESTS.read_text(encoding="utf-8") == made.digests_text(), "run `make docs`"
+
+
 def test_the_types_of_methods_are_current() -> None:
     made = generator()
     assert made.METHODS.read_text(encoding="utf-8") == made.methods_stub(), "run `make docs`"
