@@ -17,7 +17,7 @@ Its files, in reading order:
 - `library`: The program files: one an operator, parametric in its shape
 - `experts`: Expert traces: schedules that people wrote for operators of the library, to learn from and to start from
 - `structure`: Whether two programs have one structure: the same stages, on tensors that are indexed by the same loops
-- `digests`: The operators that have expert traces, by the digests of their structures, in the file `digests.json` beside
+- `digests`: The operators that have expert traces, by the digests of their structures: the file `digests.json` beside
   this one
 - `matching`: Which expert traces were written for what a program computes, whatever its shape and its names
 - `named`: Programs and traces by what commands call them: a file, or `op:NAME` of the library

@@ -1,4 +1,4 @@
-"""The operators that have expert traces, by the digests of their structures, in the file `digests.json` beside this one.
+"""The operators that have expert traces, by the digests of their structures: the file `digests.json` beside this one.
 
 Reading an operator takes some 10 ms. The file says which are worth reading for a program; `make docs` writes it.
 """
