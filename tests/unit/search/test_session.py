@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.cost.trained import shipped
 from metasched.database.backends import open_database
 from metasched.database.base import Database
 from metasched.database.best import best_of, best_record
@@ -66,22 +64,6 @@ def test_a_run_measures_as_many_as_asked_for_and_reports_the_best(database: Data
     assert report.phases["build"] == pytest.approx(0.5 * (20 + len(runner.again)))
     assert report.phases["run"] == pytest.approx(0.25 * (20 + len(runner.again)))
     assert report.phases["model"] > 0
-
-
-def test_what_the_model_expected_is_recorded_before_it_learns_of_the_batch(database: Database) -> None:
-    space = ToySpace()
-
-    def guided(given: StrategyInputs) -> Strategy:
-        return Evolution(given.arms, given.model, 0, EvolutionConfig(population=64, generations=1), given.phases)
-
-    with toy_session(database, ToyRunner(space), make=guided) as session:
-        session.run(20)
-    untrained = CostModel(0, shipped())
-    for record in database.records(key().task):
-        arm, *row = json.loads(record.trace)
-        features = space.arms[arm].features(np.array([row], np.int64))
-        at_first = float(np.exp2(-untrained.predict(features)[0]))
-        assert (record.expected_seconds == pytest.approx(at_first)) == (record.batch == 0)
 
 
 def test_the_same_call_again_opens_nothing(database: Database) -> None:
