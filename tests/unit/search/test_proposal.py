@@ -24,6 +24,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     with open_database(f"sqlite:///{tmp_path}/t.db") as found:
         yield found
 
+
 def test_what_the_model_expected_is_recorded_before_it_learns_of_the_batch(database: Database) -> None:
     space = ToySpace()
 
