@@ -11,7 +11,7 @@ import metasched as ms
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import program
 from metasched.measure.records import Limits
-from metasched.search.progress import Progress
+from metasched.report.progress import Progress
 
 _WARM = 64  # by then everything that is loaded once has been loaded
 _MB = 1e6

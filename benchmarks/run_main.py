@@ -17,7 +17,7 @@ from benchmarks.sides import OURS, UNSTEADY, SideTime, blas_name, compare
 from benchmarks.tuning import program
 from benchmarks.workloads import WORKLOADS
 from metasched.cli.render import table
-from metasched.search.progress_text import duration
+from metasched.report.progress_text import duration
 
 PEERS = ("naive Numba", "numpy")
 NAIVE = "for i in prange(N): for j in range(M): acc = 0; for k in range(K): acc += A[i, k] * B[k, j]"

@@ -28,6 +28,7 @@ Its files, in reading order:
 - `measure/`: Measuring candidates in worker processes: build, check against the reference, time
 - `database/`: Tuning records: text only, in SQLite by default, by URL
 - `knowledge/`: What was found for kinds of anchors: the best structures and numbers of many sizes
+- `report/`: What people look at: why a search came to what it did, and where the time of a kernel's call goes
 - `search/`: Strategies over a decision space, the task scheduler, and the tuning loop
 - `graph/`: Whole networks: from a model's file to programs of the language, and what runs them in order
 - `doors/`: Other ways in to networks: Python functions of NumPy's names, and PyTorch's modules, as graphs
@@ -86,6 +87,8 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.lang.build import *  # noqa: F403
     from metasched.lang.calls import *  # noqa: F403
     from metasched.reference.execution import reference as reference
+    from metasched.report.progress import Progress as Progress
+    from metasched.report.progress_view import progress_view as progress_view
     from metasched.runtime.kernel import Kernel as Kernel
     from metasched.runtime.kernel import Origin as Origin
     from metasched.schedule.analysis import BlockInfo as BlockInfo
@@ -108,8 +111,6 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.schedule.values import ceildiv as ceildiv
     from metasched.schedule.values import maximum as maximum
     from metasched.schedule.values import minimum as minimum
-    from metasched.search.progress import Progress as Progress
-    from metasched.search.progress_view import progress_view as progress_view
     from metasched.search.session import TuningSession as TuningSession
     from metasched.search.task import Task as Task
     from metasched.space.combinators import attempt as attempt
@@ -232,8 +233,8 @@ _NAMES = {
         "maximum",
         "minimum",
     ),
-    "metasched.search.progress": ("Progress",),
-    "metasched.search.progress_view": ("progress_view",),
+    "metasched.report.progress": ("Progress",),
+    "metasched.report.progress_view": ("progress_view",),
     "metasched.search.session": ("TuningSession",),
     "metasched.search.task": ("Task",),
     "metasched.space.combinators": (

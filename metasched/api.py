@@ -19,6 +19,8 @@ from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.reference.execution import reference
+from metasched.report.profile import profile_kernel
+from metasched.report.progress_view import Shown
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.schedule.handlers import Policy, Repairs
@@ -26,7 +28,6 @@ from metasched.schedule.trace import Schedule, Trace
 from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
 from metasched.search.other_names import own_trace
-from metasched.search.progress_view import Shown
 from metasched.search.report import TuningReport
 from metasched.search.session import DEFAULT_DATABASE, TuningSession, goal_of
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
@@ -354,7 +355,7 @@ def _kernel(
     schedule = trace.apply_to(program, policy)
     compiled = build(schedule.func, target)
     said = Repairs(schedule.repairs) if origin is Origin.TRACE else report
-    return Kernel(compiled, program=program, trace=schedule.trace, report=said, origin=origin)
+    return Kernel(compiled, program=program, trace=schedule.trace, report=said, origin=origin, profiler=profile_kernel)
 
 
 __all__ = [

@@ -23,12 +23,12 @@ from metasched.ir.program import Program
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
 from metasched.permissions import Allow, Allowed
+from metasched.report.progress_view import Shown
 from metasched.runtime.arguments import in_order
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.runtime.kernel import Kernel, Origin, compiled_again
 from metasched.runtime.recipe import Recipe
 from metasched.runtime.taken import TakenArgument, take
-from metasched.search.progress_view import Shown
 from metasched.space.registry import RuleSpec
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target

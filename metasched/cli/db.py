@@ -30,7 +30,7 @@ from metasched.knowledge.distill import entries_of, merged
 from metasched.knowledge.entries import print_entries
 from metasched.knowledge.library import read_file
 from metasched.lang import read_source
-from metasched.search.progress_text import duration, failures
+from metasched.report.progress_text import duration, failures
 
 EMPTY = "sqlite:///:memory:"
 MOST_TOLD = 5  # of what is wrong in imported files

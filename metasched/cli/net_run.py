@@ -25,7 +25,7 @@ from metasched.cli.net_arguments import (
 from metasched.cli.render import table
 from metasched.errors import counted
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.search.progress_text import duration
+from metasched.report.progress_text import duration
 
 DIFFERS = 1
 _TOLERANCE = 1e-3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from metasched.cli.command import Console
-from metasched.search.progress import Progress
-from metasched.search.progress_view import ProgressView, progress_view
+from metasched.report.progress import Progress
+from metasched.report.progress_view import ProgressView, progress_view
 
 
 @dataclass

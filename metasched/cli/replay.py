@@ -16,9 +16,9 @@ from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.operators.named import trace_named
+from metasched.report.progress_text import duration
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace_files import form_of
-from metasched.search.progress_text import duration
 from metasched.target import Target
 
 if TYPE_CHECKING:

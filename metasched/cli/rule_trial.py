@@ -14,10 +14,10 @@ from metasched.measure.comparison import Comparison
 from metasched.measure.paired_timing import IN_TURNS, compare
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.permissions import Allow
+from metasched.report.progress import ProgressCallback
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
 from metasched.search.paired_tuning import tune_in_turns
-from metasched.search.progress import ProgressCallback
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from metasched.search.task import Task

@@ -17,8 +17,8 @@ from metasched.errors import MetaschedError
 from metasched.lang import print_decision
 from metasched.lang.load import file_and_name
 from metasched.measure.paired_timing import PAIRS
-from metasched.search.progress import Progress, ProgressCallback
-from metasched.search.progress_text import duration, failures
+from metasched.report.progress import Progress, ProgressCallback
+from metasched.report.progress_text import duration, failures
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome, Rule, inside
 from metasched.space.rule_errors import described, is_of_a_rule

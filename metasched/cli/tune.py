@@ -25,7 +25,7 @@ from metasched.database import Record
 from metasched.errors import counted
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
 from metasched.operators.named import trace_named
-from metasched.search.progress_text import duration, failures
+from metasched.report.progress_text import duration, failures
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.target import Target

@@ -47,12 +47,16 @@ class LStmt(Node):
 
 @node
 class Loop(LStmt):
-    """`for var in range(extent)`; the extent may depend on outer loops (`min(8, 127 - i*8)`) unless UNROLLED."""
+    """`for var in range(extent)`; the extent may depend on outer loops (`min(8, 127 - i*8)`) unless UNROLLED.
+
+    A PARALLEL one may have a `counter`, which each of its threads has around what it runs.
+    """
 
     var: str
     extent: Expr
     mode: LoopMode
     body: LStmt
+    counter: int | None = None
 
 
 @node
@@ -127,6 +131,14 @@ class Prefetch(LStmt):
 @node
 class Reread(LStmt):
     """What was read from memory before is read again after, so that it need not stay in a register."""
+
+
+@node
+class Counted(LStmt):
+    """`body`, with the counter `number` around it: the ticks of the CPU's clock that it takes are added up."""
+
+    number: int
+    body: LStmt
 
 
 @node

@@ -18,6 +18,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     pad = "    " * depth
     if isinstance(stmt, lir.Body):
         return [line for child in stmt.stmts for line in _stmt(child, depth)]
+    if isinstance(stmt, lir.Counted):
+        return [f"{pad}counter {stmt.number}:", *_stmt(stmt.body, depth + 1)]
     if isinstance(stmt, lir.Region):
         phases = [_stmt(phase, depth + 1) for phase in stmt.phases]
         between = [line for phase in phases[1:] for line in (f"{pad}    barrier", *phase)]
@@ -44,7 +46,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
         return [pad + head, *_stmt(stmt.body, depth + 1)]
     assert isinstance(stmt, lir.Loop)
     word = {lir.LoopMode.SERIAL: "for", lir.LoopMode.PARALLEL: "parallel", lir.LoopMode.UNROLLED: "unrolled"}[stmt.mode]
-    return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):", *_stmt(stmt.body, depth + 1)]
+    counter = "" if stmt.counter is None else f"  @counter({stmt.counter})"
+    return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):{counter}", *_stmt(stmt.body, depth + 1)]
 
 
 def _best(stmt: lir.ArgReduction) -> str:

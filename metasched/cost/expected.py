@@ -118,10 +118,16 @@ def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float
     """Cycles that no schedule of an unscheduled program is thought to go below: the operations of its main part in full
     vectors on all threads, or by a tensor intrinsic that the target has for them.
     """
-    return sum(_least(view) for view in _views(main_part(func), target, core)[1])
+    return sum(map(least_of, _views(main_part(func), target, core)[1]))
 
 
-def _least(view: View) -> float:
+def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> list[View]:
+    """The statements of a program whose numbers are all decided, in order."""
+    return _views(func, target, core)[1]
+
+
+def least_of(view: View) -> float:
+    """The same of one statement."""
     lanes = view.target.vector_bits / (8 * view.statement.store.element_bytes)
     instructions = float(domain_left(view)[0]) * view.statement.operations.instructions
     in_vectors = instructions / (view.core.operations * lanes * max(view.target.threads, 1))

@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from metasched.calibration.store import core_of, load
+from metasched.calibration.store import core_of
 from metasched.cost.core import Core
 from metasched.cost.expected import least_cycles
 from metasched.graph.executable import Executable, StepInfo
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.ir.notebook import TextReport
+from metasched.report.limits import Bound, ceilings_of
 from metasched.target import Target
 
-# Cycles a second, where the machine was not calibrated.
-_CLOCK_HZ = 3e9
 _RUNS = 30
 _WARM_UP = 3
 # What of a network's time is shown in full; the kernels of the rest are in the data.
@@ -159,10 +158,10 @@ class _Limits:
         self._graph = graph
         self._target = target
         self._core: Core = core_of(target)
-        calibration = load(target)
-        self._clock = _CLOCK_HZ if calibration is None else calibration.clock_hz
-        cached = weight_bytes <= target.l3
-        self._weight_rate = self._core.l3_bytes if cached else self._core.memory_bytes
+        self._ceilings = ceilings_of(target)
+        rates = self._ceilings.bytes_per_s
+        self._rate = rates[Bound.L3]
+        self._weight_rate = rates[Bound.L3 if weight_bytes <= target.l3 else Bound.MEMORY]
         self._arithmetic: dict[str, float] = {}
 
     def kernel(self, step: StepInfo, node: Compute, seconds: float, share: float) -> KernelProfile:
@@ -171,9 +170,8 @@ class _Limits:
         total = sum(sizes.values())
         if step.task not in self._arithmetic:
             self._arithmetic[step.task] = least_cycles(node.program.func, self._target, self._core)
-        threads = self._target.threads
-        moving = (total - weights) / self._core.l3_bytes / threads + weights / self._weight_rate / threads
-        least = max(self._arithmetic[step.task], moving) / self._clock
+        moving = (total - weights) / self._rate + weights / self._weight_rate
+        least = max(self._arithmetic[step.task] / self._ceilings.clock_hz, moving)
         work = node.program.work
         return KernelProfile(
             step.node,

@@ -20,9 +20,9 @@ from metasched.graph.tasks import NetworkTask
 from metasched.measure.surroundings import surroundings_in
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allowed
+from metasched.report.progress_text import duration
 from metasched.schedule.trace import Schedule
 from metasched.search.other_names import own_trace
-from metasched.search.progress_text import duration
 from metasched.target import Target
 
 

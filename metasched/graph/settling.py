@@ -15,7 +15,7 @@ import psutil
 
 from metasched.graph.executable import Executable
 from metasched.graph.ir import Array
-from metasched.search.progress_text import duration
+from metasched.report.progress_text import duration
 
 # Turns of all executables: as many as fit into these seconds, within these numbers.
 _SECONDS = 3.0

@@ -9,7 +9,7 @@ from html import escape
 from metasched.graph.ir import Compute, Graph, type_of
 from metasched.ir.program import Program
 from metasched.ir.work import speed_text
-from metasched.search.progress_text import duration
+from metasched.report.progress_text import duration
 from metasched.search.task_progress import bytes_of
 
 _COLUMNS = ("task", "what", "runs", "MFLOP", "kB", "best", "speed", "share", "trials")

@@ -30,9 +30,9 @@ from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
+from metasched.report.progress import Progress
+from metasched.report.progress_text import clock, duration
 from metasched.search.objectives import Objective
-from metasched.search.progress import Progress
-from metasched.search.progress_text import clock, duration
 from metasched.search.report import TuningReport
 from metasched.search.session import DEFAULT_DATABASE, TuningSession
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO, TypeAlias, runtime_checkable
 
 from metasched.graph.tasks import TaskTable
-from metasched.search.progress_text import clock, duration
-from metasched.search.progress_view import notebook_display
+from metasched.report.progress_text import clock, duration
+from metasched.report.progress_view import notebook_display
 
 _UP, _ERASE_LINE, _ERASE_BELOW = "\x1b[{}A", "\x1b[2K", "\x1b[J"
 

@@ -16,6 +16,7 @@ Its files, in reading order:
   meets there as a global, in a closure, or as an argument
 - `first_use`: Registers kernels with Numba; imported before the first kernel is made
 - `packing`: Why a schedule computes nothing from its weights ahead of time, and what to schedule so that it does
+- `part_times`: The time of each part of a kernel, by counters in a variant of it that is compiled for that
 - `recipe`: Pickled kernels: program, trace and target are pickled, and compiled again where they are loaded
 - `packed`: Kernels with packed weights: packing them, and calling the kernel afterwards
 - `kernel`: The kernel that a user holds: a callable kernel that can be packed and pickled

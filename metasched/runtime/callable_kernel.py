@@ -22,6 +22,11 @@ from metasched.target import Target
 Array = np.ndarray[Any, Any]
 
 
+# What `Kernel.profile` calls, with the kernel, its inputs and the number of runs. It compares with what the machine can
+# do, which is known above this package.
+Profiler = Callable[["CallableKernel", tuple[Any, ...], int], Any]
+
+
 class Origin(Enum):
     """Where a kernel's schedule comes from."""
 
@@ -52,12 +57,14 @@ class CallableKernel:
         trace: Any = None,
         report: Any = None,
         origin: Origin = Origin.TRACE,
+        profiler: Profiler | None = None,
     ) -> None:
         self._compiled = compiled
         self.program = program
         self.trace = trace
         self.report = report
         self.origin = origin
+        self.profiler = profiler
         self._inputs = tuple(p for p in compiled.parameters if not p.is_output)
         self._outputs = tuple(p for p in compiled.parameters if p.is_output)
         self._results = tuple((p.shape or (), p.dtype.numpy) for p in self._outputs)

@@ -188,6 +188,10 @@ class CompiledKernel:
 
         return assembly(self.binary.code)
 
+    def symbol(self, name: str) -> int:
+        """The address of a function or a variable of the module. Raises BuildError for one that is not there."""
+        return self._code.address(name)
+
     def prepare(self) -> None:
         """Have a parallel kernel use as many threads as Numba has."""
         if self.binary.parallel:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from metasched.runtime.callable_kernel import CallableKernel, Origin
+from metasched.errors import KernelError
+from metasched.runtime.arguments import in_order
+from metasched.runtime.callable_kernel import CallableKernel, Origin, Profiler
 from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.packed import PackedKernel, Packer
@@ -34,9 +36,27 @@ class Kernel(CallableKernel):
         trace: Any = None,
         report: Any = None,
         origin: Origin = Origin.TRACE,
+        profiler: Profiler | None = None,
     ) -> None:
         register_with_numba()
-        super().__init__(compiled, program=program, trace=trace, report=report, origin=origin)
+        super().__init__(compiled, program=program, trace=trace, report=report, origin=origin, profiler=profiler)
+
+    def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> Any:
+        """Where the time of a call goes, on these inputs: print it, or read its `parts`.
+
+            print(kernel.profile(A, B))
+
+        Every nest at the root of the scheduled program, and what those have in a sequence inside, is timed by counters
+        in a variant that is compiled for that; the kernel's own code stays as it is. Beside its time stands what share
+        of the machine's limit it reaches, by the constants that `ms.calibrate` has measured. Returns a
+        `metasched.report.profile.CallProfile` of medians over `runs` calls. Raises KernelError for inputs that the
+        kernel cannot take, and for a kernel that was made without a trace.
+        """
+        if named:
+            inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named, ["runs"])
+        if self.profiler is None or self.program is None or self.trace is None:
+            raise KernelError(f"`{self.name}` was made without a trace, and cannot be profiled. Use `ms.compile`")
+        return self.profiler(self, inputs, runs)
 
     def pack(self, *weights: Any, **named: Any) -> PackedKernel:
         """This kernel with its weights fixed: `kernel.pack(W)(X)` is bitwise `kernel(X, W)`.
@@ -63,7 +83,14 @@ class Kernel(CallableKernel):
 def compiled_again(recipe: Recipe) -> Kernel:
     """Unpickle a kernel: that of a recipe. Raises KernelError where the machine cannot run it."""
     compiled = recipe.compiled()
-    return Kernel(compiled, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin)
+    return Kernel(
+        compiled,
+        program=recipe.program,
+        trace=recipe.trace,
+        report=recipe.report,
+        origin=recipe.origin,
+        profiler=recipe.profiler,
+    )
 
 
 __all__ = ["Kernel", "Origin", "compiled_again"]

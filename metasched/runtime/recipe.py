@@ -16,20 +16,21 @@ from metasched.target import Target
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a kernel is compiled from, and its origin and report. It can be pickled."""
+    """What a kernel is compiled from, its origin and report, and what profiles it. It can be pickled."""
 
     program: Program
     trace: Trace
     target: Target
     report: Any
     origin: Origin
+    profiler: Any = None
 
     @classmethod
     def of(cls, kernel: CallableKernel) -> Recipe:
         """Raises KernelError for a kernel that was made without a trace."""
         if kernel.program is None or kernel.trace is None:
             raise KernelError(f"`{kernel.name}` was made without a trace, and cannot be pickled. Use `ms.compile`")
-        return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin)
+        return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin, kernel.profiler)
 
     def lacking(self) -> frozenset[str]:
         """The instruction sets of the target that this machine lacks."""

@@ -40,8 +40,4 @@ Its files, in reading order:
 - `favourite`: The candidate of a space that the cost model scores highest before anything is measured
 - `report`: The result of tuning, for programs and for a person
 - `phases`: The parts of a run whose time is reported
-- `progress`: What the tuning loop reports while it runs
-- `progress_text`: Times and progress as text for a person
-- `progress_view`: Ways to watch a tuning run: a line that changes on a terminal or in a notebook, a line now and then
-  elsewhere
 """

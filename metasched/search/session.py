@@ -18,8 +18,8 @@ from metasched.errors import MetaschedError
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
 from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
+from metasched.report.progress_view import Shown, view_of
 from metasched.search.objectives import Objective, Weights, objective_of
-from metasched.search.progress_view import Shown, view_of
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task_progress import TaskProgress

@@ -25,12 +25,12 @@ from metasched.ir.program import Program
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
+from metasched.report.progress import Progress, ProgressCallback
 from metasched.search.batch import BatchMeasuring
 from metasched.search.contest import contest, last_repeats
 from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
 from metasched.search.phases import Phase, Phases
-from metasched.search.progress import Progress, ProgressCallback
 from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
 from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume

@@ -16,8 +16,8 @@ from metasched.lang import parse_program
 from metasched.measure.inputs import Inputs
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import Surroundings, TimingPlan
+from metasched.report.progress import Progress
 from metasched.schedule.trace_outline import Outline
-from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession

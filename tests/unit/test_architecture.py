@@ -38,6 +38,7 @@ LAYERS = (
     "measure",
     "database",
     "knowledge",
+    "report",
     "search",
     "graph",
     "doors",

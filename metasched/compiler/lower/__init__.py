@@ -25,27 +25,32 @@ Its files; the passes come in the order in which they run:
 - `guards`: what guards are left clip loops, or become conditions as far out as possible
 - `prefetch`: Prefetches what a loop reads some iterations ahead
 - `tensors`: A tensorized nest becomes one use of its intrinsic: where each operand starts, and its strides
+- `counters`: Counters around the parts of a nest, to know where its time goes: the last thing that is done to one
 - `flatten`: one flat index for each access, as a sum ordered by loops
 - `widths`: whether all that fits in 64 bits
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.accumulators import Promotion
 from metasched.compiler.lower.build import build
+from metasched.compiler.lower.counters import CountedPart, NestCounters
 from metasched.compiler.lower.flatten import arrays, flatten
 from metasched.compiler.lower.guards import place_guards
 from metasched.compiler.lower.initialise import place_inits
 from metasched.compiler.lower.lanes import ReductionLanes
 from metasched.compiler.lower.layouts import apply_layouts
-from metasched.compiler.lower.nest import NameSupply
+from metasched.compiler.lower.nest import NameSupply, NestStmt
 from metasched.compiler.lower.operand_order import order_operands
 from metasched.compiler.lower.partial_sums import sum_in_blocks
 from metasched.compiler.lower.register_warnings import RegisterWarnings
 from metasched.compiler.lower.specialise import specialise
-from metasched.compiler.lower.storage import Budget, place_storage
+from metasched.compiler.lower.storage import Budget, Storage, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
 from metasched.compiler.lower.terms import guard_terms
 from metasched.compiler.lower.unroll import check_copies, mark_unrolled
@@ -59,12 +64,52 @@ from metasched.target import Target
 MAX_WORKSPACE = 1 << 30
 
 
+@dataclass(frozen=True)
+class _Lowered:
+    """A nest that nothing is left to be done to but to make its accesses flat."""
+
+    func: Func
+    nest: NestStmt
+    storages: Mapping[str, Storage]
+    warnings: tuple[str, ...]
+
+    def flat(self, nest: NestStmt) -> lir.LoopProgram:
+        """The low-level program of this nest, or of one that differs in its counters."""
+        func, body = self.func, flatten(nest, self.storages)
+        kernel = lir.LoopProgram(
+            func.name,
+            func.order + tuple(b.name for b in func.outputs),
+            func.scalars,
+            arrays(self.storages),
+            body,
+            self.warnings,
+            index_arithmetic_wraps(body),
+        )
+        _check_workspace(kernel)
+        return kernel
+
+
 def lower(func: Func, target: Target) -> lir.LoopProgram:
     """The low-level program of a concrete `func`.
 
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
     loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
     """
+    lowered = _lowered(func, target)
+    return lowered.flat(lowered.nest)
+
+
+def lower_counted(func: Func, target: Target, most: int) -> tuple[lir.LoopProgram, tuple[CountedPart, ...]]:
+    """The same program with counters around its parts, and these. A part inside of loops begins at most `most` times on
+    one thread. Raises BuildError as `lower` does.
+    """
+    lowered = _lowered(func, target)
+    counters = NestCounters(target.threads, most)
+    program = lowered.flat(counters.around(lowered.nest))
+    return program, tuple(counters.parts)
+
+
+def _lowered(func: Func, target: Target) -> _Lowered:
     names = NameSupply(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
@@ -81,18 +126,7 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
     nest = guard_terms(nest)
     nest = order_operands(nest, storages, target, names)
     check_copies(nest)
-    body = flatten(place_guards(nest), storages)
-    kernel = lir.LoopProgram(
-        func.name,
-        func.order + tuple(b.name for b in func.outputs),
-        func.scalars,
-        arrays(storages),
-        body,
-        declined.warnings,
-        index_arithmetic_wraps(body),
-    )
-    _check_workspace(kernel)
-    return kernel
+    return _Lowered(func, place_guards(nest), storages, declined.warnings)
 
 
 def _check_workspace(kernel: lir.LoopProgram) -> None:
@@ -101,4 +135,4 @@ def _check_workspace(kernel: lir.LoopProgram) -> None:
         raise BuildError("workspace too large", f"intermediates take {size >> 20} MiB; at most {MAX_WORKSPACE >> 20}")
 
 
-__all__ = ["lower"]
+__all__ = ["CountedPart", "lower", "lower_counted"]

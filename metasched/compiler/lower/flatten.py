@@ -10,7 +10,17 @@ from collections.abc import Mapping
 
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import ArgPositions, Assign, Many, NestLoop, NestRegion, NestStmt, When, with_body
+from metasched.compiler.lower.nest import (
+    ArgPositions,
+    Assign,
+    CountedNest,
+    Many,
+    NestLoop,
+    NestRegion,
+    NestStmt,
+    When,
+    with_body,
+)
 from metasched.compiler.lower.prefetch import ahead_of
 from metasched.compiler.lower.storage import Storage, relative
 from metasched.compiler.lower.tensors import statement_of
@@ -46,6 +56,8 @@ class _Flattener:
             return self._assign(stmt, depths)
         if isinstance(stmt, Many):
             return lir.Body(tuple(self.stmt(child, depths) for child in stmt.stmts))
+        if isinstance(stmt, CountedNest):
+            return lir.Counted(stmt.number, self.stmt(stmt.body, depths))
         if isinstance(stmt, NestRegion):
             return lir.Region(tuple(self._phase(phase, depths) for phase in stmt.phases))
         if isinstance(stmt, When):
@@ -92,7 +104,8 @@ class _Flattener:
             extent = Binary(BinOp.MIN, extent, ordered(clip, depths))
         if loop.is_vector:
             return lir.VectorLoop(loop.var, extent, loop.lanes, loop.unroll, body)
-        return lir.Loop(loop.var, extent, lir.LoopMode.UNROLLED if loop.unroll else _MODES[loop.kind], body)
+        mode = lir.LoopMode.UNROLLED if loop.unroll else _MODES[loop.kind]
+        return lir.Loop(loop.var, extent, mode, body, loop.counter)
 
     def _assign(self, a: Assign, depths: Mapping[str, int]) -> lir.LStmt:
         if a.positions is not None:

@@ -85,7 +85,8 @@ class NestLoop(NestStmt):
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
     `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
-    for, 0 for not at all. With `rereads`, every iteration reads its operands from memory again.
+    for, 0 for not at all. With `rereads`, every iteration reads its operands from memory again. `counter` is as in
+    `lir.Loop`.
     """
 
     var: str
@@ -99,6 +100,7 @@ class NestLoop(NestStmt):
     tensor: str | None = None
     prefetch: int = 0
     rereads: bool = False
+    counter: int | None = None
 
     @property
     def steps(self) -> int:
@@ -115,6 +117,14 @@ class Many(NestStmt):
     """Statements in order."""
 
     stmts: tuple[NestStmt, ...]
+
+
+@node
+class CountedNest(NestStmt):
+    """`body`, with a counter of this number around it; nothing but `flatten` meets one."""
+
+    number: int
+    body: NestStmt
 
 
 @node

@@ -8,8 +8,8 @@ import pytest
 from metasched.cli.command import Console
 from metasched.cli.progress_view import JsonLines, choose_view
 from metasched.cli.render import table
-from metasched.search.progress import Progress
-from metasched.search.progress_view import Lines, LiveLine
+from metasched.report.progress import Progress
+from metasched.report.progress_view import Lines, LiveLine
 
 RUNNING = Progress(
     task="dense_relu[N=512]",

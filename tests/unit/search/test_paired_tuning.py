@@ -10,8 +10,8 @@ import pytest
 from metasched.database.backends import open_database
 from metasched.measure.records import MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
+from metasched.report.progress import Progress
 from metasched.search.paired_tuning import tune_in_turns
-from metasched.search.progress import Progress
 from metasched.search.session import TuningSession
 from metasched.search.task_search import batch_size
 from tests.support.toy_search import ToyRunner, ToySpace, toy_session, tuned

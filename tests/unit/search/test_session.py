@@ -21,9 +21,9 @@ from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Record, Role, TaskKey, VisitKind
 from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
+from metasched.report.progress import Progress
 from metasched.search.contest import REPEATS
 from metasched.search.earlier import SEEDS
-from metasched.search.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy

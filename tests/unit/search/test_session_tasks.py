@@ -18,7 +18,7 @@ from metasched.database.base import Database
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.executor_registry import GROUP
-from metasched.search.progress import Progress
+from metasched.report.progress import Progress
 from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy

@@ -23,6 +23,7 @@ Its files, in reading order:
 - `runtime`: What does not depend on the kernel: starting a parallel region, and workspaces
 - `tiles`: AMX's tile registers: eight of 16 rows of 64 bytes, numbered in the program text
 - `tensor`: The vocabulary of emitters of tensor intrinsics: operands as vectors, and calls of LLVM's intrinsics
+- `counters`: Counters of the CPU's clock around parts of a kernel, in a variant of it that is made to be profiled
 - `statements`: Statements: loops, vector strips, conditions and writes of one function
 - `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
 - `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with

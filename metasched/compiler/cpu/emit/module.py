@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.arith import Arithmetic
+from metasched.compiler.cpu.emit.counters import counter_globals
 from metasched.compiler.cpu.emit.indices import Indices
 from metasched.compiler.cpu.emit.native import Native
 from metasched.compiler.cpu.emit.scope import PADDING, ArrayPointer, FunctionScope
@@ -91,6 +92,7 @@ class _ModuleEmitter:
         text = "\n".join(
             [
                 runtime.GLOBALS,
+                *counter_globals(self._kernel.body),
                 *sorted(self._declarations.values()),
                 "",
                 *self._functions,
@@ -161,7 +163,9 @@ class _ModuleEmitter:
         """The kernel on one thread, up to its parallel loops."""
         scope = self._scope()
         launch = self._launch if self._threads > 1 else None
-        Statements(scope, self._declarations, launch).statement(self._kernel.body)
+        statements = Statements(scope, self._declarations, launch)
+        statements.statement(self._kernel.body)
+        statements.counters.add_up()
         outside = [a for a in self._memory if a.name not in self._layout.offsets]
         parameters = [f"ptr noalias {_pointer(a)}" for a in outside]
         parameters += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
@@ -241,13 +245,16 @@ class _ModuleEmitter:
             raise BuildError("register buffer crosses a parallel loop", ", ".join(sorted(crossing)))
         statements = Statements(scope, self._declarations, None)
         hi = self._indices.range(self._indices.form(loop.extent))[1]
-        statements.serial(
-            loop.var,
-            SSAValue("%lo", INDEX),
-            SSAValue("%hi", INDEX),
-            (0, None if hi is None else max(hi - 1, 0)),
-            loop.body,
-        )
+        ends = SSAValue("%lo", INDEX), SSAValue("%hi", INDEX), (0, None if hi is None else max(hi - 1, 0))
+
+        def run() -> None:
+            statements.serial(loop.var, *ends, loop.body)
+
+        if loop.counter is None:
+            run()
+        else:
+            statements.counted(loop.counter, run)
+        statements.counters.add_up()
         parameters = [*self._parameters(), *(f'i64 %"x.{variable}"' for variable in captured), "i64 %lo", "i64 %hi"]
         self._define(f"phase.{name}", parameters, scope, loop.body)
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, nullcontext
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.arg_reductions import Bests
+from metasched.compiler.cpu.emit.counters import TickCounters
 from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.indices import Range
 from metasched.compiler.cpu.emit.scope import FunctionScope, Lane
@@ -33,6 +34,7 @@ class Statements(Expressions):
         self._launch = launch
         self._tiles = TileRegisters(self)
         self._bests = Bests(self)
+        self.counters = TickCounters(self.text, declarations)
         self._written: dict[lir.LStmt, frozenset[str]] = {}
         self._vectorizable_loops: dict[lir.VectorLoop, bool] = {}
 
@@ -60,6 +62,8 @@ class Statements(Expressions):
             self._tiles.forget(stmt.output.first.buffer)
         elif isinstance(stmt, lir.TileMove):
             self._tiles.move(stmt)
+        elif isinstance(stmt, lir.Counted):
+            self.counted(stmt.number, lambda: self.statement(stmt.body))
         else:
             raise BuildError(f"statement {type(stmt).__name__}", "the compiler does not know this statement")
 
@@ -77,6 +81,11 @@ class Statements(Expressions):
             self.stream(stmt.array, stmt.index, value)
         else:
             self.store(stmt.array, stmt.index, value)
+
+    def counted(self, number: int, body: Callable[[], None]) -> None:
+        """Emit what a counter is around."""
+        with self.counters.around(number):
+            body()
 
     def _reread(self) -> None:
         """Forget what was read from memory, and have LLVM forget it: a fence for this thread is no instruction."""

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.search.progress import Progress
-from metasched.search.progress_text import clock, duration, failures, progress_line
-from metasched.search.progress_view import Lines, LiveLine, NotebookLine, Unseen, progress_view, view_of
+from metasched.report.progress import Progress
+from metasched.report.progress_text import clock, duration, failures, progress_line
+from metasched.report.progress_view import Lines, LiveLine, NotebookLine, Unseen, progress_view, view_of
 
 RUNNING = Progress(
     task="dense_relu[N=512]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metasched.ir.work import speed_text
-from metasched.search.progress import Progress
+from metasched.report.progress import Progress
 
 _UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TextIO, runtime_checkable
 
-from metasched.search.progress import Progress, ProgressCallback
-from metasched.search.progress_text import progress_line
+from metasched.report.progress import Progress, ProgressCallback
+from metasched.report.progress_text import progress_line
 
 _ERASE_TO_END = "\x1b[K"
 STARTING = "making its space, starting workers, computing what is right ..."

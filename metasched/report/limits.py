@@ -1,0 +1,132 @@
+"""What a machine can do at most, as it has measured of itself, and how long a stage takes at least by that.
+
+The roofline of Williams, Waterman and Patterson (2009): arithmetic at its peak, or bytes at the speed of the memory
+that they come from, whichever takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from metasched.calibration.store import core_of, load
+from metasched.cost.core import Core
+from metasched.cost.expected import least_of, stage_views
+from metasched.cost.peak import domain_left
+from metasched.cost.statement import View, last_cache
+from metasched.ir.nodes import Func
+from metasched.target import Target
+
+# Cycles a second, where the machine was not calibrated.
+USUAL_CLOCK_HZ = 3e9
+
+
+class Bound(Enum):
+    """What sets the pace of a stage: arithmetic, or the memory that its data is in from one call to the next."""
+
+    ARITHMETIC = "arithmetic"
+    L1 = "first cache"
+    L2 = "second cache"
+    L3 = "last cache"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What a machine can do, all threads together.
+
+    Attributes:
+        clock_hz: cycles a second.
+        peak: operations a second of full vectors of 32-bit floats, a multiply-add counted as two.
+        bytes_per_s: by the memory that they come from.
+        threads: how many threads that is for.
+        measured: whether `ms.calibrate` has measured them; if not, they are those of a usual CPU.
+    """
+
+    clock_hz: float
+    peak: float
+    bytes_per_s: Mapping[Bound, float]
+    threads: int
+    measured: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON values, in operations and bytes a second."""
+        rates = {level.value: rate for level, rate in self.bytes_per_s.items()}
+        return asdict(self) | {"bytes_per_s": rates}
+
+
+@dataclass(frozen=True)
+class StageLimit:
+    """What a stage does at least.
+
+    Attributes:
+        operations: on data, floats and integers; a multiply-add counts as two.
+        nbytes: of the arrays that it touches beyond its own loops, each counted once.
+        seconds: the least time that the machine could take.
+        bound: what that is for.
+    """
+
+    operations: float
+    nbytes: float
+    seconds: float
+    bound: Bound
+
+
+def ceilings_of(target: Target) -> Ceilings:
+    """The ceilings of a target, by the calibration of its machine where there is one."""
+    found, core, threads = load(target), core_of(target), max(target.threads, 1)
+    names = {"l2_bytes": core.l2_bytes, "l3_bytes": core.l3_bytes, "memory_bytes": core.memory_bytes}
+    names |= {"operations": core.operations, "loads": core.loads}
+    if found is not None:
+        names = {name: found.nearest(name, threads).value for name in names}
+    clock = USUAL_CLOCK_HZ if found is None else found.clock_hz
+    width = target.vector_bits / 8
+    each = {
+        Bound.L1: max(names["loads"] * width, names["l2_bytes"]),
+        Bound.L2: names["l2_bytes"],
+        Bound.L3: names["l3_bytes"],
+        Bound.MEMORY: names["memory_bytes"],
+    }
+    rates = {level: clock * threads * rate for level, rate in each.items()}
+    peak = clock * threads * 2 * names["operations"] * width / 4
+    return Ceilings(clock, peak, rates, threads, found is not None)
+
+
+class StageLimits:
+    """The limits of the stages of a scheduled program on a target."""
+
+    def __init__(self, func: Func, target: Target) -> None:
+        self._core: Core = core_of(target)
+        self._views = stage_views(func, target, self._core)
+        self.ceilings = ceilings_of(target)
+        self._level = _level_of(sum(_touched(self._views).values()), target, self._core)
+
+    def of(self, blocks: Collection[str]) -> StageLimit:
+        """The limit of what computes some blocks, as one stage."""
+        views = [view for view in self._views if view.statement.name in blocks]
+        operations = sum(float(domain_left(view)[0]) * view.statement.operations.flops for view in views)
+        nbytes = sum(_touched(views).values())
+        computing = sum(map(least_of, views)) / self.ceilings.clock_hz
+        moving = nbytes / self.ceilings.bytes_per_s[self._level]
+        bound = Bound.ARITHMETIC if computing >= moving else self._level
+        return StageLimit(operations, nbytes, max(computing, moving), bound)
+
+
+def _touched(views: Sequence[View]) -> dict[str, float]:
+    """Bytes of each array that is in memory outside of all loops."""
+    found: dict[str, float] = {}
+    for view in views:
+        for access, mark in zip(view.statement.accesses, view.marks, strict=True):
+            if not access.is_register and not access.alloc:
+                nbytes = float(mark.elements[0][0]) * access.element_bytes
+                found[access.buffer] = max(nbytes, found.get(access.buffer, 0.0))
+    return found
+
+
+def _level_of(nbytes: float, target: Target, core: Core) -> Bound:
+    """The memory in which so much data still is when a kernel is called again."""
+    threads = max(target.threads, 1)
+    sizes = {Bound.L1: target.l1 * threads, Bound.L2: target.l2 * threads, Bound.L3: last_cache(target, core)}
+    return next((level for level, size in sizes.items() if nbytes <= size * core.usable), Bound.MEMORY)
