@@ -25,6 +25,16 @@ Its files, in reading order:
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time
 - `population`: Array operations on populations: rows of integers
 - `selection`: The rows scored in one round, and the selection of a batch from them
+- `round`: One round of a search: what a strategy looks at before it proposes a batch, scored by the model
+- `structure_breeding`: Which structures a round looks at: those measured fastest, some drawn once for all, and
+  offspring of the best
+- `batch_choice`: The choice of a batch from a round: high scores that are unlike one another, new structures, random
+  picks
+- `diverse`: A diverse batch by submodular choice, as in AutoTVM (Chen et al. 2018, section 5.2)
+- `guided`: What strategies that are guided by a model have in common: they learn, look, choose, and fill a batch
+- `chains`: Markov chains over the rows of some arms, which walk together under a model's score
+- `kept`: What a strategy keeps between batches, such as the positions of its chains
+- `decision_tree`: A tree of decisions with what is known of each: visits, and the scores of what was found below it
 - `looks`: What candidates look like to a model: those that look the same have the same code, but for rare exceptions
 - `history`: The observations of a search, as the arrays that a model and a population need
 - `known`: What is recorded of a task, as a search asks for it: by trace and by code, without reading whole records

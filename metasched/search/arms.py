@@ -11,15 +11,16 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.nest import Analyses
 from metasched.errors import ScheduleError
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
+from metasched.lang.instructions import Decision
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.carried import ENOUGH, CarriedOver, carried_into
 from metasched.search.locator import Locator
 from metasched.search.sketch_arm import SketchArm
-from metasched.search.space_protocol import Candidate, TextOf
+from metasched.search.space_protocol import Candidate, StructuralChoice, TextOf
 from metasched.space.sketch import Sketch
 from metasched.space.source_runs import SourceRun
 from metasched.space.space import Space
-from metasched.space.structures import Decisions, Structures
+from metasched.space.structures import SEEDS, Decisions, Structures
 from metasched.support.cached import cached_property
 from metasched.target import Target
 
@@ -85,6 +86,15 @@ class SpaceArms:
     def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
         return self._attempt(lambda: self._structures.cross(rng, self._runs[mother], self._runs[father]))
 
+    def choices(self, arm: int) -> tuple[StructuralChoice, ...]:
+        sites = ((site.address, tuple(site.dist.options()), taken) for site, taken in self._runs[arm].met)
+        return tuple(
+            StructuralChoice(at, options, _position(options, taken)) for at, options, taken in sites if len(options) > 1
+        )
+
+    def of(self, rng: np.random.Generator, decisions: Decisions) -> int | None:
+        return self._attempt(lambda: self._structures.of(decisions, int(rng.integers(SEEDS))))
+
     def _at(self, decisions: Decisions) -> tuple[int, Sketch] | None:
         """The arm with these decisions, as far as they are possible."""
         number = self._attempt(lambda: self._structures.of(decisions))
@@ -117,3 +127,8 @@ class SpaceArms:
 
     def locate_all(self, outlines: Sequence[Outline], text_of: TextOf) -> list[Candidate | None]:
         return self._locator.candidates(outlines, text_of)
+
+
+def _position(options: Sequence[Decision], taken: Decision) -> int:
+    """Where a decision is among the options; True is not 1."""
+    return next(n for n, option in enumerate(options) if type(option) is type(taken) and option == taken)

@@ -8,10 +8,11 @@ from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
 from metasched.search.space_protocol import SearchSpace
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.structure_breeding import StructureConfig
 
 # A search looks at more structures, round by round. A guess is waited for: with twice as many of everything it takes
 # twice as long, and what it finds is estimated to be within 4 % of as fast, on either side.
-_QUICK = EvolutionConfig(structures=8, bred=4, population=1536)
+_QUICK = EvolutionConfig(population=1536, structures=StructureConfig(structures=8, bred=4))
 # How many are proposed where the first is of no use.
 _MORE = 16
 

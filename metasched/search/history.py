@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class History:
     def __init__(self, arms: Arms) -> None:
         self._of = arms
         self._arms: dict[int, _ArmHistory] = {}
-        self._seen: set[Candidate] = set()
+        self._seen: dict[Candidate, None] = {}
         self._seconds: list[float] = []
         self._is_bound: list[bool] = []
         self._features = np.empty((0, len(NAMES)), np.float32)
@@ -81,9 +82,26 @@ class History:
         for result in results:
             if result.candidate not in self._seen:
                 self._arm(result.candidate.arm).add(result.candidate.row, len(self._seen))
-                self._seen.add(result.candidate)
+                self._seen[result.candidate] = None
                 self._seconds.append(float("inf") if result.seconds is None else result.seconds)
                 self._is_bound.append(result.bound)
+
+    def seconds(self) -> list[tuple[Candidate, float]]:
+        """Every candidate in order, and its time; infinity for a failure."""
+        return list(zip(self._seen, self._seconds, strict=True))
+
+    def fastest(self, count: int) -> list[Candidate]:
+        """The `count` fastest candidates, failures left out, those with a bound for a time last."""
+        order = sorted(zip(self._is_bound, self._seconds, range(len(self._seen)), strict=True))
+        seen = list(self._seen)
+        return [seen[at] for _, seconds, at in order[:count] if seconds < float("inf")]
+
+    def until(self, count: int) -> History:
+        """The first `count` observations, as they were then."""
+        found = History(self._of)
+        times = zip(self._seen, self._seconds, self._is_bound, strict=True)
+        found.add([Observation(c, None if s == float("inf") else s, bound) for c, s, bound in islice(times, count)])
+        return found
 
     def _arm(self, number: int) -> _ArmHistory:
         if number not in self._arms:

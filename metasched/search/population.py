@@ -25,14 +25,19 @@ def keys(rows: Rows) -> Keys:
     return key
 
 
-def distinct(rows: Rows, known: Keys) -> Rows:
-    """The rows whose keys are not in `known`, each once, in order of first appearance."""
+def unlike(rows: Rows, known: Keys) -> Positions:
+    """The positions of the rows whose keys are not in `known`, each once, in order of first appearance."""
     row_keys = keys(rows)
     _, first = np.unique(row_keys, return_index=True)
     first = np.sort(first)
     if len(known):
         first = first[~np.isin(row_keys[first], known)]
-    fresh: Rows = rows[first]
+    return first
+
+
+def distinct(rows: Rows, known: Keys) -> Rows:
+    """The rows whose keys are not in `known`, each once, in order of first appearance."""
+    fresh: Rows = rows[unlike(rows, known)]
     return fresh
 
 

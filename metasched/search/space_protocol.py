@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from metasched.cost.features import Features
+from metasched.lang.instructions import Decision
 from metasched.schedule.trace_outline import Outline
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -62,6 +63,15 @@ class Arm(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class StructuralChoice:
+    """A structural decision of an arm: its address, what could be decided there, and the position of what was."""
+
+    address: str
+    options: tuple[Decision, ...]
+    taken: int
+
+
 class Arms(Protocol):
     """The structures of a space, each an arm that is made when it is first asked for.
 
@@ -96,6 +106,17 @@ class Arms(Protocol):
         """A structure with decisions of two others."""
         ...
 
+    def choices(self, arm: int) -> Sequence[StructuralChoice]:
+        """The decisions of an arm between several options, in the order in which they were made.
+
+        What they are depends on those before them alone: two arms that decide alike up to there have the same next one.
+        """
+        ...
+
+    def of(self, rng: np.random.Generator, decisions: Mapping[str, Decision]) -> int | None:
+        """A structure with decisions by address; what they make impossible is repaired, what is missing is drawn."""
+        ...
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -120,8 +141,12 @@ class Observation:
 class Strategy(Protocol):
     """Chooses what to measure.
 
-    `propose` depends on the seed and on what was observed, in order, and on nothing else: not on time, threads or
-    earlier proposals. It returns fewer than asked for, or none, when it finds nothing new.
+    `propose` depends on the seed and on what was observed, in order and by one `observe` a batch, and on nothing else:
+    not on time, threads or earlier proposals. That is how a search is resumed: a new strategy observes the recorded
+    batches, without being asked for proposals, and then proposes what an uninterrupted one would have. So a strategy
+    may keep what it can work out from its observations again; what it keeps of its own walks, it walks again
+    (`search/kept.py`). It never proposes a candidate twice in a batch, nor one that was observed. It returns fewer than
+    asked for, or none, when it finds nothing new: then the space is taken to be exhausted.
     """
 
     def propose(self, count: int) -> list[Candidate]: ...

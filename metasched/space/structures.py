@@ -17,7 +17,8 @@ from metasched.space.source_runs import Pick, SourceRun, picked_by
 from metasched.space.space import Space
 
 Decisions = Mapping[str, Decision]
-_SEEDS = 1 << 62
+# Seeds of draws are below it.
+SEEDS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,11 @@ class Structures:
 
     def draw(self, rng: np.random.Generator) -> SourceRun | None:
         """A structure from the prior."""
-        return self._made(picked_by(Prior(int(rng.integers(_SEEDS)))))
+        return self._made(picked_by(Prior(int(rng.integers(SEEDS)))))
 
     def mutate(self, rng: np.random.Generator, run: SourceRun) -> SourceRun | None:
         """A structure with one decision changed, and others only as far as that requires; None if there is no other."""
-        seed = int(rng.integers(_SEEDS))
+        seed = int(rng.integers(SEEDS))
         open_ = [(site, taken) for site, taken in run.met if len(site.dist.options()) > 1]
         if not open_:
             return None
@@ -70,12 +71,12 @@ class Structures:
 
     def cross(self, rng: np.random.Generator, mother: SourceRun, father: SourceRun) -> SourceRun | None:
         """A structure with each decision from one of two, as far as it is possible there."""
-        seed = int(rng.integers(_SEEDS))
+        seed = int(rng.integers(SEEDS))
         return self._made(_Inherited((mother.decisions, father.decisions), seed).pick)
 
-    def of(self, decisions: Decisions) -> SourceRun | None:
-        """The structure with these decisions, as far as they are possible."""
-        return self._made(_Inherited((decisions,), 0).pick)
+    def of(self, decisions: Decisions, seed: int = 0) -> SourceRun | None:
+        """The structure with these decisions, as far as they are possible; what is missing is drawn by the seed."""
+        return self._made(_Inherited((decisions,), seed).pick)
 
     def _made(self, pick: Pick) -> SourceRun | None:
         return self._space.run_with(pick)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from metasched.cost.features import NAMES
-from metasched.search.space_protocol import Candidate, Observation
+from metasched.lang.instructions import Decision
+from metasched.search.space_protocol import Candidate, Observation, StructuralChoice
 
 EFFICIENCY = NAMES.index("all.efficiency")
+_BASE = 4
+_DIGITS = tuple(range(_BASE))
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,29 @@ class Toy:
         return float(1e-3 * (1 + away) * (1 + self.flavour))
 
 
+class Fixed(Toy):
+    """An arm without a free number."""
+
+    def __init__(self, flavour: int = 0) -> None:
+        super().__init__(width=0, flavour=flavour)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        return ()
+
+    def mutate(self, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+    def seconds(self, row: tuple[int, ...]) -> float:
+        return 1e-3 * (1 + self.flavour)
+
+
 class Toys(list[Any]):
-    """The structures of a space, all of which are there from the beginning."""
+    """The structures of a space, all of which are there from the beginning.
+
+    Their decisions are the digits of their positions, the last of which counts least; what is past the end is no
+    structure.
+    """
 
     def first(self) -> int | None:
         return 0 if self else None
@@ -85,6 +110,22 @@ class Toys(list[Any]):
 
     def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
         return mother if rng.random() < 0.5 else father
+
+    @property
+    def _places(self) -> list[int]:
+        """What each digit counts."""
+        return [_BASE**n for n in reversed(range(len(np.base_repr(max(len(self) - 1, 0), _BASE))))]
+
+    def choices(self, arm: int) -> list[StructuralChoice]:
+        if len(self) < 2:
+            return []
+        return [StructuralChoice(f"d{place}", _DIGITS, arm // place % _BASE) for place in self._places]
+
+    def of(self, rng: np.random.Generator, decisions: Mapping[str, Decision]) -> int | None:
+        drawn = rng.integers(_BASE, size=len(self._places))
+        digits = (decisions.get(f"d{place}", int(some)) for place, some in zip(self._places, drawn, strict=True))
+        arm = sum(place * int(str(digit)) for place, digit in zip(self._places, digits, strict=True))
+        return arm if arm < len(self) else None
 
 
 class Bench:

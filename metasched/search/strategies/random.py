@@ -11,6 +11,10 @@ from metasched.search.population import draw
 from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
 from metasched.search.strategy import StrategyInputs
 
+# How often a structure is drawn for each candidate that is wanted, and, where these are too few, with many rows each.
+_DRAWS = 20
+_MANY = 1024
+
 
 class RandomSearch:
     """The strategy `random`: structures from the prior, and a row of each from its own."""
@@ -28,16 +32,14 @@ class RandomSearch:
     def propose(self, count: int) -> list[Candidate]:
         rng = np.random.default_rng([self.seed, len(self.history)])
         chosen: dict[Candidate, None] = {}
-        for _ in range(20 * count):
+        for rows in [*[1] * (_DRAWS * count), *[_MANY] * _DRAWS]:
             if len(chosen) == count:
                 break
             n = self.arms.draw(rng)
-            if n is None:
-                continue
-            for row in draw(rng, self.arms[n], 1):
-                candidate = Candidate(n, tuple(int(v) for v in row))
-                if candidate not in self.history:
-                    chosen[candidate] = None
+            if n is not None:
+                found = (Candidate(n, tuple(row)) for row in draw(rng, self.arms[n], rows).tolist())
+                new = [candidate for candidate in found if candidate not in self.history and candidate not in chosen]
+                chosen |= dict.fromkeys(new[: count - len(chosen)])
         return list(chosen)
 
 

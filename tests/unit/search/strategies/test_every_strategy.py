@@ -11,53 +11,99 @@ import pytest
 
 from metasched.cost.model import CostModel
 from metasched.errors import MetaschedError
-from metasched.search.space_protocol import Observation, Strategy
+from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategy import GROUP, STRATEGIES, StrategyInputs, strategy_of
-from tests.support.toys import Bench, Toy, Toys
+from tests.support.toys import Bench, Fixed, Toy, Toys
 
 ARMS = Toys([Toy(most=4000), Toy(width=3, flavour=1)])
 
 
-def made(name: str, seed: int = 0) -> Strategy:
-    return STRATEGIES.get(name)(StrategyInputs(ARMS, CostModel(seed), seed))
+def made(name: str, seed: int = 0, arms: Toys = ARMS) -> Strategy:
+    return STRATEGIES.get(name)(StrategyInputs(arms, CostModel(seed), seed))
 
 
 def test_ours() -> None:
-    assert set(STRATEGIES.names()) >= {"evolutionary", "random"}
+    ours = "annealing bandit beam droplet evolutionary evolutionary_no_crossover mcts metropolis random"
+    assert set(STRATEGIES.names()) >= set(ours.split())
 
 
-@pytest.mark.parametrize("name", STRATEGIES.names())
+every = pytest.mark.parametrize("name", STRATEGIES.names())
+
+
+@every
 def test_proposals_are_legal_new_and_as_many_as_asked_for(name: str) -> None:
     bench, strategy = Bench(list(ARMS)), made(name)
-    for _ in range(2):
-        strategy.observe(bench.measure(strategy.propose(8)))
-    assert len(set(bench.seen)) == len(bench.seen) == 16
+    for count in (5, 8, 16):
+        strategy.observe(bench.measure(strategy.propose(count)))
+    assert len(set(bench.seen)) == len(bench.seen) == 29
     for candidate in bench.seen:
         row = np.array([candidate.row])
         assert ARMS[candidate.arm].mask(row).all()
         assert (ARMS[candidate.arm].repair(row) == row).all()
 
 
-@pytest.mark.parametrize("name", STRATEGIES.names())
-def test_proposals_depend_on_seed_and_observations_alone(name: str) -> None:
-    bench = Bench(list(ARMS))
-    first, second, other = made(name), made(name), made(name, seed=1)
-    seen = bench.measure(first.propose(8))
-    first.observe(seen)
-    second.observe(seen)  # which did not propose them
-    other.observe(seen)
-    assert first.propose(8) == second.propose(8) != other.propose(8)
+@every
+def test_a_resumed_search_proposes_what_an_uninterrupted_one_would_have(name: str) -> None:
+    """The new one was never asked before: whatever a strategy keeps, it works out from what it observed."""
+    bench, whole, resumed, again = Bench(list(ARMS)), made(name), made(name), made(name, seed=1)
+    batches = []
+    for _ in range(6):  # more than an epoch of what is kept
+        batches.append(bench.measure(whole.propose(4)))
+        whole.observe(batches[-1])
+    for batch in batches:
+        resumed.observe(batch)
+        again.observe(batch)
+    proposed = whole.propose(4)
+    assert resumed.propose(4) == proposed
+    assert whole.propose(4) == proposed
+    assert again.propose(4) != proposed
 
 
-@pytest.mark.parametrize("name", STRATEGIES.names())
+@every
 def test_failures_and_bounds_are_observed(name: str) -> None:
     strategy = made(name)
-    one, two, *_ = strategy.propose(8)
+    one, two, *others = strategy.propose(6)
     strategy.observe([Observation(one, None), Observation(two, 1.0, bound=True)])
-    assert not {one, two} & set(strategy.propose(8))
+    assert not {one, two} & set(strategy.propose(6))
+    strategy.observe([Observation(other, None) for other in others])
+    assert len(set(strategy.propose(6)) - {one, two, *others}) == 6
 
 
-@pytest.mark.parametrize("name", STRATEGIES.names())
+@every
+def test_a_small_space_is_measured_whole_and_then_exhausted(name: str) -> None:
+    toy = Toy(width=2, most=6)
+    arms = Toys([toy, Toy(most=0)])
+    legal = sum(a * b <= 6 for a in range(1, 7) for b in range(1, 7))
+    bench, strategy = Bench(arms), made(name, arms=arms)
+    while found := strategy.propose(6):
+        assert len(found) == min(6, legal - len(bench.seen))
+        strategy.observe(bench.measure(found))
+    assert len(set(bench.seen)) == len(bench.seen) == legal
+
+
+@every
+def test_a_space_without_a_legal_row_is_exhausted_at_once(name: str) -> None:
+    assert made(name, arms=Toys([Toy(most=0)])).propose(8) == []
+
+
+@every
+def test_one_arm_without_a_free_number_is_one_candidate(name: str) -> None:
+    strategy = made(name, arms=Toys([Fixed()]))
+    assert strategy.propose(8) == [Candidate(0, ())]
+    strategy.observe([Observation(Candidate(0, ()), 1.0)])
+    assert strategy.propose(8) == []
+
+
+@every
+def test_thousands_of_structures_without_a_number_fill_a_batch(name: str) -> None:
+    arms = Toys([Fixed(flavour) for flavour in range(2000)])
+    bench, strategy = Bench(arms), made(name, arms=arms)
+    for _ in range(2):
+        strategy.observe(bench.measure(strategy.propose(32)))
+    assert len(set(bench.seen)) == len(bench.seen) == 64
+
+
+@every
 def test_a_space_without_an_arm_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no sketch"):
         STRATEGIES.get(name)(StrategyInputs(Toys(), CostModel()))
