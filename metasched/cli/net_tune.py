@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
     for option, dest, default, known, what in (
         ("--scheduler", "scheduler", NETWORK_SCHEDULER, SCHEDULERS.names(), "which task is next"),
-        ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search"),
+        ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
         ("--model", "cost_model", DEFAULT_MODEL, MODELS.names(), "what guides the search"),
         ("--runner", "runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
     ):

@@ -20,6 +20,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.paired_tuning import tune_in_turns
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
+from metasched.search.strategy import DEFAULT_STRATEGY
 from metasched.search.task import Task
 from metasched.space.registry import DEFAULT_PRESET, resolve
 from metasched.space.rule import Rule
@@ -200,13 +201,14 @@ def run_trial(
     seed: int,
     pairs: int,
     progress: Callable[[str], ProgressCallback],
+    strategy: str = DEFAULT_STRATEGY,
 ) -> Trial:
     """Tune without and with the rule, in turns and at equal trials, then time the two best schedules in turns."""
     with ExitStack() as stack:
         sessions = []
         for name, space in ((WITHOUT, both.without), (WITH, both.rules)):
             task, tell = Task(program, space, target), progress(name)
-            session = TuningSession([task], db=_MEMORY, seed=seed, progress=tell, guess=False)
+            session = TuningSession([task], db=_MEMORY, strategy=strategy, seed=seed, progress=tell, guess=False)
             sessions.append(stack.enter_context(session))
         (without,), (rules,) = tune_in_turns(sessions, trials)
     trial = Trial(without, rules, None)

@@ -19,6 +19,7 @@ from metasched.lang.load import file_and_name
 from metasched.measure.paired_timing import PAIRS
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.progress_text import duration, failures
+from metasched.search.strategy import DEFAULT_STRATEGY
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome, Rule, inside
 from metasched.space.rule_errors import described, is_of_a_rule
@@ -47,6 +48,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--instead-of", metavar="NAME", help="the rule takes the place of this one")
     parser.add_argument(
         "--pairs", type=positive, default=PAIRS, metavar="N", help="timings of the two best (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--strategy", default=DEFAULT_STRATEGY, metavar="NAME", help="of both searches (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of both searches")
     parser.add_argument("--sketches", action="store_true", help="print the sketches that the rule adds, whole")
@@ -83,7 +87,7 @@ def run_once(args: Namespace, console: Console) -> int:
 
     view.begin(program.key)
     try:
-        trial = run_trial(program, both, target, args.trials, args.seed, args.pairs, progress)
+        trial = run_trial(program, both, target, args.trials, args.seed, args.pairs, progress, args.strategy)
     finally:
         view.close()
     if args.json:

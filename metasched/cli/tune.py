@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--trace", metavar="FILE", help=f"instead of --rules, {TRACE_HELP}; searches the decisions that it leaves open"
     )
     for option, default, known, what in (
-        ("--strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search"),
+        ("--strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
         ("--model", DEFAULT_MODEL, MODELS.names(), "what guides the search"),
         ("--runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
     ):

@@ -81,13 +81,14 @@ def _changed(now: Round, arm: int, rows: Rows) -> Rows:
 
 
 def _jumped(now: Round, chains: Chains, scores: Scores, temperature: float) -> tuple[Chains, Scores]:
-    """Some chains of each arm are offered the next arm."""
+    """Some chains of each arm are offered another arm."""
     arms = list(chains)
     if len(arms) < 2:
         return chains, scores
+    shift = int(now.rng.integers(1, len(arms)))
     rows = {n: [chains[n]] for n in arms}
     reached = {n: [scores[n]] for n in arms}
-    for n, target in zip(arms, [*arms[1:], arms[0]], strict=True):
+    for n, target in zip(arms, [*arms[shift:], *arms[:shift]], strict=True):
         asked = np.flatnonzero(now.rng.random(len(chains[n])) < _JUMPING)
         there = now.arms[target].repair(now.arms[target].adopt(now.rng, now.arms[n], chains[n][asked]))
         fits = now.arms[target].mask(there)

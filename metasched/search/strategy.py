@@ -1,18 +1,24 @@
-"""Strategies by name: ours, a file each in `strategies/`, and those of other packages (`metasched.strategies`)."""
+"""Strategies by name: ours, a file each in `strategies/`, those of other packages (`metasched.strategies`), and those
+in files of one's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from metasched.cost.model import Model
 from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.python_file import names_of
+from metasched.support.registry import Registry, UnfitError, listed
 
 GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary"
+# What makes the strategy in a file, where no name is given, as in ours.
+_IN_FILE = "strategy"
 # The first candidates of a search: what looks best without a doubt, and nothing for the sake of learning. So a search
 # of no more trials is as good as it can be, and one of many has lost little.
 SHORT_LIST = 16
@@ -45,9 +51,29 @@ def _checked(value: object) -> MakeStrategy:
     return make
 
 
-STRATEGIES = Registry(GROUP, "strategy", _checked, MetaschedError, "metasched.search.strategies", "strategy")
+STRATEGIES = Registry(GROUP, "strategy", _checked, MetaschedError, "metasched.search.strategies", _IN_FILE)
 
 
 def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
-    """What makes the strategy of a name, or what is given. Raises MetaschedError for a name that is not there."""
-    return STRATEGIES.get(given) if isinstance(given, str) else given
+    """What makes the strategy of a name or of a file (`FILE.py`, `FILE.py:NAME`; without a name `strategy`), or what is
+    given.
+
+    Raises MetaschedError for a name that is not there, and for what is not a function.
+    """
+    if not isinstance(given, str):
+        return given
+    file, separator, name = given.rpartition(":")
+    if given.endswith(".py"):
+        file, separator, name = given, ":", _IN_FILE
+    return _of_file(Path(file), name) if separator and file.endswith(".py") else STRATEGIES.get(given)
+
+
+def _of_file(path: Path, name: str) -> MakeStrategy:
+    names = names_of(path, MetaschedError)
+    if name not in names:
+        made = listed(key for key, value in names.items() if callable(value) and not key.startswith("_"))
+        raise MetaschedError(f"{path} has no `{name}`; of what it has, these can be called: {made}")
+    try:
+        return _checked(names[name])
+    except UnfitError as error:
+        raise MetaschedError(f"`{name}` of {path} is no strategy: {error}") from None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
-import traceback
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from metasched.lang.load import SUFFIX, file_and_name
 from metasched.space.rule import Rule, RuleError
 from metasched.space.rule_errors import noting_errors_in_file
 from metasched.space.text.rules import load_rule, load_rules
+from metasched.support.python_file import names_of
 from metasched.support.registry import listed
 
 
@@ -31,8 +28,6 @@ def load_text(name: str) -> Rule:
 
 def load_file(path: Path, attribute: str) -> Any:
     """The value of a name that a Python file defines. Raises RuleError if there is no such file or name."""
-    if not path.is_file():
-        raise RuleError(f"there is no file {path}")
     names = _namespace(path)
     if attribute not in names:
         rules = [k for k, v in names.items() if isinstance(v, Rule)]
@@ -41,25 +36,9 @@ def load_file(path: Path, attribute: str) -> Any:
 
 
 def _namespace(path: Path) -> dict[str, Any]:
-    """What a Python file defines. It is read anew each time, without the cache of compiled files, which takes two
-    versions of the same size and modification second for one.
-
-    Raises RuleError for what is not Python; an exception from the file's own code gets a note with its line.
-    """
-    if path.suffix != ".py":
-        raise RuleError(f"{path} is not a Python file")
-    linecache.checkcache(str(path))
-    module = ModuleType(f"metasched.file:{path.resolve()}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # dataclasses look up names there
-    try:
-        code = compile(path.read_bytes(), str(path), "exec")
-    except SyntaxError as error:
-        text = "".join(traceback.format_exception_only(error)).rstrip()
-        raise RuleError(f"{path} is not Python that runs:\n{text}") from None
+    """What a Python file defines. An exception from the file's own code gets a note with its line."""
     with noting_errors_in_file(str(path)):
-        exec(code, module.__dict__)
-    return module.__dict__
+        return names_of(path, RuleError)
 
 
 def rules_of_file(path: Path) -> dict[str, Rule]:

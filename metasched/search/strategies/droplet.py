@@ -25,8 +25,9 @@ from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
 
-# A number changes by one, or by one of these factors.
+# A number changes by one of these factors, by a half or a quarter of it, and a small one by one.
 _FACTORS = (2, 3, 4, 8)
+_SMALL = 8
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def neighbours(arm: Arm, row: Rows) -> Rows:
 
 
 def _near(value: int) -> list[int]:
-    return [value - 1, value + 1, *(value * factor for factor in _FACTORS), *(value // factor for factor in _FACTORS)]
+    near = [value * factor for factor in _FACTORS] + [value // factor for factor in _FACTORS]
+    return [*near, value * 3 // 2, value * 3 // 4, *((value - 1, value + 1) if value <= _SMALL else ())]
 
 
 def _set(row: Rows, values: dict[int, int]) -> Rows:

@@ -110,9 +110,33 @@ def test_a_space_without_an_arm_is_refused(name: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(MetaschedError, match=re.escape("there is no strategy `evolutionnary`; did you mean evolution")):
+    message = re.escape("there is no strategy `evolutionnary`; did you mean evolution")
+    with pytest.raises(MetaschedError, match=message) as told:
         strategy_of("evolutionnary")
+    assert all(f"`{name}`" in str(told.value) for name in STRATEGIES.names())
     assert strategy_of(made) is made  # type: ignore[arg-type]
+
+
+def test_one_of_a_file(tmp_path: Path) -> None:
+    """`FILE.py` is its `strategy`, `FILE.py:NAME` another; what is wrong with it is said with its path."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from metasched.search.strategies.random import RandomSearch\n"
+        "def strategy(given): return RandomSearch(given.arms, given.seed)\n"
+        "other = strategy\n"
+        "WRONG = 3\n"
+    )
+    given = StrategyInputs(ARMS, CostModel())
+    expected = made("random").propose(3)
+    assert [strategy_of(f"{path}{name}")(given).propose(3) for name in ("", ":other")] == [expected, expected]
+    for name, message in {
+        f"{path}:mine": f"{path} has no `mine`; of what it has, these can be called: "
+        "`RandomSearch`, `other`, `strategy`",
+        f"{path}:WRONG": f"`WRONG` of {path} is no strategy: it is 3, and not a function of StrategyInputs",
+        str(tmp_path / "none.py"): f"there is no file {tmp_path / 'none.py'}",
+    }.items():
+        with pytest.raises(MetaschedError, match=re.escape(message)):
+            strategy_of(name)
 
 
 def test_one_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

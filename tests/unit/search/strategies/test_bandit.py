@@ -1,0 +1,66 @@
+"""The bandit takes what was worth most, and forgets nothing when it is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from metasched.cost.model import CostModel
+from metasched.search.space_protocol import Candidate, Observation
+from metasched.search.strategies.bandit import Bandit, BanditConfig
+from metasched.search.strategy import StrategyInputs
+from tests.support.toys import Toy, Toys
+
+NAMES = ("random", "droplet", "beam")
+
+
+def bandit(**changes: float) -> Bandit:
+    return Bandit(StrategyInputs(Toys([Toy()]), CostModel()), BanditConfig(NAMES, **changes))  # type: ignore[arg-type]
+
+
+def batch(number: int, seconds: float) -> list[Observation]:
+    return [Observation(Candidate(0, (number, n, 1, 1)), seconds) for n in range(1, 4)]
+
+
+def taken(one: Bandit, gains: Sequence[str], batches: int) -> list[str]:
+    """What is taken for each batch, where only those in `gains` ever find a new best."""
+    out: list[str] = []
+    best = 1.0
+    one.observe(batch(1, best))
+    for number in range(2, batches + 2):
+        out.append(one.taken())
+        best = best * 0.9 if out[-1] in gains else best
+        one.observe(batch(number, best))
+    return out
+
+
+def test_each_is_tried_and_then_the_one_that_gains() -> None:
+    seen = taken(bandit(), ["droplet"], 20)
+    assert seen[:3] == list(NAMES)
+    assert seen.count("droplet") > 14
+
+
+def test_exploration_shares_batches_out() -> None:
+    seen = taken(bandit(exploration=5.0), ["droplet"], 21)
+    assert min(seen.count(name) for name in NAMES) >= 5
+
+
+def test_old_successes_count_less() -> None:
+    assert Bandit.credit([True, False]) < Bandit.credit([False, True])
+    assert (Bandit.credit([False] * 3), Bandit.credit([True] * 3)) == (0.0, 1.0)
+
+
+def test_the_first_batch_a_failure_and_a_bound_are_no_success() -> None:
+    one = bandit()
+    one.observe(batch(1, 1.0))
+    one.observe(
+        [Observation(Candidate(0, (9, 9, 1, 1)), None), Observation(Candidate(0, (9, 8, 1, 1)), 0.1, bound=True)]
+    )
+    assert one._uses == [("random", False)]
+
+
+def test_where_the_one_that_is_taken_finds_nothing_another_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = bandit()
+    monkeypatch.setattr(type(one._strategies["random"]), "propose", lambda self, count: [])
+    assert len(one.propose(4)) == 4
