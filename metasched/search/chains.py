@@ -22,7 +22,7 @@ Chains = Mapping[int, Rows]
 # Their scores.
 Scores = Mapping[int, Array]
 # Steps after which some chains are offered another arm, and the share of them.
-_BETWEEN_JUMPS = 4
+_BETWEEN_JUMPS = 8
 _JUMPING = 0.25
 
 

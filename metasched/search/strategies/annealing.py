@@ -43,8 +43,8 @@ class AnnealingConfig:
     steps: int = 24
     patience: int = 8
     hot: float = 1.0
-    active: int = 3
-    fresh: int = 512
+    active: int = 2
+    fresh: int = 256
     elite: int = 16
     explore: float = 0.05
 
