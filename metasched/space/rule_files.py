@@ -37,8 +37,7 @@ def load_file(path: Path, attribute: str) -> Any:
 
 def _namespace(path: Path) -> dict[str, Any]:
     """What a Python file defines. An exception from the file's own code gets a note with its line."""
-    with noting_errors_in_file(str(path)):
-        return names_of(path, RuleError)
+    return names_of(path, RuleError, running=noting_errors_in_file(str(path)))
 
 
 def rules_of_file(path: Path) -> dict[str, Rule]:

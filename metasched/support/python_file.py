@@ -6,16 +6,20 @@ import linecache
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 
-def names_of(path: Path, error: Callable[[str], Exception]) -> dict[str, Any]:
+def names_of(
+    path: Path, error: Callable[[str], Exception], running: AbstractContextManager[None] | None = None
+) -> dict[str, Any]:
     """What a Python file defines, by name. It is read anew each time, without the cache of compiled files, which takes
     two versions of the same size and modification second for one.
 
-    Raises `error`, made from a message, where there is no such file and for what is not Python.
+    `running` is the context in which the file's own code runs. Raises `error`, made from a message, where there is no
+    such file and for what is not Python.
     """
     if not path.is_file():
         raise error(f"there is no file {path}")
@@ -30,5 +34,6 @@ def names_of(path: Path, error: Callable[[str], Exception]) -> dict[str, Any]:
     except SyntaxError as wrong:
         text = "".join(traceback.format_exception_only(wrong)).rstrip()
         raise error(f"{path} is not Python that runs:\n{text}") from None
-    exec(code, module.__dict__)
+    with running or nullcontext():
+        exec(code, module.__dict__)
     return module.__dict__
