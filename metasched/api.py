@@ -109,6 +109,7 @@ def tune(
     seed: int = 0,
     *,
     budget: float | None = None,
+    patience: int | None = None,
     strategy: str | MakeStrategy = DEFAULT_STRATEGY,
     model: str | MakeModel = DEFAULT_MODEL,
     runner: str | Runner = DEFAULT_EXECUTOR,
@@ -132,7 +133,10 @@ def tune(
         space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
             what `condition` returns.
         seed: with the recorded times, decides every candidate.
-        budget: seconds after which no further batch of candidates is begun.
+        budget: seconds that it may take in all, the turns at the end and this kernel's compilation included. What is
+            proposed does not depend on it: only how much of it is measured.
+        patience: end after so many trials without one that is faster than the best by more than noise, earlier runs'
+            trials included. By default a search goes on, and says so where it has stagnated.
         strategy: the name of a strategy, such as "evolutionary" or "random", or what makes one.
         model: the name of a model that guides it, "trees" or "roofline", or what makes one.
         runner: where to measure: the name or URL of an executor, by default "local", or a runner, which stays open.
@@ -156,7 +160,8 @@ def tune(
     _require("program", program, Program)
     where = _target(target)
     searched = _space_like(rules, space)
-    goal = goal_of(trials if trials is not None or budget is not None else DEFAULT_TRIALS, budget)
+    endless = trials is None and budget is None and patience is None
+    goal = goal_of(DEFAULT_TRIALS if endless else trials, budget, patience)
     task = Task(program, searched, where, allow=allow, knowledge=knowledge, inputs=inputs)
     strategy, model = strategy_of(strategy), model_of(model)
     if searched is not None:
@@ -165,7 +170,7 @@ def tune(
     with TuningSession(
         [task], db=db, runner=runner, strategy=strategy, model=model, seed=seed, progress=progress
     ) as session:
-        (report,) = session.run(goal.trials, budget)
+        (report,) = session.run(goal.trials, budget, patience=patience)
     return _kernel(program, own_trace(_best_of(report, program), program), where, report, Origin.MEASURED)
 
 

@@ -40,9 +40,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--trials",
         type=positive,
         metavar="N",
-        help="records to have in the end, failures and earlier runs included (default: 64, unless --budget is given)",
+        help="records to have in the end, failures and earlier runs included (default: 64, unless there is a --budget "
+        "or --patience)",
     )
-    parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="begin no further candidates after so long")
+    parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="how long it may take in all")
+    parser.add_argument("--patience", type=positive, metavar="N", help="end after N trials without a gain beyond noise")
     parser.add_argument(
         "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
     )
@@ -82,6 +84,7 @@ def run(args: Namespace, console: Console) -> int:
         space=searched,
         seed=args.seed,
         budget=args.budget,
+        patience=args.patience,
         strategy=args.strategy,
         model=args.model,
         runner=args.runner,
@@ -119,6 +122,9 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
         "trials": report.records,
         "measured": report.measured,
         "interrupted": report.interrupted,
+        "since_gain": None if report.stagnation is None else report.stagnation.since,
+        "stagnant": report.is_stagnant,
+        "out_of_patience": report.out_of_patience,
         "failures": dict(report.failures),
         "raced": report.raced,
         "duplicates": report.duplicates,

@@ -42,8 +42,6 @@ from metasched.space.registry import RuleSpec
 from metasched.target import Target
 
 DEFAULT_BUDGET_S = 600.0
-# What timing the best of a task again takes, kept of a budget for each that was measured.
-_SETTLING_S = 0.9
 # Tuning goes on for so long even where compiling took the whole budget: the guesses are measured.
 _LEAST_S = 1e-3
 # Where a function has no value for negative numbers, a program is checked and timed on these.
@@ -172,7 +170,7 @@ def tune_graphs(
         )
         watch.session = session
         prepare()
-        reports = session.run(budget=_left(budget, until), total=trials, reserve=_SETTLING_S)
+        reports = session.run(budget=_left(budget, until), total=trials)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
 

@@ -23,10 +23,12 @@ Its files, in reading order:
 - `rotation`: Constant arguments that a timed call finds where a network leaves them, and not where the call before did
 - `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
+- `cores`: Which cores are for timing and which for building, where there are more than a kernel's threads take
 - `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced
 - `quiet`: Nothing else runs while a candidate is timed: work and timing take turns
 - `recently_built`: The machine code of the candidates that were built last, so that measuring one of them again builds
   nothing
+- `job`: A candidate on its way through a runner, and the order in which those of a batch are visited
 - `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that
   makes one
 - `worker`: A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`

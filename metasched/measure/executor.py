@@ -49,7 +49,7 @@ class Executor:
             with phases.timed("run"):
                 enough = rotation_bytes(plan.surroundings, Target.parse(artefact.target))
                 run = rotating(bound, timed.held(bench), enough) if enough else bound.run
-                times = take_samples(run, plan, seconds, body["best_s"])
+                times = take_samples(run, plan, seconds, body["best_s"], body.get("before_s"))
             with phases.timed("check"):
                 failure = _status(bound) or (bench.verify(*timed.scratch) if body["verify"] else None)
         if failure is not None:

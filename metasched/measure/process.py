@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from metasched.errors import ResourceError
+from metasched.measure.cores import pin
 from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolError
 from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
 from metasched.measure.resources import explaining
@@ -50,6 +51,7 @@ class WorkerSettings:
     memory_bytes: int
     requests_fd: int
     answers_fd: int
+    cpus: Sequence[int] = ()
 
     @staticmethod
     def parse(text: str) -> WorkerSettings:
@@ -96,13 +98,16 @@ class WorkerUsage:
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What a worker process is: `module` is what it runs, `folder` takes its standard error."""
+    """What a worker process is: `module` is what it runs, `folder` takes its standard error, `cpus` are those that it
+    starts on, by default any.
+    """
 
     role: WorkerRole
     name: str
     module: str
     threads: int
     folder: Path
+    cpus: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -232,12 +237,22 @@ class WorkerProcess:
             os.close(started.requests)
             os.close(started.answers)
 
-    def close(self) -> None:
-        """End the process for good. May be called while another thread waits for an answer."""
-        self._closed.set()
+    def run_on(self, cpus: Set[int]) -> None:
+        """Have the process that is in place now run on these CPUs."""
+        started = self._started
+        if started is not None:
+            pin(started.process.pid, cpus)
+
+    def interrupt(self) -> None:
+        """End the process while another thread waits for its answer, which raises `WorkerLost` there."""
         started = self._started
         if started is not None:
             started.process.kill()
+
+    def close(self) -> None:
+        """End the process for good. May be called while another thread waits for an answer."""
+        self._closed.set()
+        self.interrupt()
 
     def _launch(self) -> Started:
         # Pipes of its own: what prints while the interpreter starts must not get between the frames.
@@ -251,6 +266,7 @@ class WorkerProcess:
                 self._limits.memory_bytes,
                 requests,
                 answers,
+                sorted(self._place.cpus),
             )
             with self._stderr.open("wb") as stderr:
                 process = subprocess.Popen(

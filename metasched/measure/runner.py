@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 import queue
-import statistics
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +22,10 @@ from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.measure.archive import write_arrays
-from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
+from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic
+from metasched.measure.cores import CoreShare, shared_cores
 from metasched.measure.inputs import Inputs, given_inputs
+from metasched.measure.job import Job, turn_order
 from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.quiet import TimingTurns
@@ -41,12 +43,13 @@ from metasched.measure.records import (
 )
 from metasched.measure.resources import explaining
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
-from metasched.measure.timing import LEAST_VISITS, Times, TimingPlan, is_clearly_slower, median_of
-from metasched.measure.tolerance import divides
+from metasched.measure.timing import LEAST_VISITS, TimingPlan, is_clearly_slower, is_known_well, median_of
 from metasched.support.cached import cached_property
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
+_TICK_S = 0.02  # how often it is seen whether what is built was given up
+_MOST_AHEAD = 64  # codes that are compiled before they are asked for
 _MAX_BATCH = 64  # candidates built before the first of them runs: their machine code is held meanwhile
 
 
@@ -54,7 +57,8 @@ class Runner(Protocol):
     """Measures candidates, here or elsewhere.
 
     `trace` and `target` are texts. A future gives the result of a candidate, or its failure; it raises `WorkerBug`
-    when measuring itself is at fault, and `ResourceError` when the machine denies what it needs.
+    when measuring itself is at fault, and `ResourceError` when the machine denies what it needs. Until then it is
+    pending, and `cancel` gives the candidate up: what is under way for it is ended, as far as that can be done.
     """
 
     def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
@@ -99,62 +103,23 @@ class RunnerSettings:
     seed: int = 0
     worker: str = WORKER_MODULE
 
+    @cached_property
+    def share(self) -> CoreShare | None:
+        """Cores for building while others time; None where a kernel takes all of them."""
+        return shared_cores(self.threads)
+
 
 _Key = tuple[str, tuple[tuple[str, Setting], ...]]  # a program's text and parameters
-
-
-@dataclass
-class _Job:
-    """A candidate on its way. Phases are seconds by name, `prologues` those of what is run once, of each visit."""
-
-    program: Program
-    candidate: MeasureCandidate
-    future: Future[Measurement]
-    best_s: float | None
-    plan: TimingPlan
-    phases: dict[str, float]
-    lowered: Lowered | None = None
-    failure: Failure | None = None
-    artefact: Message | None = None
-    visits: list[Times] = field(default_factory=list)
-    visited_at: float = 0.0
-    prologues: list[float] = field(default_factory=list)
-
-    @cached_property
-    def arithmetic(self) -> AllowedArithmetic:
-        """How its results are computed; it is known to be as written where nothing that counts is in the program."""
-        found = arithmetic_of(self.candidate.trace)
-        return found if found.steps or divides(self.program.func) else AS_WRITTEN
-
-    @property
-    def task(self) -> tuple[Any, ...]:
-        """What candidates that race must have in common."""
-        return self.candidate.program, self.candidate.params, self.candidate.target, self.plan
-
-    def count(self, phases: Mapping[str, float]) -> None:
-        for name, seconds in phases.items():
-            self.phases[name] = self.phases.get(name, 0.0) + seconds
-
-    def finish(self, raced: bool = False) -> None:
-        code = None
-        if self.artefact is not None:
-            code = str(self.artefact.body["code"])
-        elif self.lowered is not None:
-            code = self.lowered.code
-        visits = () if self.failure is not None else tuple(self.visits)
-        phases = tuple(self.phases.items())
-        self.artefact = self.lowered = None
-        prologue = statistics.median(self.prologues) if visits and self.prologues else None
-        self.future.set_result(Measurement(self.candidate, visits, raced, self.failure, phases, code, prologue))
 
 
 class LocalRunner:
     """A `Runner` in worker processes of its own, which start at once and end with it, or with this process.
 
-    Candidates submitted together are built together, on `builders` processes; once nothing is left to build, they
-    run one after another while nothing else does, and then all of them again (see `TimingPlan`). `inputs` says what
-    data arguments take, by name: an array, a range (low, high), or a function of (generator, shape, dtype). May be
-    used from any thread.
+    Candidates submitted together are built together, on `builders` processes; once nothing of theirs is left to build,
+    they run one after another while nothing else does, and then all of them again (see `TimingPlan`). Only where there
+    are more cores than a kernel's threads take, what is to be measured next is built on the others meanwhile. `inputs`
+    says what data arguments take, by name: an array, a range (low, high), or a function of (generator, shape, dtype).
+    May be used from any thread.
 
     Making one also removes what earlier ones left in the folder for temporary files, when they were killed. Raises
     ResourceError when the machine denies a folder or a process.
@@ -169,17 +134,20 @@ class LocalRunner:
         self._cleanup = weakref.finalize(self, folder.close)
         # Workers are the children of this thread, and the kernel ends them when it ends.
         self._spawner = ThreadPoolExecutor(1, "metasched-spawn")
+        self._share = settings.share
         self._builders = [self._worker(WorkerRole.BUILDER, f"builder-{n}") for n in range(settings.builders)]
         self._runner = self._worker(WorkerRole.RUNNER, "runner")
         self._idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
         for builder in self._builders:
             self._idle.put(builder)
         self._building = ThreadPoolExecutor(settings.builders, "metasched-build")
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._given: dict[_Key, Inputs | None] = {}
         self._data: dict[tuple[_Key, AllowedArithmetic], Future[Path]] = {}
         self._best: dict[tuple[Any, ...], float] = {}
         self._built = RecentlyBuilt()
+        self._ahead: OrderedDict[str, Future[Message]] = OrderedDict()  # what is compiled as soon as it is lowered
+        self._busy: dict[object, WorkerProcess] = {}
         self._turns = TimingTurns()
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -213,7 +181,8 @@ class LocalRunner:
         """Measure one candidate. `best_s` is the best time known, against which it races."""
         candidate = MeasureCandidate(str(program), program.params, trace, target)
         future: Future[Measurement] = Future()
-        job = _Job(program, candidate, future, best_s, plan or self._settings.plan, {}, lowered)
+        job = Job(program, candidate, future, best_s, plan or self._settings.plan, {}, lowered)
+        future.add_done_callback(lambda _: self._give_up(job))
         with self._lock:
             self._refuse_if_closed()
             self._jobs.put(job)
@@ -273,7 +242,9 @@ class LocalRunner:
 
     def _worker(self, role: WorkerRole, name: str) -> WorkerProcess:
         settings = self._settings
-        place = WorkerSpec(role, name, settings.worker, settings.threads, self._folder)
+        share, any_cpu = settings.share, frozenset[int]()
+        cpus = any_cpu if share is None else share.timing if role is WorkerRole.RUNNER else share.building
+        place = WorkerSpec(role, name, settings.worker, settings.threads, self._folder, cpus)
         return WorkerProcess(place, settings.limits, lambda launch: self._spawner.submit(launch).result())
 
     # --- the coordinator's thread ------------------------------------------------------------------------
@@ -283,24 +254,25 @@ class LocalRunner:
             self._visit_all(self._build_batch(first))
         while not self._jobs.empty():
             left = self._jobs.get()
-            if left is not None and left.future.set_running_or_notify_cancel():
-                left.future.set_exception(RunnerClosed("the runner was closed before this was measured"))
+            if left is not None:
+                left.fail(RunnerClosed("the runner was closed before this was measured"))
 
-    def _build_batch(self, job: _Job) -> list[_Job]:
+    def _build_batch(self, job: Job) -> list[Job]:
         """Build this job and all that come in until every one is built."""
-        batch: list[_Job] = []
+        batch: list[Job] = []
         under_way: list[Future[Any]] = []
-        more: _Job | None = job
+        more: Job | None = job
         while more is not None:
-            if more.future.set_running_or_notify_cancel():
+            if not more.future.done():
                 batch.append(more)
                 under_way.append(self._expected(more.program, more.arithmetic))
                 under_way.append(self._building.submit(self._build, more))
             more = self._next(under_way) if len(batch) < _MAX_BATCH else None
-        wait(under_way)
+        while not all(job.future.done() for job in batch) and wait(under_way, _TICK_S).not_done:
+            pass  # what is given up meanwhile is not waited for
         return batch
 
-    def _next(self, under_way: list[Future[Any]]) -> _Job | None:
+    def _next(self, under_way: list[Future[Any]]) -> Job | None:
         """The next job, while an earlier one is still building; None when there is none by then."""
         while True:
             try:
@@ -322,11 +294,35 @@ class LocalRunner:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was lowered") from lost
             return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT))
-        if answer.kind is MessageKind.DONE:
-            return Lowered(candidate, str(answer.body["code"]), None, answer.body, answer.blob)
-        return Lowered(candidate, None, _failure(answer, candidate))
+        if answer.kind is not MessageKind.DONE:
+            return Lowered(candidate, None, _failure(answer, candidate))
+        code = str(answer.body["code"])
+        lowered = Lowered(candidate, code, None, answer.body, answer.blob)
+        with self._lock:
+            if code not in self._ahead and not self._closed.is_set():
+                self._ahead[code] = self._building.submit(self._compile, lowered)
+                while len(self._ahead) > _MOST_AHEAD:
+                    self._ahead.popitem(last=False)
+        return lowered
 
-    def _build(self, job: _Job) -> None:
+    def _compile(self, lowered: Lowered) -> Message:
+        """The machine code of what was lowered, or why there is none. Raises WorkerLost."""
+        with self._builder() as builder, self._interrupting(lowered.code, builder):
+            return builder.request(
+                Message(MessageKind.COMPILE, lowered.body, lowered.text), self._settings.limits.build_s
+            )
+
+    def _code_of(self, job: Job) -> Message:
+        """The same for a job, whose code may have been compiled, or is being compiled, since it was lowered."""
+        if job.lowered is None:
+            with self._builder() as builder, self._interrupting(job.future, builder):
+                request = Message(MessageKind.BUILD, asdict(job.candidate))
+                return builder.request(request, self._settings.limits.build_s)
+        with self._lock:
+            ahead = self._ahead.pop(str(job.lowered.code), None)
+        return self._compile(job.lowered) if ahead is None else ahead.result()
+
+    def _build(self, job: Job) -> None:
         """Compile a candidate on whichever builder is free, unless its machine code is at hand.
 
         An exception goes to the job's future.
@@ -340,8 +336,7 @@ class LocalRunner:
         if job.failure is not None or job.artefact is not None:
             return
         try:
-            with self._builder() as builder:
-                answer = builder.request(_build_request(job), self._settings.limits.build_s)
+            answer = self._code_of(job)
             if answer.kind is MessageKind.DONE:
                 job.artefact = answer
                 job.count(answer.body["phases"])
@@ -351,20 +346,39 @@ class LocalRunner:
         except WorkerLost as lost:
             job.failure = lost.failure(Reason.BUILD_TIMEOUT)
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
-            job.future.set_exception(error)
+            job.fail(error)
 
-    def _visit_all(self, batch: list[_Job]) -> None:
+    def _visit_all(self, batch: list[Job]) -> None:
         """Visit what was built in turns until each has had its visits, or has lost the race, and report."""
         for job in batch:
             self._try(job, self._begin)
-        with self._turns.timing():
+        if all(job.future.done() for job in batch):
+            return
+        with self._turns.timing(), self._apart():
             self._visit_in_turns(batch)
 
-    def _visit_in_turns(self, batch: list[_Job]) -> None:
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """While its body runs, builders keep to their own cores, where there are any."""
+        share = self._share
+        if share is None:
+            yield
+            return
+        self._spread(share.building)
+        try:
+            yield
+        finally:
+            self._spread(os.sched_getaffinity(0))
+
+    def _spread(self, cpus: Set[int]) -> None:
+        for builder in self._builders:
+            builder.run_on(cpus)
+
+    def _visit_in_turns(self, batch: list[Job]) -> None:
         left = [job for job in batch if not job.future.done()]
         turn = 0
         while left:
-            for job in left if turn % 2 == 0 else reversed(left):
+            for job in turn_order(left, turn):
                 self._try(job, self._visit)
             for job in left:
                 self._try(job, self._note_best)
@@ -373,7 +387,7 @@ class LocalRunner:
             left = [job for job in left if not job.future.done()]
             turn += 1
 
-    def _try(self, job: _Job, act: Callable[[_Job], None]) -> None:
+    def _try(self, job: Job, act: Callable[[Job], None]) -> None:
         """Call a function on a job that is not done; an exception goes to its future."""
         if job.future.done():
             return
@@ -382,9 +396,9 @@ class LocalRunner:
                 raise RunnerClosed("the runner was closed while this was measured")
             act(job)
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
-            job.future.set_exception(error)
+            job.fail(error)
 
-    def _begin(self, job: _Job) -> None:
+    def _begin(self, job: Job) -> None:
         """A job that was not built ends here; for others, wait until there is something to check them against."""
         if job.failure is not None:
             job.finish()
@@ -393,10 +407,10 @@ class LocalRunner:
         self._expected(job.program, job.arithmetic).result()
         job.count({"reference": time.perf_counter() - started})
 
-    def _visit(self, job: _Job) -> None:
+    def _visit(self, job: Job) -> None:
         assert job.artefact is not None
-        # A worker that is still starting would disturb what is timed.
-        for worker in (*self._builders, self._runner):
+        # A worker that is still starting would disturb what is timed, unless it does so on cores of its own.
+        for worker in (*(self._builders if self._share is None else ()), self._runner):
             worker.await_ready()
         if job.visits:
             self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
@@ -405,13 +419,16 @@ class LocalRunner:
             "data": str(self._expected(job.program, job.arithmetic).result()),
             "plan": asdict(job.plan),
             "best_s": self._best_of(job),
+            "before_s": median_of(job.visits[-1:]) if job.visits else None,
             "first": not job.visits,
-            "verify": len(job.visits) in {0, job.plan.visits - 1},
+            # At the first, and whenever the last may be: a race between threads may show in one call of many.
+            "verify": len(job.visits) in {0, LEAST_VISITS - 1, job.plan.visits - 1},
         }
         try:
-            answer = self._runner.request(
-                Message(MessageKind.RUN, body, job.artefact.blob), self._settings.limits.run_s
-            )
+            with self._interrupting(job.future, self._runner):
+                answer = self._runner.request(
+                    Message(MessageKind.RUN, body, job.artefact.blob), self._settings.limits.run_s
+                )
         except WorkerLost as lost:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was measured") from lost
@@ -428,19 +445,21 @@ class LocalRunner:
             job.failure = _failure(answer, job.candidate)
             job.finish()
 
-    def _best_of(self, job: _Job) -> float | None:
+    def _best_of(self, job: Job) -> float | None:
         return min((b for b in (self._best.get(job.task), job.best_s) if b is not None), default=None)
 
-    def _note_best(self, job: _Job) -> None:
+    def _note_best(self, job: Job) -> None:
         if len(job.visits) >= LEAST_VISITS:
             self._best[job.task] = min(self._best.get(job.task, float("inf")), median_of(job.visits))
 
-    def _end(self, job: _Job) -> None:
+    def _end(self, job: Job) -> None:
         """Report a job that had its visits, or needs no more of them."""
         if len(job.visits) >= job.plan.visits:
             job.finish()
         elif is_clearly_slower(job.visits, self._best_of(job), job.plan.race_ratio):
             job.finish(raced=True)
+        elif is_known_well(job.visits, self._best_of(job), job.plan):
+            job.finish()
 
     def _expected(
         self, program: Program, arithmetic: AllowedArithmetic = AS_WRITTEN, inputs: Inputs | None = None
@@ -499,23 +518,34 @@ class LocalRunner:
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
+    def _interrupting(self, work: object, worker: WorkerProcess) -> Iterator[None]:
+        """While its body has a worker at a job's future, or at code, giving the job up ends the worker's process."""
+        with self._lock:
+            self._busy[work] = worker
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._busy[work]
+
+    def _give_up(self, job: Job) -> None:
+        """End the processes that are at a job, if its future was cancelled."""
+        if job.future.cancelled():
+            code = None if job.lowered is None else job.lowered.code
+            with self._lock:
+                for worker in (self._busy.get(job.future), self._busy.get(code)):
+                    if worker is not None:
+                        worker.interrupt()
+
+    @contextmanager
     def _builder(self) -> Iterator[WorkerProcess]:
-        """Whichever builder is free, while nothing is timed."""
-        with self._turns.working():
+        """Whichever builder is free, while nothing is timed on its cores."""
+        with self._turns.working() if self._share is None else nullcontext():
             builder = self._idle.get()
             try:
                 yield builder
             finally:
                 self._idle.put(builder)
-
-
-def _build_request(job: _Job) -> Message:
-    lowered = job.lowered
-    return (
-        Message(MessageKind.BUILD, asdict(job.candidate))
-        if lowered is None
-        else Message(MessageKind.COMPILE, lowered.body, lowered.text)
-    )
 
 
 def _failure(answer: Message, candidate: MeasureCandidate) -> Failure:

@@ -26,6 +26,11 @@ Times = tuple[float, ...]
 LEAST_VISITS = 2
 # A candidate so many times slower, in every sample of two visits, is clearly slower.
 CLEARLY = 1.3
+# Samples, and medians of visits, that differ by no more than these shares agree.
+_SAMPLES_AGREE = 0.015
+_VISITS_AGREE = 0.03
+# A candidate so many times slower than the best in two visits that agree needs no third.
+_BEHIND = 1.1
 _NO_RACE = 1e9
 
 
@@ -48,9 +53,10 @@ class TimingPlan:
     """How a candidate is timed; every duration in seconds.
 
     It is visited `visits` times, `apart_s` apart at least. A visit takes `samples` samples of about `sample_s`, fewer
-    (but one at least) when `budget_s` is spent; a call longer than that is a sample by itself. With a best time
-    known, a candidate all of whose samples in two visits are `race_ratio` times slower is not visited again; and a
-    visit ends after one call that took `hopeless` times as long, and longer than `long_call_s` (a single short call
+    (but one at least) when `budget_s` is spent, or two that agree with the visit before; a call longer than that is a
+    sample by itself. With a best time known, a candidate all of whose samples in two visits are `race_ratio` times
+    slower is not visited again, nor is one that is somewhat slower in two visits that agree; and a visit ends after
+    one call that took `hopeless` times as long, and longer than `long_call_s` (a single short call
     tells more of waking threads than of the kernel). `surroundings` are those that it is timed in.
     """
 
@@ -77,11 +83,16 @@ class TimingPlan:
 
 
 def take_samples(
-    run: Callable[[int], float], plan: TimingPlan, first: Sequence[float], best_s: float | None = None
+    run: Callable[[int], float],
+    plan: TimingPlan,
+    first: Sequence[float],
+    best_s: float | None = None,
+    before_s: float | None = None,
 ) -> Times:
     """The samples of one visit. `run(n)` calls the kernel n times and returns the seconds that all of them took.
 
-    `first` are the seconds of single calls before this, one at least: they mapped its pages and started its threads.
+    `before_s` is what a call took in the visit before: adjacent samples alone say nothing of the moment. `first` are
+    the seconds of single calls before this, one at least: they mapped its pages and started its threads.
     """
     single = max(min(first), _CALL_S)
     if best_s is not None and single > max(plan.hopeless * best_s, plan.long_call_s):
@@ -90,7 +101,7 @@ def take_samples(
         return (max(first[-1], _CALL_S),)
     calls, spent = _calls_per_sample(run, single, plan.sample_s)
     times: list[float] = []
-    while not times or (len(times) < plan.samples and spent < plan.budget_s):
+    while not times or (len(times) < plan.samples and spent < plan.budget_s and not _is_as_before(times, before_s)):
         seconds = _timed(run, calls)
         spent += seconds
         times.append(seconds / calls)
@@ -102,6 +113,23 @@ def is_clearly_slower(visits: Sequence[Times], best_s: float | None, ratio: floa
     if best_s is None or len(visits) < LEAST_VISITS:
         return False
     return all(seconds > ratio * best_s for times in visits for seconds in times)
+
+
+def is_known_well(visits: Sequence[Times], best_s: float | None, plan: TimingPlan) -> bool:
+    """Whether another visit would tell nothing: two agree that a candidate, if it may race, is slower than the best."""
+    if best_s is None or len(visits) < LEAST_VISITS or plan.race_ratio >= _NO_RACE:
+        return False
+    medians = [median_of([times]) for times in visits]
+    return _agree(medians, _VISITS_AGREE) and min(medians) > _BEHIND * best_s
+
+
+def _is_as_before(times: Sequence[float], before_s: float | None) -> bool:
+    return before_s is not None and len(times) > 1 and _agree([*times, before_s], _SAMPLES_AGREE)
+
+
+def _agree(seconds: Sequence[float], share: float) -> bool:
+    """Whether there are two at least, and all of them are alike."""
+    return len(seconds) > 1 and max(seconds) <= (1 + share) * min(seconds)
 
 
 def median_of(visits: Sequence[Times]) -> float:

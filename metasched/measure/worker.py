@@ -187,6 +187,8 @@ def main(worker_type: type[Worker] = Worker) -> None:
     """Serve one parent, which passed the settings on the command line."""
     settings = WorkerSettings.parse(sys.argv[1])
     die_with(settings.parent)
+    if settings.cpus:
+        os.sched_setaffinity(0, settings.cpus)
     worker_type(settings).serve(Channel(settings))
 
 

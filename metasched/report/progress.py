@@ -13,7 +13,9 @@ class Progress:
     Times are in seconds. `trials` counts all records, failures included, out of `total`, which is None if only a time
     ends the run. `best_s` is None until a candidate was valid. `gflops` is the rate at that time in billions of
     arithmetic operations a second if all are on floats, `gops` if some are on integers; the other one is None.
-    `failures` counts by reason. `left_s` is an estimate, None while there is nothing to estimate from.
+    `failures` counts by reason. `left_s` is an estimate, None while there is nothing to estimate from. `since_gain` is
+    how many trials ago something faster was found, and `is_stagnant` whether that is so long ago that more are likely
+    a waste.
     """
 
     task: str
@@ -25,6 +27,8 @@ class Progress:
     elapsed_s: float
     left_s: float | None
     gops: float | None = None
+    since_gain: int = 0
+    is_stagnant: bool = False
 
     @property
     def failed(self) -> int:

@@ -38,6 +38,8 @@ def progress_line(p: Progress) -> str:
     parts.append("no valid candidate yet" if p.best_s is None else f"best {duration(p.best_s)}")
     parts += filter(None, [speed_text(p.gflops, p.gops)])
     parts.append(f"{clock(p.elapsed_s)} gone" + ("" if p.left_s is None else f", {clock(p.left_s)} left"))
+    if p.is_stagnant:
+        parts.append(f"nothing better in the last {p.since_gain} trials")
     if p.failures:
         parts.append(failures(p.failures))
     return "  ".join(parts)

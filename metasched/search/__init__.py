@@ -9,6 +9,10 @@ Its files, in reading order:
 - `task_scheduler`: Task schedulers by name: ours, a file each in `schedulers/`, and those of other packages
   (`metasched.schedulers`)
 - `schedulers/`: Task schedulers, a file each, which defines `scheduler`: what makes one from `SchedulerInputs`
+- `stagnation`: Whether a search has stagnated: for how many trials it has found nothing that is faster by more than
+  noise
+- `pace`: How long candidates of a task take, so that no more are begun than there is time for
+- `room`: What a batch may take: how many trials, and how long
 - `session`: Tuning in steps: one task or several, with a given runner, strategy, model and database
 - `task_search`: The search of one task, step by step: propose, lower, measure what is new, record, learn
 - `batch`: Measuring a batch: lower what is new, measure each code once, and record it as it finishes

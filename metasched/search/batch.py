@@ -17,17 +17,22 @@ from metasched.measure.timing import Surroundings, TimingPlan
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.known import Known
 from metasched.search.other_names import program_of
+from metasched.search.pace import BUILDING, Pace
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
+from metasched.search.room import Room
 from metasched.support import interrupts
 
 # How long to wait for a measurement that another process has begun, before looking again.
 _POLL_S = 0.1
 # The number of trials over which repetitions are spread at most: a run may have no end but a time.
 _LONG_RUN = 1024
-_BUILDING = frozenset({"replay", "lower", "emit", "compile", "build"})
+# While it is not known how long candidates take, there is plenty of time where so many times as many would fit.
+_PLENTY = 10
 
 _Waiting = tuple[Proposal, Lowered]
+# As many trials as wanted, however long they take.
+ANY_ROOM = Room()
 
 
 class BatchMeasuring:
@@ -42,6 +47,7 @@ class BatchMeasuring:
         claimant: identifies this process to others that tune the same task.
         seed: the seed of the search, by which repetitions are drawn.
         phases: the stopwatch of the search.
+        pace: how long candidates take; what is measured is added.
         tell: called after each recorded trial.
 
     The key says what surroundings kernels are timed in.
@@ -57,6 +63,7 @@ class BatchMeasuring:
         claimant: Claimant,
         seed: int,
         phases: Phases,
+        pace: Pace,
         tell: Callable[[], None],
     ) -> None:
         self._program = program
@@ -67,6 +74,7 @@ class BatchMeasuring:
         self._claimant = claimant
         self._seed = seed
         self._phases = phases
+        self._pace = pace
         self._tell = tell
         self._begun: dict[str, Future[Lowered]] = {}
         self.measured = 0
@@ -80,43 +88,84 @@ class BatchMeasuring:
         runner: Runner,
         proposals: Sequence[Proposal],
         batch: int,
-        wanted: int,
+        room: Room,
         meanwhile: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Measure code that was not measured yet, until the task has `wanted` trials.
+    ) -> bool:
+        """Measure code that was not measured yet, as far as there is room for it. Returns whether there was time.
 
-        `meanwhile` is called while candidates are lowered, when nothing is being timed.
+        `meanwhile` is called while candidates are lowered, when nothing is being timed. A guess is measured however
+        little time there is.
         """
-        lowered = self._lowered(runner, proposals, meanwhile)
-        if not lowered:
-            return
-        with self._phases.timed(Phase.MEASURE):
-            self._measure_new(runner, lowered, batch, wanted)
+        left = self._unmeasured(proposals)
+        in_time = True
+        while in_time and (first := self._first_of(left, room)):
+            lowered = self._lowered(runner, first, room, meanwhile)
+            with self._phases.timed(Phase.MEASURE):
+                in_time = self._measure_new(runner, lowered, batch, room) and len(lowered) == len(first)
+            left, meanwhile = left[len(first) :], lambda: None
+            if not left or self._left(room.wanted) <= 0:
+                return in_time
+        meanwhile()
+        return not left
 
-    def measure_again(self, runner: Runner, again: Sequence[Again]) -> None:
-        """Measure recorded candidates again, and add the results to their records."""
+    def _unmeasured(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """The proposals that have no result, each trace once, guesses first."""
+        new: dict[str, Proposal] = {}
+        for proposal in proposals:
+            if proposal.trace is not None and not proposal.is_settled(self._known):
+                new.setdefault(proposal.trace, proposal)
+        return sorted(new.values(), key=lambda proposal: not proposal.role.is_guess)
+
+    def _first_of(self, left: list[Proposal], room: Room) -> list[Proposal]:
+        """Those that there is time for, guesses in any case.
+
+        Before anything was measured, one tells how long the others take, unless there is plenty of time.
+        """
+        fitting = len(left)
+        if room.until is not None:
+            fitting = self._pace.fitting(room.left_s) - len(self._due(room))
+            if not self._pace.is_known and fitting < _PLENTY * len(left):
+                fitting = min(fitting, 1)
+        guesses = sum(proposal.role.is_guess for proposal in left)
+        return left[: max(fitting, guesses)]
+
+    def measure_again(self, runner: Runner, again: Sequence[Again], room: Room = ANY_ROOM) -> list[Record]:
+        """Measure recorded candidates again, add the results to their records, and return these; none where there was
+        no time.
+        """
         with self._phases.timed(Phase.MEASURE):
-            self._record_again(self._ask_again(runner, again))
+            return self._record_again(self._ask_again(runner, again), room)
 
     def _left(self, wanted: int) -> int:
         return wanted - self._known.made
 
     def _lowered(
-        self, runner: Runner, proposals: Sequence[Proposal], meanwhile: Callable[[], None]
-    ) -> list[tuple[Proposal, Lowered]]:
-        """The proposals without a record, lowered as far as their code."""
-        new: dict[str, Proposal] = {}
-        for proposal in proposals:
-            if proposal.trace is not None and not proposal.is_settled(self._known):
-                new.setdefault(proposal.trace, proposal)
-        begun = {trace: self._begun.pop(trace) for trace in new if trace in self._begun}
-        futures = [begun.get(trace) or runner.lower(self._program, trace, self._target) for trace in new]
+        self, runner: Runner, proposals: Sequence[Proposal], room: Room, meanwhile: Callable[[], None]
+    ) -> list[_Waiting]:
+        """The proposals lowered as far as their code; the first of them, where there is no time for all."""
+        begun = [self._begun.pop(str(proposal.trace), None) for proposal in proposals]
+        futures = [
+            future or runner.lower(self._program, str(proposal.trace), self._target)
+            for proposal, future in zip(proposals, begun, strict=True)
+        ]
         meanwhile()
+        found: list[_Waiting] = []
         with self._phases.timed(Phase.MEASURE):
-            return [(proposal, future.result()) for proposal, future in zip(new.values(), futures, strict=True)]
+            for proposal, future in zip(proposals, futures, strict=True):
+                try:
+                    found.append((proposal, future.result(self._patience(room))))
+                except TimeoutError:
+                    break
+        for future in futures[len(found) :]:
+            future.cancel()
+        return found
 
-    def _measure_new(self, runner: Runner, lowered: Sequence[_Waiting], batch: int, wanted: int) -> None:
-        """Measure each code once; a proposal with the code of another is a duplicate."""
+    def _patience(self, room: Room) -> float | None:
+        """How long to wait: for the first time, as long as it takes."""
+        return None if self._known.fastest_s() is None else room.patience_s
+
+    def _measure_new(self, runner: Runner, lowered: Sequence[_Waiting], batch: int, room: Room) -> bool:
+        """Measure each code once; a proposal with another's code is a duplicate. Returns whether there was time."""
         waiting: dict[str, _Waiting] = {}
         beside: list[_Waiting] = []
         same: list[tuple[Proposal, str]] = []
@@ -126,47 +175,54 @@ class BatchMeasuring:
                 beside.append((proposal, found))
             elif code in waiting or self._is_of_known_code(proposal, code):
                 same.append((proposal, code))
-            elif len(waiting) < self._left(wanted) or proposal.role.is_guess:
+            elif len(waiting) < self._left(room.wanted) or proposal.role.is_guess:
                 waiting[code] = (proposal, found)
             else:
                 break
-        self._measure_claimed(runner, waiting, beside, batch, wanted)
+        in_time = self._measure_claimed(runner, waiting, beside, batch, room)
         same += [(proposal, code) for code, (proposal, _) in waiting.items()]
         shared = [(p, code) for p, code in same if self._known.of_code(code) is not None]
         duplicates = [Duplicate(str(p.trace), code, batch, p.place) for p, code in shared]
         if duplicates:
             self._database.add_duplicates(self._key, duplicates)
             self._known.add_duplicates(duplicates)
+        return in_time
 
     def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
         """Whether it need not be measured because its code was. A guess is measured anyway."""
         return not proposal.role.is_guess and self._known.of_code(code) is not None
 
     def _measure_claimed(
-        self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, wanted: int
-    ) -> None:
-        """Measure what no other process is measuring, and wait for the rest, until every result is known.
+        self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, room: Room
+    ) -> bool:
+        """Measure what no other process is measuring, and wait for the rest, until every result is known, or the time
+        is up. Returns whether there was time.
 
         What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
         What stays `waiting` has a record of its code in this search: a guess may be another trace of the same code.
         """
-        repeats = due_repeat(self._known, min(wanted, _LONG_RUN), self._seed)
+        repeats = self._due(room)
         while waiting or beside:
             others = self._database.others(self._key, self._claimant)
             under_way = self._database.under_way(self._key, self._claimant) if others else 0
             guesses = sum(proposal.role.is_guess for proposal, _ in waiting.values())
-            limit = max(self._left(wanted) - under_way, guesses)
+            limit = max(self._left(room.wanted) - under_way, guesses)
             share = -(-len(waiting) // (1 + others))
             mine = self._database.claim(self._key, list(waiting), min(share, limit), self._claimant)
             asked = self._ask_again(runner, repeats if mine else [])
             chosen = [*beside, *(waiting[code] for code in mine)]
-            self._collect([(proposal, self._submit(runner, proposal, lowered)) for proposal, lowered in chosen], batch)
-            self._record_again(asked)
+            submitted = [(proposal, self._submit(runner, proposal, lowered)) for proposal, lowered in chosen]
+            in_time = self._collect(submitted, batch, room)
+            self._record_again(asked, room)
             self._database.release(self._key, self._claimant)
+            if not in_time:
+                return False
             if mine or beside:
                 repeats, beside = [], []
             elif not under_way and (limit <= 0 or not others):
-                return
+                return True
+            elif room.patience_s == 0.0:
+                return False
             else:
                 time.sleep(_POLL_S)
             if others or len(mine) < len(waiting):
@@ -174,6 +230,11 @@ class BatchMeasuring:
             for code, (proposal, _) in list(waiting.items()):
                 if code in mine or self._is_of_known_code(proposal, code) or proposal.is_settled(self._known):
                     del waiting[code]
+        return True
+
+    def _due(self, room: Room) -> list[Again]:
+        """The repetition that is due, if any is."""
+        return due_repeat(self._known, min(room.planned, _LONG_RUN), self._seed)
 
     def _submit(self, runner: Runner, proposal: Proposal, lowered: Lowered) -> Future[Measurement]:
         """Submit a candidate for measurement. A guess does not race: turns at the end show whether it was disturbed."""
@@ -191,19 +252,29 @@ class BatchMeasuring:
             return plan
         return replace(plan or TimingPlan(), surroundings=surroundings)
 
-    def _collect(self, futures: list[tuple[Proposal, Future[Measurement]]], batch: int) -> None:
-        """Record measurements as they finish. On Ctrl-C, finished ones are recorded and the rest is dropped."""
+    def _collect(self, futures: list[tuple[Proposal, Future[Measurement]]], batch: int, room: Room) -> bool:
+        """Record measurements as they finish. On Ctrl-C, and when the time is up, finished ones are recorded and the
+        rest is given up. Returns whether there was time.
+        """
         try:
             while futures:
-                self._record(futures[0][0], futures[0][1].result(), batch)
+                self._record(futures[0][0], futures[0][1].result(self._patience(room)), batch)
                 del futures[0]
         except KeyboardInterrupt:
-            for proposal, future in futures:
-                if not future.cancel() and future.done() and not future.exception():
-                    measured = future.result()
-                    if not proposal.is_settled(self._known):
-                        self._record(proposal, measured, batch)
+            self._give_up(futures, batch)
             raise
+        except TimeoutError:
+            self._give_up(futures, batch)
+            return False
+        return True
+
+    def _give_up(self, futures: Sequence[tuple[Proposal, Future[Measurement]]], batch: int) -> None:
+        """Record what has finished, and cancel the rest."""
+        for proposal, future in futures:
+            if not future.cancel() and future.done() and not future.exception():
+                measured = future.result()
+                if not proposal.is_settled(self._known):
+                    self._record(proposal, measured, batch)
 
     def _record(self, proposal: Proposal, measurement: Measurement, batch: int) -> None:
         record = Record(
@@ -230,13 +301,14 @@ class BatchMeasuring:
         with interrupts.put_off():  # what is recorded is known, or it would be recorded twice
             self._known.add(record, self._database.add(record))
         self._count(measurement)
+        self._pace.add(measurement.phases)
         if record.trial != NO_TRIAL:
             self.measured += 1
             self._tell()
 
     def _count(self, measurement: Measurement) -> None:
         for name, seconds in measurement.phases:
-            self._phases.add(Phase.BUILD if name in _BUILDING else Phase.RUN, seconds)
+            self._phases.add(Phase.BUILD if name in BUILDING else Phase.RUN, seconds)
 
     # --- measuring again
 
@@ -248,16 +320,22 @@ class BatchMeasuring:
             asked.append((one, runner.submit(program, one.record.trace, self._target, plan=plan)))
         return asked
 
-    def _record_again(self, asked: Sequence[Asked]) -> None:
+    def _record_again(self, asked: Sequence[Asked], room: Room) -> list[Record]:
         """Add the results of a repetition to the records, all at once: half of a comparison is of no use."""
         group = group_name()
         new: dict[object, Record] = {}
-        for again, future in asked:
-            measurement = future.result()
-            self._count(measurement)
-            identity = again.record.identity
-            new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
+        try:
+            for again, future in asked:
+                measurement = future.result(room.patience_s)
+                self._count(measurement)
+                identity = again.record.identity
+                new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
+        except TimeoutError:
+            for _, future in asked:
+                future.cancel()
+            return []
         if new:
             with interrupts.put_off():
                 self._database.update(list(new.values()))
                 self._known.replace(new.values())
+        return list(new.values())

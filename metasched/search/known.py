@@ -15,6 +15,7 @@ from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.other_names import OwnNames, own_trace
+from metasched.search.stagnation import Stagnation, least_gain, stagnation_of
 from metasched.support import collection
 
 K = TypeVar("K")
@@ -55,6 +56,8 @@ class Known:
         self.raced = 0
         self.repeats = 0  # how often trials were timed again for the noise
         self.repeated = 0  # of how many that have a time
+        self._lows: list[tuple[int, float]] = []  # the trials that were faster than all before them
+        self._noise: tuple[int, Noise | None] = (0, None)  # of so many repetitions
         with collection.put_off():
             self.pick_up()
 
@@ -68,6 +71,7 @@ class Known:
         for summary in new:
             self._last = max(self._last, summary.number)
             self._note(summary)
+            self._note_low(summary)
             if not self._names.are_of(summary):
                 self._foreign.append(summary)
         for duplicate in sorted(self._database.duplicates(self._search), key=lambda d: (d.batch, d.place)):
@@ -78,7 +82,9 @@ class Known:
     def add(self, record: Record, number: int) -> None:
         """Take note of a record that is in the database under a number."""
         self._numbers[record.identity] = number
-        self._note(summary_of(record, number, self._names.own))
+        summary = summary_of(record, number, self._names.own)
+        self._note(summary)
+        self._note_low(summary)
 
     def add_duplicates(self, duplicates: Sequence[Duplicate]) -> None:
         """Take note of duplicates that are in the database."""
@@ -146,6 +152,13 @@ class Known:
         if trial.settled and (self._fastest is None or _seconds(trial) < _seconds(self._fastest)):
             self._fastest = trial
 
+    def _note_low(self, new: Summary) -> None:
+        """Note a new trial that was faster than all before it, as the search measured it."""
+        if new.number in self._trials and new.settled:
+            seconds = _in_search(new)
+            if not self._lows or seconds < self._lows[-1][1]:
+                self._lows.append((len(self._trials), seconds))
+
     def _forget(self, summary: Summary) -> None:
         """Undo what `_note` counted: the record is timed again."""
         if self._trials.pop(summary.number, None) is None:
@@ -187,6 +200,18 @@ class Known:
     def fastest_s(self) -> float | None:
         """The least time of a trial, and no bound."""
         return None if self._fastest is None else self._fastest.seconds
+
+    def stagnation(self) -> Stagnation:
+        """How long ago a trial was faster than those before it by more than noise."""
+        if self._noise[0] != self.repeats:
+            self._noise = (self.repeats, self.noise())
+        noise = self._noise[1]
+        return stagnation_of(self._lows, self.made, least_gain(None if noise is None else noise.deviation))
+
+    def fastest(self) -> Record | None:
+        """The trial with the least time."""
+        found = [] if self._fastest is None else self.load([self._fastest])
+        return found[0] if found else None
 
     def course(self) -> tuple[tuple[int, float], ...]:
         """After each batch how many trials there were and the least time of a trial so far, as the search measured it;

@@ -10,6 +10,7 @@ from metasched.database.record import Record, Role
 from metasched.errors import counted
 from metasched.ir.notebook import TextReport
 from metasched.measure.comparison import Comparison
+from metasched.search.stagnation import Stagnation
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,8 +22,9 @@ class TuningReport(TextReport):
     `raced` counts the records whose time is a bound, `duplicates` proposals whose code was measured for another.
     `rejected` counts candidates that turned out illegal before they were measured. `guess` is the record of the guess,
     and `over_guess` compares it with the best, if both were timed in turns. `noise` comes from repeated measurements of
-    the same code. `exhausted` says that the space held nothing new, `interrupted` that Ctrl-C ended it. `phases` are
-    seconds by name, of this call.
+    the same code. `stagnation` says how long ago a trial was faster than all before it by more than noise, and
+    `out_of_patience` that the run ended for it. `exhausted` says that the space held nothing new, `interrupted` that
+    Ctrl-C ended it. `phases` are seconds by name, of this call.
     """
 
     SHORT = 3  # the number of records, the best time, and whether it is the guess's
@@ -42,11 +44,18 @@ class TuningReport(TextReport):
     over_guess: Comparison | None = None
     noise: Noise | None = None
     roles: Mapping[str, int] = field(default_factory=dict)
+    stagnation: Stagnation | None = None
+    out_of_patience: bool = False
 
     @property
     def is_guess(self) -> bool:
         """Whether nothing was certainly faster than the guess."""
         return self.best is not None and self.best == self.guess
+
+    @property
+    def is_stagnant(self) -> bool:
+        """Whether nothing better was found for so long that more trials are likely a waste."""
+        return self.stagnation is not None and self.stagnation.is_reached
 
     def __str__(self) -> str:
         """For a person: how much was measured, what failed and why, and where the time went."""
@@ -59,6 +68,10 @@ class TuningReport(TextReport):
             lines.extend(f"{what} {count} times: {reason}" for reason, count in counts.items())
         if self.phases:
             lines.append("time: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.phases.items()))
+        if self.out_of_patience:
+            lines.append(f"{self.stagnation}: patience is over")
+        elif self.is_stagnant:
+            lines.append(f"{self.stagnation}: more of them are likely a waste")
         if self.exhausted:
             lines.append("the space holds nothing that was not measured")
         if self.interrupted:

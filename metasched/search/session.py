@@ -29,6 +29,12 @@ from metasched.search.task_search import Goal, Parts, Searched, Step, TaskSearch
 DEFAULT_DATABASE = "sqlite:///metasched.db"
 # How many of the fastest are timed again in turns where there are several tasks.
 _FEW_FINALISTS = 2
+# What timing the best of a task again takes at least, and the share of a budget that it may take for all tasks; where
+# calls take long, that it may take at most. What is under way when the rest is over may take another share.
+_SETTLING_S = 0.2
+_SETTLING_SHARE = 0.15
+_MOST_SETTLING = 0.5
+_LATE = 0.03
 
 
 class TuningSession:
@@ -113,7 +119,13 @@ class TuningSession:
         return self._step(Goal(trials))
 
     def run(
-        self, trials: int | None = None, budget: float | None = None, *, total: int | None = None, reserve: float = 0.0
+        self,
+        trials: int | None = None,
+        budget: float | None = None,
+        *,
+        total: int | None = None,
+        patience: int | None = None,
+        reserve: float = 0.0,
     ) -> tuple[TuningReport, ...]:
         """Step until every task has `trials` trials, failures and earlier ones included, or the budget is spent.
 
@@ -121,23 +133,30 @@ class TuningSession:
 
         Args:
             trials: of each task.
-            budget: seconds, after which no further batch is begun; the best are timed again after it. Which batches
-                were made depends on time, then, and they are recorded: a session that resumes learns from the same.
+            budget: seconds that the call takes, the turns at the end included. It decides how much of the sequence of
+                proposals is measured, and never what is proposed: a session that resumes goes on with the same. A guess
+                is measured however long it takes.
+            total: trials of all tasks together.
+            patience: of each task, trials without one that is faster by more than noise.
+            reserve: seconds of the budget that are kept for the caller.
 
         On Ctrl-C it ends early, and the reports say so. Raises MetaschedError where there is neither, or one is not
         positive.
         """
         self._require_open()
-        goal = goal_of(trials if trials is not None else total, budget)
+        goal = goal_of(trials if trials is not None else total, budget, patience)
         goal = replace(goal, trials=trials, total=total)
+        end = None if goal.until is None else goal.until - reserve
+        for search in self._searches:
+            search.begin_run(goal)
         try:
             try:
-                while not self._is_over(goal, reserve) and self._step(goal) is not None:
+                while not self._is_over(now := self._with_time(goal, end, budget)) and self._step(now) is not None:
                     pass
             except KeyboardInterrupt:
                 self.interrupted = True
             # After Ctrl-C, a second more for each task is spent to find the best of what was measured.
-            self.settle()
+            self._settle(None if self.interrupted else end)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
@@ -147,10 +166,19 @@ class TuningSession:
     def settle(self) -> None:
         """Time the best of each task again, in turns, unless that was done already."""
         self._require_open()
-        # Where there are many tasks, the third and the fourth of each are not worth their time.
-        most = FINALISTS if len(self._searches) == 1 else _FEW_FINALISTS
+        self._settle(None)
+
+    def _settle(self, end: float | None) -> None:
+        """Settle each task, in its share of the time that is left before the end."""
+        left = None if end is None else end - sum(search.build_s for search in self._touched)
+        needed = {search.number: search.settling_s(self._most)[0] for search in self._searches}
         for search in self._searches:
-            search.settle(most)
+            share = None
+            if left is not None:
+                now = time.perf_counter()
+                share = now + (left - now) * needed[search.number] / max(sum(needed.values()), 1e-9)
+            search.settle(self._most, share)
+            del needed[search.number]
 
     @property
     def reports(self) -> tuple[TuningReport, ...]:
@@ -174,10 +202,34 @@ class TuningSession:
 
     # --- how
 
-    def _is_over(self, goal: Goal, reserve: float) -> bool:
-        """Whether no further batch is begun."""
-        touched = sum(search.has_new_trials for search in self._searches) if reserve else 0
-        return replace(goal, until=None if goal.until is None else goal.until - reserve * touched).is_over
+    def _is_over(self, goal: Goal) -> bool:
+        """Whether the time is up, and there is something to return."""
+        return goal.is_over and any(search.known.made for search in self._searches)
+
+    @property
+    def _most(self) -> int:
+        """How many of the fastest are timed again: of many tasks, a third and a fourth are not worth their time."""
+        return FINALISTS if len(self._searches) == 1 else _FEW_FINALISTS
+
+    @property
+    def _touched(self) -> list[TaskSearch]:
+        """Those that this session has measured something of."""
+        return [search for search in self._searches if search.has_new_trials]
+
+    def _with_time(self, goal: Goal, end: float | None, budget: float | None) -> Goal:
+        """The goal with the time until which candidates are measured, so that the turns at the end fit as well.
+
+        These may take a share of the budget, and more if that is needed to tell the best from the guess.
+        """
+        if end is None or budget is None:
+            return goal
+        kept = 0.0
+        for search in self._touched or self._searches[:1]:
+            all_s, least_s = search.settling_s(self._most)
+            kept += max(_SETTLING_S, min(all_s, max(least_s, _SETTLING_SHARE * budget / len(self._searches))))
+            kept += search.build_s
+        until = end - min(kept, _MOST_SETTLING * budget)
+        return replace(goal, until=until, deadline=until + _LATE * budget)
 
     def _step(self, goal: Goal) -> Step | None:
         self._require_open()
@@ -272,10 +324,16 @@ class TuningSession:
             search.leave()
 
 
-def goal_of(trials: int | None, budget: float | None) -> Goal:
-    """When a run that begins now ends. Raises MetaschedError if neither is given, or one is not positive."""
-    if trials is None and budget is None:
-        raise MetaschedError("say when to end: `trials`, how many measurements to have, or `budget`, seconds")
+def goal_of(trials: int | None, budget: float | None, patience: int | None = None) -> Goal:
+    """When a run that begins now ends. Raises MetaschedError if none of them is given, or one is not positive."""
+    if trials is None and budget is None and patience is None:
+        raise MetaschedError(
+            "say when to end: `trials`, how many measurements to have, `budget`, seconds, or `patience`, how many "
+            "trials without a gain"
+        )
+    waits: object = patience
+    if waits is not None and not (isinstance(waits, int) and waits > 0):
+        raise MetaschedError(f"patience is {patience!r}; it is how many trials may be made without a gain, such as 100")
     counted: object = trials
     timed: object = budget
     if counted is not None and not isinstance(counted, int):
@@ -284,4 +342,4 @@ def goal_of(trials: int | None, budget: float | None) -> Goal:
         raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
     if timed is not None and not (isinstance(timed, int | float) and timed > 0):
         raise MetaschedError(f"budget is {budget!r}; it is how many seconds to go on, such as 60")
-    return Goal(trials, None if budget is None else time.perf_counter() + budget)
+    return Goal(trials, None if budget is None else time.perf_counter() + budget, patience=patience)

@@ -27,13 +27,15 @@ from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.search.batch import BatchMeasuring
-from metasched.search.contest import contest, last_repeats
+from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
 from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
+from metasched.search.pace import Pace, build_seconds
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
 from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
+from metasched.search.room import Room
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
 from metasched.search.strategy import SHORT_LIST, MakeStrategy, StrategyInputs
 from metasched.search.task_progress import TaskFacts
@@ -101,12 +103,16 @@ class Parts:
 @dataclass(frozen=True)
 class Goal:
     """When to end: at so many trials of the task, failures and earlier ones included, at a time of
-    `time.perf_counter`, or at a total of so many trials of a session's tasks; None for never.
+    `time.perf_counter` (what is under way is given up a little later, at the `deadline`), at a total of so many trials
+    of a session's tasks, or of a task after so many trials (its `patience`) without one that is faster by more than
+    noise; None for never.
     """
 
     trials: int | None = None
     until: float | None = None
     total: int | None = None
+    patience: int | None = None
+    deadline: float | None = None
 
     @property
     def wanted(self) -> int:
@@ -180,6 +186,9 @@ class TaskSearch:
         self._started = time.perf_counter()
         self._first_s = 0.0
         self._goal = Goal()
+        self.is_out_of_time = False
+        self._proposing_s = 0.0
+        self._settling: tuple[object, tuple[float, float]] = (None, (0.0, 0.0))
         self._prepared: _Prepared | None = None
         self._open: _Open | None = None
         self._stale = 0
@@ -201,16 +210,28 @@ class TaskSearch:
             parts.claimant,
             parts.seed,
             self.phases,
+            Pace(self._facts.least_s),
             self._tell,
         )
 
+    def begin_run(self, goal: Goal) -> None:
+        """A run with a new goal begins."""
+        self._goal, self.is_out_of_time = goal, False
+
     def left(self, goal: Goal) -> int:
-        """How many trials are to be made."""
-        return goal.wanted - self.known.made
+        """How many trials are to be made, as long as none of them is faster than the best by more than noise."""
+        left = goal.wanted - self.known.made
+        return left if goal.patience is None else min(left, goal.patience - self.known.stagnation().since)
+
+    def is_out_of_patience(self, goal: Goal) -> bool:
+        """Whether it made as many trials without a gain as it may."""
+        return goal.patience is not None and self.known.stagnation().since >= goal.patience
 
     def wants_step(self, goal: Goal) -> bool:
         """Whether a step would measure anything, as far as that is known before it."""
-        return not self.exhausted and (self.left(goal) > 0 or self._lacks_guess())
+        if self.exhausted or self.is_out_of_time:
+            return False
+        return self._lacks_guess() or (self.left(goal) > 0 and not goal.is_over)
 
     def _lacks_guess(self) -> bool:
         if not self._parts.guess or self.known.has_guess:
@@ -296,7 +317,7 @@ class TaskSearch:
         goal is cut short.
         """
         self._goal = goal
-        parts, wanted = self._parts, goal.wanted
+        parts, room = self._parts, self._room(goal)
         runner = parts.runner()
         parts.database.join(self.key, parts.claimant)
         made, trials = self._measuring.measured, self.known.made
@@ -304,21 +325,32 @@ class TaskSearch:
         batch = at.batch
         if at.proposals is None and self._wants_proposals(at, goal):
             at.proposals = self._propose(at)
+        self.is_out_of_time = at.proposals is None and self._lacks_time(goal)
         if at.proposals == [] and not at.guesses:
             self.exhausted = True
         else:
-            self._measuring.measure(runner, [*at.guesses, *(at.proposals or ())], batch, wanted, meanwhile)
+            proposals = [*at.guesses, *(at.proposals or ())]
+            self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, meanwhile)
         if at.proposals is not None and not self.exhausted:
             self._learn(at, goal)
-            self._wear_out(trials)
+            if not self.is_out_of_time:
+                self._wear_out(trials)
         return Step(self.number, batch, self._measuring.measured - made, self.exhausted)
+
+    def _room(self, goal: Goal) -> Room:
+        return Room(self.known.made + self.left(goal), goal.wanted, goal.until, goal.deadline)
 
     def _wants_proposals(self, at: _Open, goal: Goal) -> bool:
         """Whether more is to be measured than the guesses, which are in the batch in any case."""
         trials = [guess for guess in at.guesses if guess.place != NO_TRIAL and not guess.is_settled(self.known)]
-        return self.left(goal) > len(trials) and not goal.is_over
+        return self.left(goal) > len(trials) and not self._lacks_time(goal)
+
+    def _lacks_time(self, goal: Goal) -> bool:
+        """Whether proposing takes as long as there is time for."""
+        return goal.until is not None and time.perf_counter() + self._proposing_s >= goal.until
 
     def _propose(self, at: _Open) -> list[Proposal]:
+        started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.put_off():
             proposed = at.strategy.propose(batch_size(at.before, len(self.prepare().guesses.traces)))
@@ -326,6 +358,7 @@ class TaskSearch:
             new = [Proposal(place, candidate, None) for place, candidate in places]
             batch = with_expectations([*at.seeds, *new], at.space.arms, at.model)
         seeds, new = batch[: len(at.seeds)], batch[len(at.seeds) :]
+        self._proposing_s = time.perf_counter() - started
         return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
@@ -339,7 +372,9 @@ class TaskSearch:
     def _learn(self, at: _Open, goal: Goal) -> None:
         """Have the strategy observe a complete batch, and go on to the next."""
         batch = [*at.guesses, *(at.proposals or ())]
-        if self.left(goal) <= 0 and not all(proposal.is_settled(self.known) for proposal in batch):
+        if (self.left(goal) <= 0 or self.is_out_of_time) and not all(
+            proposal.is_settled(self.known) for proposal in batch
+        ):
             return
         found = (proposal.observed(self.known) for proposal in batch)
         results = {result.candidate: result for result in found if result is not None}
@@ -366,14 +401,40 @@ class TaskSearch:
 
     # --- the end
 
-    def settle(self, most: int = FINALISTS) -> None:
+    def settle(self, most: int = FINALISTS, until: float | None = None) -> None:
         """Find the best: time the guesses and the `most` fastest in turns, with the repetitions that a short run has
-        left.
+        left. More turns follow where these leave it open. Nothing is done that would take longer than `until`.
         """
-        again = contest(self.known.contenders(), most)
-        again += last_repeats(self.known, self._parts.seed) if self._measuring.measured else []
-        if again:
-            self._measuring.measure_again(self._parts.runner(), again)
+        room = Room(until=until, deadline=until)
+        seconds = None if until is None else room.left_s
+        again = contest(self.known.contenders(), most, seconds)
+        turns = again[0].plan.visits if again and again[0].plan is not None else 0
+        entrants = {one.record.identity for one in again}
+        repeats = last_repeats(self.known, self._parts.seed) if self._measuring.measured else []
+        while seconds is not None and repeats and turns_seconds([*again, *repeats]) > seconds:
+            repeats.pop()
+        again += repeats
+        if not again:
+            return
+        runner = self._parts.runner()
+        found = self._measuring.measure_again(runner, again, room)
+        left_open = undecided([record for record in found if record.identity in entrants])
+        more = in_turns(left_open, turns) if left_open else []
+        if more and (until is None or turns_seconds(more) <= room.left_s):
+            self._measuring.measure_again(runner, more, room)
+
+    def settling_s(self, most: int) -> tuple[float, float]:
+        """What `settle` is expected to take, and the least with which it can tell the best from the guess."""
+        counted = self.known.made, self.known.repeats
+        if self._settling[0] != counted:
+            self._settling = (counted, contest_seconds(self.known.contenders(), most))
+        return self._settling[1]
+
+    @property
+    def build_s(self) -> float:
+        """What making the machine code of the best takes."""
+        fastest = self.known.fastest()
+        return 0.0 if fastest is None else build_seconds(fastest)
 
     def leave(self) -> None:
         """Release this process's claims, so that other processes may measure them."""
@@ -399,6 +460,8 @@ class TaskSearch:
             over_guess=None if best is None or guess is None or best == guess else comparison(guess, best),
             noise=self.known.noise(),
             roles=self.known.roles(),
+            stagnation=self.known.stagnation(),
+            out_of_patience=self.is_out_of_patience(self._goal),
         )
 
     def _tell(self) -> None:
@@ -408,7 +471,7 @@ class TaskSearch:
         if measured == 1:
             self._first_s = elapsed
         each = (elapsed - self._first_s) / (measured - 1) if measured > 1 else None
-        best_s = self.known.fastest_s()
+        best_s, stagnation = self.known.fastest_s(), self.known.stagnation()
         work = self.task.program.work
         self._parts.tell(
             Progress(
@@ -421,6 +484,8 @@ class TaskSearch:
                 failures=self.known.failures(),
                 elapsed_s=elapsed,
                 left_s=self._left_s(each),
+                since_gain=stagnation.since,
+                is_stagnant=stagnation.is_reached,
             )
         )
 

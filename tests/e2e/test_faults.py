@@ -105,8 +105,9 @@ def test_what_a_candidate_prints_does_not_reach_the_protocol(runner: LocalRunner
 
 def test_the_best_time_is_passed_on_for_racing(runner: LocalRunner) -> None:
     first, second = runner.measure(PROGRAM, ["good", "good"], "another target", best_s=0.125)
-    assert first.visits == second.visits == ((0.25, 0.125),) * 3
-    assert dict(first.phases) | {"reference": 0} == {"build": 0.5, "run": 0.75, "reference": 0}
+    # Somewhat slower than the best in two visits that agree: a third would tell nothing.
+    assert first.visits == second.visits == ((0.25, 0.125),) * 2
+    assert dict(first.phases) | {"reference": 0} == {"build": 0.5, "run": 0.5, "reference": 0}
 
 
 def test_a_race_is_decided_by_two_visits(runner: LocalRunner) -> None:

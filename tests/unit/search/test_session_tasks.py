@@ -187,18 +187,6 @@ def test_what_a_session_opens_it_closes(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delitem(sys.modules, "runner_of_toys")
 
 
-def test_a_budget_ends_a_run_between_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 10_000, 3))
-    monkeypatch.setattr("metasched.search.session.time.perf_counter", lambda: float(next(clock)))
-    seen: list[Progress] = []
-    with session(database, ToyRunner(ToySpace()), task(8), progress=seen.append) as tuning:
-        (report,) = tuning.run(budget=150)
-    assert report.records >= batch_size(0)
-    assert report.records in {16, 24, 32, 40, 48, 56}
-    assert all(p.total is None for p in seen)
-    assert all(p.left_s is not None for p in seen)
-
-
 def test_a_budget_that_is_spent_when_the_guess_is_measured_begins_no_batch(database: Database) -> None:
     runner, second = Slow(ToySpace()), task(9)
     with session(database, runner, task(8), second) as tuning:
@@ -328,11 +316,12 @@ def test_mistakes(settings: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "say when to end: `trials`, how many measurements to have, or `budget`, seconds"),
+        ({}, "say when to end: `trials`, how many measurements to have, `budget`, seconds, or `patience`, how many"),
         ({"trials": 0}, "trials is 0; at least one measurement is needed"),
         ({"trials": "many"}, "trials is 'many'; it is how many measurements"),
         ({"budget": -1}, "budget is -1; it is how many seconds"),
         ({"budget": "long"}, "budget is 'long'; it is how many seconds"),
+        ({"patience": 0}, "patience is 0; it is how many trials may be made without a gain"),
     ],
 )
 def test_a_run_without_an_end(settings: dict[str, object], message: str, database: Database) -> None:

@@ -1,0 +1,58 @@
+"""Which cores are for timing and which for building, where there are more than a kernel's threads take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+_SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+
+
+@dataclass(frozen=True)
+class CoreShare:
+    """Logical CPUs by what they are for while something is timed. No core of the ones has a thread of the others."""
+
+    timing: frozenset[int]
+    building: frozenset[int]
+
+
+def share_of(threads: int, cpus: Set[int], siblings: Callable[[int], Iterable[int]]) -> CoreShare | None:
+    """The first `threads` cores for timing, the others for building; None where there are no others.
+
+    `cpus` are the logical CPUs that may be used, `siblings` gives those of the core of one.
+    """
+    cores = list(dict.fromkeys(frozenset(siblings(cpu)) & cpus for cpu in sorted(cpus)))
+    if len(cores) <= threads:
+        return None
+    timing = frozenset(min(core) for core in cores[:threads])  # one thread a core: its siblings are idle
+    return CoreShare(timing, frozenset().union(*cores[threads:]))
+
+
+def shared_cores(threads: int) -> CoreShare | None:
+    """The share of this process's CPUs. None where it is not known which of them share a core."""
+    try:
+        return share_of(threads, os.sched_getaffinity(0), siblings_of)
+    except (AttributeError, OSError, ValueError):  # not Linux, or a container that does not say
+        return None
+
+
+def siblings_of(cpu: int) -> Iterable[int]:
+    """The logical CPUs that share a core with one, itself included. Raises OSError where the system does not say."""
+    for part in Path(_SIBLINGS.format(cpu)).read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def pin(process: int, cpus: Set[int]) -> None:
+    """Have all threads of a process run on these CPUs. A thread, or a process, that has ended is passed over."""
+    try:
+        threads = [int(task.name) for task in Path(f"/proc/{process}/task").iterdir()]
+    except FileNotFoundError:
+        return
+    for thread in threads:
+        try:
+            os.sched_setaffinity(thread, cpus)
+        except ProcessLookupError:
+            continue

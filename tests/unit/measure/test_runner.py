@@ -1,0 +1,169 @@
+"""What runs beside what in a runner: nothing beside a timing, but for builders on cores of their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from metasched.lang import parse_program
+from metasched.measure.cores import CoreShare, share_of
+from metasched.measure.job import turn_order
+from metasched.measure.process import Loss, WorkerLost, WorkerRole, WorkerSpec
+from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.timing import TimingPlan
+
+PROGRAM = parse_program("program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n")
+PLAN = TimingPlan(visits=2, apart_s=0.0)
+_S = 10.0  # the most that a test waits for what must come
+
+
+@dataclass
+class Journal:
+    """What is under way now, and what was under way together with a timing."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    now: list[MessageKind] = field(default_factory=list)
+    beside: list[MessageKind] = field(default_factory=list)
+    built: threading.Event = field(default_factory=threading.Event)
+    pinned: list[Set[int]] = field(default_factory=list)
+    waits_for_build: bool = False
+    hangs: threading.Event = field(default_factory=threading.Event)
+    timing: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def entered(self, kind: MessageKind) -> Iterator[None]:
+        with self.lock:
+            self.now.append(kind)
+            if MessageKind.RUN in self.now:
+                others = list(self.now)
+                others.remove(MessageKind.RUN)
+                self.beside += others
+        yield
+        with self.lock:
+            self.now.remove(kind)
+
+
+class FakeProcess:
+    """Answers at once what a worker answers, and says so in a journal."""
+
+    def __init__(self, journal: Journal, place: WorkerSpec) -> None:
+        self.journal, self.place = journal, place
+        self.ended = threading.Event()
+
+    def request(self, message: Message, timeout_s: float) -> Message:
+        with self.journal.entered(message.kind):
+            candidate = message.body.get("candidate", message.body)
+            trace = str(candidate.get("trace", ""))
+            if trace == "hangs":
+                self.journal.hangs.set()
+                self.ended.wait(_S)
+                raise WorkerLost(Loss.KILLED, "killed", "")
+            if message.kind is MessageKind.COMPILE and trace.startswith("next"):
+                self.journal.built.set()
+            if message.kind is MessageKind.RUN:
+                self.journal.timing.set()
+                time.sleep(2e-3)  # others could begin
+                if self.journal.waits_for_build:
+                    assert self.journal.built.wait(_S)
+                return Message(MessageKind.DONE, {"times": [0.5], "prologue_seconds": None})
+            body = {"candidate": candidate, "artefact": {}, "code": trace, "phases": {}}
+            return Message(MessageKind.DONE, body, b"code")
+
+    def run_on(self, cpus: Set[int]) -> None:
+        if self.place.role is WorkerRole.BUILDER:
+            self.journal.pinned.append(cpus)
+
+    def interrupt(self) -> None:
+        self.ended.set()
+
+    def _nothing(self) -> None: ...
+
+    start = await_ready = close = kill = _nothing
+
+
+def runner_of(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, share: CoreShare | None, **settings: Any
+) -> LocalRunner:
+    monkeypatch.setattr("metasched.measure.runner.WorkerProcess", lambda place, *_: FakeProcess(journal, place))
+    monkeypatch.setattr("metasched.measure.runner.shared_cores", lambda threads: share)
+    return LocalRunner(RunnerSettings(threads=2, builders=2, plan=PLAN, **settings))
+
+
+def measured(runner: LocalRunner, journal: Journal) -> None:
+    """Four candidates, and while they are measured four others are lowered."""
+    first = [runner.lower(PROGRAM, f"now {n}", "t").result(_S) for n in range(4)]
+    futures = [runner.submit(PROGRAM, one.candidate.trace, "t", lowered=one) for one in first]
+    assert journal.timing.wait(_S)
+    after = [runner.lower(PROGRAM, f"next {n}", "t") for n in range(4)]
+    assert [future.result(_S).seconds for future in futures] == [0.5] * 4
+    assert [future.result(_S).code for future in after] == [f"next {n}" for n in range(4)]
+
+
+def test_nothing_runs_beside_a_timing_where_a_kernel_takes_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal()
+    with runner_of(journal, monkeypatch, None) as runner:
+        measured(runner, journal)
+    assert journal.beside == []
+    assert journal.pinned == []
+
+
+def test_only_builders_run_beside_a_timing_and_on_other_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(waits_for_build=True)
+    share = CoreShare(frozenset({0, 1}), frozenset({2, 3}))
+    with runner_of(journal, monkeypatch, share) as runner:
+        assert [b.place.cpus for b in runner._builders] == [share.building] * 2  # type: ignore[attr-defined]
+        assert runner._runner.place.cpus == share.timing  # type: ignore[attr-defined]
+        measured(runner, journal)
+    assert set(journal.beside) <= {MessageKind.LOWER, MessageKind.COMPILE}
+    assert MessageKind.COMPILE in journal.beside, "what is next is built meanwhile"
+    assert journal.pinned[:2] == [share.building] * 2
+
+
+def test_what_is_given_up_is_ended_and_the_next_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal()
+    with runner_of(journal, monkeypatch, None) as runner:
+        future = runner.submit(PROGRAM, "hangs", "t")
+        assert journal.hangs.wait(_S)
+        assert future.cancel()
+        assert runner.submit(PROGRAM, "fine", "t").result(_S).seconds == 0.5
+
+
+def pairs(cpu: int) -> list[int]:
+    return [cpu & ~1, cpu | 1]
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "timing", "building"),
+    [
+        (1, {0, 1, 2, 3}, {0}, {2, 3}),
+        (2, {0, 1, 2, 3, 4, 5}, {0, 2}, {4, 5}),
+        (1, {1, 2}, {1}, {2}),
+    ],
+)
+def test_cores_for_building_share_nothing_with_those_for_timing(
+    threads: int, cpus: set[int], timing: set[int], building: set[int]
+) -> None:
+    assert share_of(threads, cpus, pairs) == CoreShare(frozenset(timing), frozenset(building))
+
+
+@pytest.mark.parametrize(("threads", "cpus"), [(1, {0, 1}), (2, {0, 1, 2, 3}), (4, {0, 1, 2, 3})])
+def test_there_are_no_cores_for_building_where_all_are_for_timing(threads: int, cpus: set[int]) -> None:
+    assert share_of(threads, cpus, pairs) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 13])
+def test_turns_visit_all_and_a_third_of_the_others_between_two_visits_where_there_are_many(count: int) -> None:
+    turns = [turn_order(range(count), turn) for turn in range(4)]
+    assert all(sorted(turn) == list(range(count)) for turn in turns)
+    visits = [job for turn in turns for job in turn]
+    for job in range(count) if count >= 8 else ():
+        at = [n for n, visited in enumerate(visits) if visited == job]
+        assert min(b - a for a, b in pairwise(at)) > count / 3

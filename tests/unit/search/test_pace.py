@@ -1,0 +1,115 @@
+"""A budget in seconds decides how much of the sequence of proposals is measured, and never what is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metasched.database.backends import open_database
+from metasched.database.base import Database
+from metasched.measure.records import MeasureCandidate, Measurement
+from metasched.measure.timing import TimingPlan
+from metasched.search.proposal import Guesses
+from tests.support.toy_search import ToyRunner, ToySpace, key, toy_session, tuned
+
+SLOW = "[0, 1, 64, 1, 64]"
+GUESSES = Guesses(SLOW, SLOW)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with open_database(f"sqlite:///{tmp_path}/t.db") as found:
+        yield found
+
+
+class Clock:
+    """Goes on when something is measured, and a little whenever it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1e-4
+        return self.now
+
+
+class Timed(ToyRunner):
+    """Takes `build_s` and `visit_s` for each visit of a candidate, by a clock."""
+
+    def __init__(self, clock: Clock, build_s: float, visit_s: float) -> None:
+        super().__init__(ToySpace())
+        self.clock, self.build_s, self.visit_s = clock, build_s, visit_s
+
+    def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
+        found = super().measured(candidate, code, plan)
+        run_s = self.visit_s * len(found.visits)
+        self.clock.now += self.build_s / 2 + run_s
+        return replace(found, phases=(("build", self.build_s), ("run", run_s)))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("time.perf_counter", made)
+    return made
+
+
+def run(database: Database, runner: Timed, budget: float) -> tuple[float, Any]:
+    start = runner.clock.now
+    with toy_session(database, runner, guesses=GUESSES) as session:
+        (report,) = session.run(budget=budget)
+    return runner.clock.now - start, report
+
+
+@pytest.mark.parametrize(("budget", "build_s", "visit_s"), [(20, 1.0, 0.02), (60, 0.1, 0.9), (3, 0.05, 0.02)])
+def test_a_budget_is_kept_with_the_turns_at_the_end(
+    database: Database, clock: Clock, budget: float, build_s: float, visit_s: float
+) -> None:
+    taken, report = run(database, Timed(clock, build_s, visit_s), budget)
+    assert 0.7 * budget < taken < 1.1 * budget or report.exhausted
+    assert report.over_guess is not None, "the best and the guess were timed in turns"
+    assert not report.is_guess
+
+
+def test_calls_that_take_longer_than_the_budget_leave_the_guess(database: Database, clock: Clock) -> None:
+    runner = Timed(clock, 0.1, 10.0)
+    _, report = run(database, runner, 5)
+    assert (runner.traces, report.is_guess) == ([SLOW], True)
+    assert runner.again == [], "there is no time for turns"
+
+
+def test_what_is_proposed_does_not_depend_on_the_clock(tmp_path: Path, clock: Clock) -> None:
+    runners = [Timed(clock, 0.2, 0.05) for _ in range(4)]
+    with open_database(f"sqlite:///{tmp_path}/parts.db") as database:
+        for runner, budget in zip(runners[:3], (2.0, 4.5, 7.0), strict=True):
+            run(database, runner, budget)
+        parts = [record.trace for record in database.records(key().task)]
+    with open_database(f"sqlite:///{tmp_path}/whole.db") as database:
+        tuned(database, len(parts), runners[3], guesses=GUESSES)
+    assert all(runner.traces for runner in runners)
+    assert parts == runners[3].traces
+
+
+def test_what_hangs_when_the_time_is_up_is_given_up_and_the_rest_is_kept(database: Database) -> None:
+    class Hanging(Timed):
+        hung: list[Future[Measurement]]
+
+        def submit(self, *given, **more):  # type: ignore[no-untyped-def]
+            if len(self.traces) == 6:
+                self.hung.append(Future())
+                return self.hung[-1]
+            return super().submit(*given, **more)
+
+    runner = Hanging(Clock(), 1e-3, 1e-4)
+    runner.hung = []
+    with toy_session(database, runner, guesses=GUESSES) as session:
+        (report,) = session.run(budget=1.0)
+    assert runner.hung
+    assert all(future.cancelled() for future in runner.hung)
+    assert report.records == 6
+    assert tuned(database, 20, ToyRunner(ToySpace()), guesses=GUESSES).records == 20
