@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
+from metasched.database.backends import open_database
 from metasched.errors import MetaschedError
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategy import GROUP, STRATEGIES, StrategyInputs, strategy_of
+from tests.support.toy_search import ToyRunner, ToySpace, tuned
 from tests.support.toys import Bench, Fixed, Toy, Toys
 
 ARMS = Toys([Toy(most=4000), Toy(width=3, flavour=1)])
@@ -57,6 +60,27 @@ def test_a_resumed_search_proposes_what_an_uninterrupted_one_would_have(name: st
     assert resumed.propose(4) == proposed
     assert whole.propose(4) == proposed
     assert again.propose(4) != proposed
+
+
+@every
+def test_a_session_that_was_cut_short_goes_on_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
+    """In the middle of a batch, with failures, and with traces that have the code of others."""
+    runners = [ToyRunner(ToySpace(), fail=True) for _ in range(3)]
+    for runner in runners:
+        runner.codes = _coarse
+    with open_database(f"sqlite:///{tmp_path}/one.db") as database:
+        tuned(database, 24, runners[0], make=STRATEGIES.get(name))
+    with open_database(f"sqlite:///{tmp_path}/two.db") as database:
+        tuned(database, 13, runners[1], make=STRATEGIES.get(name))
+        tuned(database, 24, runners[2], make=STRATEGIES.get(name))
+    assert len(runners[1].traces) == 13
+    assert runners[0].traces == runners[1].traces + runners[2].traces
+
+
+def _coarse(trace: str) -> str:
+    """One code for what differs little in the last number."""
+    *first, last = json.loads(trace)
+    return json.dumps([*first, last // 8 * 8 + 1])
 
 
 @every
