@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.api import condition as condition
     from metasched.api import guess as guess
     from metasched.api import parse_trace as parse_trace
+    from metasched.api import records as records
     from metasched.api import space as space
     from metasched.api import tune as tune
     from metasched.doors.jit.errors import TraceError as TraceError
@@ -151,6 +152,7 @@ _NAMES = {
         "condition",
         "guess",
         "parse_trace",
+        "records",
         "space",
         "tune",
     ),

@@ -21,6 +21,8 @@ from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.reference.execution import reference
 from metasched.report.profile import profile_kernel
 from metasched.report.progress_view import Shown
+from metasched.report.recorded import named_tasks, tasks_of
+from metasched.report.table import RecordTable, table_of
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.schedule.handlers import Policy, Repairs
@@ -311,6 +313,23 @@ def guess(
     return best_guess(program, where, rules, seed, core=core_of(where), allowed=allowed, knowledge=knowledge).trace
 
 
+def records(db: str = DEFAULT_DATABASE, program: Program | str | None = None) -> RecordTable:
+    """The records of a database as a table of columns, for pandas and polars.
+
+        ms.records("sqlite:///tuned.db").with_decisions().to_pandas()
+
+    Args:
+        db: the URL of the database.
+        program: the records of one program only: itself, or its name.
+
+    Raises NoRecord where there is no database.
+    """
+    with open_database(db, Access.READ) as database:
+        if isinstance(program, Program):
+            return table_of(database, tasks_of(database, program.structural_hash(), program.key))
+        return table_of(database, database.stats().tasks if program is None else named_tasks(database, program))
+
+
 def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibration:
     """Have this machine measure what its cores, caches and threads can do; it takes a few seconds.
 
@@ -380,6 +399,7 @@ __all__ = [
     "load_program",
     "parse_program",
     "parse_trace",
+    "records",
     "reference",
     "space",
     "tune",

@@ -21,6 +21,7 @@ Its files, in reading order:
 - `net`: `metasched net`: whole networks: what is in a model, tune it, run it, see where its time goes, hand it over
 - `progress_view`: The progress of a tuning run on the command line: for a person, or as JSON for a program
 - `replay`: `metasched replay`: run a schedule that was found before, check its results, and time it again
+- `report`: `metasched report`: why a search came to what it did, by a database: as text, as JSON, or as one HTML file
 - `rule_trial`: A rule on trial: the space and the tuned kernel of a program with it and without, at equal trials
 - `rules_try`: `metasched rules try`: what a rule does to a program's space, and what it gains when the program is tuned
 - `rules`: `metasched rules`: which rules are installed, what one of them does, and what one of yours gains

@@ -31,6 +31,7 @@ from metasched.knowledge.entries import print_entries
 from metasched.knowledge.library import read_file
 from metasched.lang import read_source
 from metasched.report.progress_text import duration, failures
+from metasched.report.recorded import task_name
 
 EMPTY = "sqlite:///:memory:"
 MOST_TOLD = 5  # of what is wrong in imported files
@@ -233,18 +234,13 @@ def _count(records: int) -> str:
     return f"{records} record" + ("" if records == 1 else "s")
 
 
-def name(task: TaskStats) -> str:
-    settings = ", ".join(f"{key}={value}" for key, value in task.params)
-    return f"{task.program}[{settings}]" if settings else task.program
-
-
 def render(stats: DatabaseStats) -> str:
     if not stats.tasks:
         return f"{stats.url} holds no records yet"
     rows = [["task", "threads", "records", "best", "last measured", "failures"]]
     rows += [
         [
-            name(task),
+            task_name(task),
             str(task.task.threads),
             str(task.records),
             _best(task),

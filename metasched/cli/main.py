@@ -22,6 +22,7 @@ COMMANDS = (
     Command("tune", "Find the fast schedule of a program on this machine."),
     Command("replay", "Replay a schedule; check its results, time it."),
     Command("show", "A program, its space, a schedule, or the code."),
+    Command("report", "Why a search came to what it did: text, JSON, or one HTML file with pictures."),
     Command("rules", "The rules that are installed, and what one of yours gains."),
     Command("net", "Whole networks: show, tune, run, profile and export an ONNX model."),
     Command("doctor", "What this machine is like for timing kernels, and what to change."),

@@ -16,7 +16,9 @@ from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.operators.named import trace_named
+from metasched.report.profile import CallProfile
 from metasched.report.progress_text import duration
+from metasched.report.winner import profile_on_random_data
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace_files import form_of
 from metasched.target import Target
@@ -41,6 +43,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--check", action="store_true", help="compare its results with the reference; exit status 1 if they are wrong"
     )
     parser.add_argument("--time", action="store_true", help="time it again, on this machine (checked first)")
+    parser.add_argument(
+        "--profile", action="store_true", help="run it on random data, and say where the time of a call goes"
+    )
     add_allow(parser)
     add_threads(parser)
     add_json(parser)
@@ -59,6 +64,7 @@ class ReplayResult:
     samples: int
     prologue_seconds: float | None = None
     repairs: Repairs | None = None  # None when none were to be made
+    profile: CallProfile | None = None  # None where none was asked for
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -77,6 +83,7 @@ def run(args: Namespace, console: Console) -> int:
         samples=len(measured.times) if measured is not None and args.time else 0,
         prologue_seconds=measured.prologue_seconds if measured is not None and args.time else None,
         repairs=kernel.report if policy is Policy.REPAIR else None,
+        profile=profile_on_random_data(kernel) if args.profile else None,
     )
     if args.out:
         Path(args.out).write_text(form_of(args.out).write(kernel.trace, program), encoding="utf-8")
@@ -116,6 +123,8 @@ def verdict(outcome: ReplayResult, checked: bool) -> str:
         time = f"{duration(outcome.seconds)} (median of {outcome.samples})"
         once = "" if outcome.prologue_seconds is None else f"and {once_text(outcome.prologue_seconds)}"
         lines.append(", ".join(filter(None, [time, outcome.work.speed(outcome.seconds), once])))
+    if outcome.profile is not None:
+        lines.append(str(outcome.profile))
     return "\n".join(lines)
 
 
@@ -132,4 +141,5 @@ def as_json(outcome: ReplayResult, checked: bool) -> dict[str, object]:
         "target": outcome.target,
         "trace": outcome.trace,
         "repairs": [str(repair) for repair in outcome.repairs or ()],
+        "profile": None if outcome.profile is None else outcome.profile.to_json(),
     }

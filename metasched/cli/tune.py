@@ -105,6 +105,8 @@ def run(args: Namespace, console: Console) -> int:
         console.print(
             f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
         )
+        sizes = "".join(f" -D {key}={value}" for key, value in args.params)
+        console.print(f"Why: metasched report {args.program}{sizes} --db {args.db}")
     return 0
 
 
@@ -136,6 +138,7 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
         "origin": str(kernel.origin),
         "target": str(kernel.target),
         "trace": str(kernel.trace),
+        "analysis": report.analysis.to_json(),
     }
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from metasched.database.best import Noise
 from metasched.database.record import Record, Role
-from metasched.errors import counted
-from metasched.ir.notebook import TextReport
+from metasched.errors import MetaschedError, counted
+from metasched.ir.notebook import TextReport, folded, table
 from metasched.measure.comparison import Comparison
+from metasched.report.analysis import TuningAnalysis, analysis_of
+from metasched.report.source import RecordSource
 from metasched.search.stagnation import Stagnation
+from metasched.support.cached import cached_property
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,7 +28,8 @@ class TuningReport(TextReport):
     and `over_guess` compares it with the best, if both were timed in turns. `noise` comes from repeated measurements of
     the same code. `stagnation` says how long ago a trial was faster than all before it by more than noise, and
     `out_of_patience` that the run ended for it. `exhausted` says that the space held nothing new, `interrupted` that
-    Ctrl-C ended it. `phases` are seconds by name, of this call.
+    Ctrl-C ended it. `phases` are seconds by name, of this call. `task` is the program with its parameters, `source`
+    where the records are.
     """
 
     SHORT = 3  # the number of records, the best time, and whether it is the guess's
@@ -46,6 +51,8 @@ class TuningReport(TextReport):
     roles: Mapping[str, int] = field(default_factory=dict)
     stagnation: Stagnation | None = None
     out_of_patience: bool = False
+    task: str = ""
+    source: RecordSource | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_guess(self) -> bool:
@@ -56,6 +63,38 @@ class TuningReport(TextReport):
     def is_stagnant(self) -> bool:
         """Whether nothing better was found for so long that more trials are likely a waste."""
         return self.stagnation is not None and self.stagnation.is_reached
+
+    @cached_property
+    def analysis(self) -> TuningAnalysis:
+        """Why it came to this: what the model believed and what was measured, the best time by every choice, noise, and
+        where the time went. Raises NoRecord where the database is no longer there.
+        """
+        return analysis_of(
+            self.task,
+            () if self.source is None else self.source.records(),
+            duplicates=self.duplicates,
+            phases=self.phases,
+            rejected=self.rejected,
+            best=self.best,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the analysis as one HTML file with pictures, which needs no other file and no network; returns its
+        path.
+
+        The best kernel is compiled and run on random data for that, where this machine can. Raises ReportError where
+        the extra `report` is not installed.
+        """
+        from metasched.report.page import save_page  # it imports the compiler
+
+        return save_page(self.analysis, path)
+
+    def _repr_html_(self) -> str:
+        try:
+            why = table("why", [(line,) for line in str(self.analysis).splitlines()])
+        except MetaschedError as error:  # the database is no longer there
+            why = table("why", [(str(error),)])
+        return super()._repr_html_() + folded("why", why)
 
     def __str__(self) -> str:
         """For a person: how much was measured, what failed and why, and where the time went."""

@@ -26,6 +26,7 @@ from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.report.progress import Progress, ProgressCallback
+from metasched.report.source import RecordSource
 from metasched.search.batch import BatchMeasuring
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
 from metasched.search.earlier import Earlier, located
@@ -462,6 +463,8 @@ class TaskSearch:
             roles=self.known.roles(),
             stagnation=self.known.stagnation(),
             out_of_patience=self.is_out_of_patience(self._goal),
+            task=self.task.program.key,
+            source=RecordSource.of(self._parts.database, self.key),
         )
 
     def _tell(self) -> None:

@@ -1,0 +1,39 @@
+"""Where the records of a search are: in a database that can be opened again, or kept here where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from metasched.database.backends import open_database
+from metasched.database.base import Access, Database
+from metasched.database.record import Record, SearchKey
+
+# How the URL of a database ends that is gone when it is closed.
+_IN_MEMORY = ":memory:"
+
+
+@dataclass(frozen=True)
+class RecordSource:
+    """The records of a search: `kept`, where the database at `url` cannot be opened again."""
+
+    url: str
+    search: SearchKey
+    kept: tuple[Record, ...] | None = field(default=None, repr=False)
+
+    @staticmethod
+    def of(database: Database, search: SearchKey) -> RecordSource:
+        """Where the records of a search are that a database holds, which is closed afterwards."""
+        kept = tuple(_of_search(database, search)) if database.url.endswith(_IN_MEMORY) else None
+        return RecordSource(database.url, search, kept)
+
+    def records(self) -> Sequence[Record]:
+        """The records, oldest first. Raises NoRecord where the database is no longer there."""
+        if self.kept is not None:
+            return self.kept
+        with open_database(self.url, Access.READ) as database:
+            return _of_search(database, self.search)
+
+
+def _of_search(database: Database, search: SearchKey) -> list[Record]:
+    return [record for record in database.records(search.task) if record.search == search]
