@@ -143,11 +143,15 @@ class History:
 
     def rows(self, arm: int) -> Rows:
         """The measured rows of an arm."""
-        return self._arm(arm).rows
+        return self._asked(arm).rows
+
+    def _asked(self, number: int) -> _ArmHistory:
+        """That of an arm, of which nothing is remembered where nothing was measured."""
+        return self._arms.get(number) or _ArmHistory(self._of[number])
 
     def elite(self, arm: int, count: int) -> Rows:
         """The `count` fastest rows of an arm, failures left out, those with a bound for a time last."""
-        found = self._arm(arm)
+        found = self._asked(arm)
         seconds = np.array([self._seconds[n] for n in found.positions])
         bounds = np.array([self._is_bound[n] for n in found.positions], dtype=bool)
         order = np.lexsort((seconds, bounds))

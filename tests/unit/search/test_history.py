@@ -72,3 +72,34 @@ def test_nothing_was_fast_before_the_first_success() -> None:
     history.add([Observation(Candidate(0, (1, 1)), None)])
     assert history.best(0) == -np.inf
     assert history.times.seconds.tolist() == [np.inf]
+
+
+def test_asking_for_an_arm_leaves_no_trace() -> None:
+    """What is proposed next must not depend on what was looked at before, and not measured."""
+    history = History(ARMS)
+    assert len(history.rows(0)) == len(history.elite(1, 4)) == 0
+    assert history.arms == []
+    history.add([Observation(Candidate(1, (1, 2, 3)), 1.0)])
+    assert history.rows(0).shape == (0, 2)
+    assert history.arms == [1]
+
+
+def test_a_part_is_what_was_known_then() -> None:
+    then, whole = History(ARMS), History(ARMS)
+    then.add(seen(20))
+    whole.add(seen(60))
+    part = whole.until(len(then))
+    assert part.seconds() == then.seconds()
+    assert part.arms == then.arms
+    assert np.array_equal(part.times.features, then.times.features)
+    assert np.array_equal(part.times.bounds, then.times.bounds)
+    assert len(whole.until(0)) == 0
+
+
+def test_the_fastest_are_candidates_in_order_and_bounds_come_last() -> None:
+    history = History(ARMS)
+    candidates = [Candidate(0, (n, n)) for n in range(1, 5)]
+    times = [(3.0, False), (1.0, True), (None, False), (2.0, False)]
+    history.add([Observation(c, s, bound) for c, (s, bound) in zip(candidates, times, strict=True)])
+    assert history.fastest(8) == [candidates[3], candidates[0], candidates[1]]
+    assert history.fastest(1) == [candidates[3]]
