@@ -74,6 +74,30 @@ def test_numbers_are_carried_over_by_address(arms: SpaceArms) -> None:
                 assert np.array_equal(adopted[:, v.span], theirs[v.address])
 
 
+def test_a_structure_is_found_by_its_decisions(arms: SpaceArms) -> None:
+    rng = np.random.default_rng(0)
+    for number in draw_arms(rng, arms, 8):
+        decisions = {choice.address: choice.options[choice.taken] for choice in arms.choices(number)}
+        assert arms.of(rng, decisions) == number
+
+
+def test_what_decides_alike_up_to_a_choice_has_the_same_next_one(arms: SpaceArms) -> None:
+    """So the decisions of structures are the levels of a tree; what is missing of a prefix is drawn."""
+    rng = np.random.default_rng(1)
+    for number in draw_arms(rng, arms, 6):
+        choices = arms.choices(number)
+        assert choices, "every structure of this space has several options"
+        for level, choice in enumerate(choices):
+            before = {c.address: c.options[c.taken] for c in choices[:level]}
+            for taken, option in enumerate(choice.options):
+                made = arms.of(rng, {**before, choice.address: option})
+                if made is not None:
+                    found = arms.choices(made)
+                    assert found[:level] == choices[:level]
+                    assert (found[level].address, found[level].options) == (choice.address, choice.options)
+                    assert found[level].taken == taken
+
+
 def test_structures_with_an_illegal_step_are_counted() -> None:
     def module(sch: ms.Schedule) -> None:
         if sch.choose("how", ["right", "wrong"]) == "wrong":
