@@ -38,6 +38,8 @@ Its files, in reading order:
 - `guided`: What strategies that are guided by a model have in common: they learn, look, choose, and fill a batch
 - `chains`: Markov chains over the rows of some arms, which walk together under a model's score
 - `kept`: What a strategy keeps between batches, such as the positions of its chains
+- `shared_model`: One model that several strategies train, each for itself: it is trained again for whoever asks after
+  another did
 - `decision_tree`: A tree of decisions with what is known of each: visits, and the scores of what was found below it
 - `looks`: What candidates look like to a model: those that look the same have the same code, but for rare exceptions
 - `history`: The observations of a search, as the arrays that a model and a population need

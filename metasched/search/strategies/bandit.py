@@ -13,10 +13,10 @@ holds is the best so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt
 
+from metasched.search.shared_model import SharedModel
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategy import STRATEGIES, StrategyInputs
 
@@ -31,12 +31,13 @@ class BanditConfig:
 
 
 class Bandit:
-    """The strategy `bandit`. Each of those it chooses from trains a model of its own."""
+    """The strategy `bandit`. Those it chooses from share its model, each as it trained it."""
 
     def __init__(self, given: StrategyInputs, config: BanditConfig | None = None) -> None:
         self.config = config or BanditConfig()
+        shared = SharedModel(given.model)
         self._strategies = {
-            name: STRATEGIES.get(name)(replace(given, model=deepcopy(given.model))) for name in self.config.among
+            name: STRATEGIES.get(name)(replace(given, model=shared.user())) for name in self.config.among
         }
         self._uses: list[tuple[str, bool]] = []
         self._seen = 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.bandit import Bandit, BanditConfig
 from metasched.search.strategy import StrategyInputs
-from tests.support.toys import Toy, Toys
+from tests.support.toys import Bench, Toy, Toys
 
 NAMES = ("random", "droplet", "beam")
 
@@ -64,3 +65,16 @@ def test_where_the_one_that_is_taken_finds_nothing_another_proposes(monkeypatch:
     one = bandit()
     monkeypatch.setattr(type(one._strategies["random"]), "propose", lambda self, count: [])
     assert len(one.propose(4)) == 4
+
+
+def test_its_model_is_trained_on_all_that_was_observed() -> None:
+    """Whichever strategy proposed: what it expects of candidates is recorded with them."""
+    model, bench = CostModel(), Bench([Toy()])
+    one = Bandit(StrategyInputs(Toys([Toy()]), model))
+    for _ in range(5):
+        one.observe(bench.measure(one.propose(6)))
+    one.propose(6)
+    alone = CostModel()
+    alone.fit(one._strategies["droplet"].history.times)  # type: ignore[attr-defined]
+    features = Toy().features(np.array([c.row for c in bench.seen]))
+    assert np.array_equal(model.predict(features), alone.predict(features))
