@@ -89,6 +89,8 @@ class Role(Enum):
     NEIGHBOUR = "neighbour"  # what was found for another size, carried over
     EXPERT = "expert"  # an expert's trace for what the program computes, which the guess did not take
 
+    ELSEWHERE = "elsewhere"  # drawn at random, since the search had stagnated
+
     @property
     def is_guess(self) -> bool:
         """Whether it is what a caller without records gets, so that the best has to beat it."""

@@ -11,6 +11,8 @@ Its files, in reading order:
 - `schedulers/`: Task schedulers, a file each, which defines `scheduler`: what makes one from `SchedulerInputs`
 - `stagnation`: Whether a search has stagnated: for how many trials it has found nothing that is faster by more than
   noise
+- `wider_strategy`: A strategy with random draws beside it, for a search that has stagnated: what it breeds comes from
+  what it knows
 - `pace`: How long candidates of a task take, so that no more are begun than there is time for
 - `room`: What a batch may take: how many trials, and how long
 - `session`: Tuning in steps: one task or several, with a given runner, strategy, model and database

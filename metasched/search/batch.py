@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from metasched.database.base import Database
 from metasched.database.claims import Claimant
@@ -33,6 +33,20 @@ _PLENTY = 10
 _Waiting = tuple[Proposal, Lowered]
 # As many trials as wanted, however long they take.
 ANY_ROOM = Room()
+
+
+def _nothing() -> None: ...
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """What else there is to do: `while_lowering`, when nothing is timed, and `once_submitted`, for the builders."""
+
+    while_lowering: Callable[[], None] = _nothing
+    once_submitted: Callable[[], None] = _nothing
+
+
+NOTHING = Meanwhile()
 
 
 class BatchMeasuring:
@@ -81,7 +95,8 @@ class BatchMeasuring:
 
     def begin(self, runner: Runner, traces: Sequence[str]) -> None:
         """Begin to lower what will be measured first, while there is something else to do."""
-        self._begun = {trace: runner.lower(self._program, trace, self._target) for trace in traces}
+        new = [trace for trace in traces if trace not in self._begun]
+        self._begun |= {trace: runner.lower(self._program, trace, self._target) for trace in new}
 
     def measure(
         self,
@@ -89,23 +104,22 @@ class BatchMeasuring:
         proposals: Sequence[Proposal],
         batch: int,
         room: Room,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Meanwhile,
     ) -> bool:
         """Measure code that was not measured yet, as far as there is room for it. Returns whether there was time.
 
-        `meanwhile` is called while candidates are lowered, when nothing is being timed. A guess is measured however
-        little time there is.
+        A guess is measured however little time there is.
         """
         left = self._unmeasured(proposals)
         in_time = True
         while in_time and (first := self._first_of(left, room)):
             lowered = self._lowered(runner, first, room, meanwhile)
             with self._phases.timed(Phase.MEASURE):
-                in_time = self._measure_new(runner, lowered, batch, room) and len(lowered) == len(first)
-            left, meanwhile = left[len(first) :], lambda: None
+                in_time = self._measure_new(runner, lowered, batch, room, meanwhile) and len(lowered) == len(first)
+            left, meanwhile = left[len(first) :], NOTHING
             if not left or self._left(room.wanted) <= 0:
                 return in_time
-        meanwhile()
+        meanwhile.while_lowering()
         return not left
 
     def _unmeasured(self, proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -140,7 +154,7 @@ class BatchMeasuring:
         return wanted - self._known.made
 
     def _lowered(
-        self, runner: Runner, proposals: Sequence[Proposal], room: Room, meanwhile: Callable[[], None]
+        self, runner: Runner, proposals: Sequence[Proposal], room: Room, meanwhile: Meanwhile
     ) -> list[_Waiting]:
         """The proposals lowered as far as their code; the first of them, where there is no time for all."""
         begun = [self._begun.pop(str(proposal.trace), None) for proposal in proposals]
@@ -148,7 +162,7 @@ class BatchMeasuring:
             future or runner.lower(self._program, str(proposal.trace), self._target)
             for proposal, future in zip(proposals, begun, strict=True)
         ]
-        meanwhile()
+        meanwhile.while_lowering()
         found: list[_Waiting] = []
         with self._phases.timed(Phase.MEASURE):
             for proposal, future in zip(proposals, futures, strict=True):
@@ -164,7 +178,9 @@ class BatchMeasuring:
         """How long to wait: for the first time, as long as it takes."""
         return None if self._known.fastest_s() is None else room.patience_s
 
-    def _measure_new(self, runner: Runner, lowered: Sequence[_Waiting], batch: int, room: Room) -> bool:
+    def _measure_new(
+        self, runner: Runner, lowered: Sequence[_Waiting], batch: int, room: Room, meanwhile: Meanwhile
+    ) -> bool:
         """Measure each code once; a proposal with another's code is a duplicate. Returns whether there was time."""
         waiting: dict[str, _Waiting] = {}
         beside: list[_Waiting] = []
@@ -179,7 +195,7 @@ class BatchMeasuring:
                 waiting[code] = (proposal, found)
             else:
                 break
-        in_time = self._measure_claimed(runner, waiting, beside, batch, room)
+        in_time = self._measure_claimed(runner, waiting, beside, batch, room, meanwhile)
         same += [(proposal, code) for code, (proposal, _) in waiting.items()]
         shared = [(p, code) for p, code in same if self._known.of_code(code) is not None]
         duplicates = [Duplicate(str(p.trace), code, batch, p.place) for p, code in shared]
@@ -193,7 +209,13 @@ class BatchMeasuring:
         return not proposal.role.is_guess and self._known.of_code(code) is not None
 
     def _measure_claimed(
-        self, runner: Runner, waiting: dict[str, _Waiting], beside: Sequence[_Waiting], batch: int, room: Room
+        self,
+        runner: Runner,
+        waiting: dict[str, _Waiting],
+        beside: Sequence[_Waiting],
+        batch: int,
+        room: Room,
+        meanwhile: Meanwhile,
     ) -> bool:
         """Measure what no other process is measuring, and wait for the rest, until every result is known, or the time
         is up. Returns whether there was time.
@@ -212,6 +234,7 @@ class BatchMeasuring:
             asked = self._ask_again(runner, repeats if mine else [])
             chosen = [*beside, *(waiting[code] for code in mine)]
             submitted = [(proposal, self._submit(runner, proposal, lowered)) for proposal, lowered in chosen]
+            meanwhile.once_submitted()
             in_time = self._collect(submitted, batch, room)
             self._record_again(asked, room)
             self._database.release(self._key, self._claimant)

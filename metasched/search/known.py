@@ -213,6 +213,14 @@ class Known:
         found = [] if self._fastest is None else self.load([self._fastest])
         return found[0] if found else None
 
+    def is_begun(self, batch: int) -> bool:
+        """Whether something of a batch was measured."""
+        return any(trial.batch == batch for trial in self._trials.values())
+
+    def has_drawn(self, batch: int) -> bool:
+        """Whether some of a batch was drawn elsewhere, since the search had stagnated."""
+        return any(t.batch == batch and t.role == Role.ELSEWHERE.value for t in self._trials.values())
+
     def course(self) -> tuple[tuple[int, float], ...]:
         """After each batch how many trials there were and the least time of a trial so far, as the search measured it;
         infinite where there was none.

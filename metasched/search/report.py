@@ -120,12 +120,13 @@ class TuningReport(TextReport):
     def _by_role(self) -> str:
         """`: the guess, 3 neighbours, 2 expert traces, 10 candidates`, if there are any besides the last."""
         guesses = sum(count for role, count in self.roles.items() if Role(role).is_guess)
-        of_role = (Role.NEIGHBOUR, Role.EXPERT, Role.CANDIDATE)
-        neighbours, experts, candidates = (self.roles.get(role.value, 0) for role in of_role)
+        of_role = (Role.NEIGHBOUR, Role.EXPERT, Role.CANDIDATE, Role.ELSEWHERE)
+        neighbours, experts, candidates, elsewhere = (self.roles.get(role.value, 0) for role in of_role)
         parts = ["the guess"] if guesses else []
         parts += [counted(neighbours, "neighbour")] if neighbours else []
         parts += [counted(experts, "expert trace")] if experts else []
         parts += [counted(candidates, "candidate")] if candidates and parts else []
+        parts += [f"{elsewhere} drawn elsewhere"] if elsewhere else []
         return f" ({', '.join(parts)})" if parts else ""
 
     @property

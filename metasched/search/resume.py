@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Protocol
 
 from metasched.search.earlier import Earlier, located
 from metasched.search.known import Entry, Known
-from metasched.search.space_protocol import Observation, SearchSpace, Strategy
+from metasched.search.space_protocol import Observation, SearchSpace
+
+
+class Observer(Protocol):
+    """What is told of results, such as a strategy."""
+
+    def observe(self, results: Sequence[Observation]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Resumed:
     pending: tuple[Observation, ...]
 
 
-def resume(known: Known, space: SearchSpace, strategy: Strategy, earlier: Earlier) -> Resumed:
+def resume(known: Known, space: SearchSpace, strategy: Observer, earlier: Earlier) -> Resumed:
     """Have a new strategy observe the results of other searches in this space, then each batch, by one `observe` each.
 
     Results that others have added since come first, too; with them, proposals may differ from those of one long run.

@@ -19,6 +19,7 @@ from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
 from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
 from metasched.report.progress_view import Shown, view_of
+from metasched.search.batch import Meanwhile
 from metasched.search.objectives import Objective, Weights, objective_of
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
@@ -238,7 +239,9 @@ class TuningSession:
             return None
         self._last = search.number
         try:
-            return search.step(self._of_task(goal, search), lambda: self._prepare_next(goal, search))
+            return search.step(
+                self._of_task(goal, search), Meanwhile(lambda: self._prepare_next(goal, search), self._lower_next)
+            )
         except KeyboardInterrupt:
             self.interrupted = True
             raise
@@ -309,6 +312,11 @@ class TuningSession:
                 following.make_ready(self._of_task(goal, following))
             except CheckError as error:
                 self._leave_out(following, error)
+
+    def _lower_next(self) -> None:
+        """Have builders begin with the next task: where a kernel leaves cores for them, while another one is timed."""
+        if self._following is not None:
+            self._searches[self._following].lower_ahead()
 
     def _opened_runner(self) -> Runner:
         if not self._runner.is_open:

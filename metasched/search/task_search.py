@@ -27,7 +27,7 @@ from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
-from metasched.search.batch import BatchMeasuring
+from metasched.search.batch import BatchMeasuring, Meanwhile
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
 from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
@@ -37,15 +37,18 @@ from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expect
 from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
 from metasched.search.room import Room
-from metasched.search.space_protocol import Candidate, Observation, SearchSpace, Strategy
-from metasched.search.strategy import SHORT_LIST, MakeStrategy, StrategyInputs
+from metasched.search.space_protocol import Candidate, Observation, SearchSpace
+from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs
 from metasched.search.task_progress import TaskFacts
+from metasched.search.wider_strategy import WiderStrategy
 from metasched.support import collection
 from metasched.support.cached import cached_property
 from metasched.target import Target
 
 # Batches in a row without new code, after which the space is taken to hold none.
 _PATIENCE = 6
+# What proposes half of a batch where a search has stagnated.
+_ELSEWHERE = "random"
 # Candidates of the short list that are proposed in one batch, with nothing learned in between.
 _FEW = 12
 
@@ -159,7 +162,7 @@ class _Open:
     """
 
     space: SearchSpace
-    strategy: Strategy
+    strategy: WiderStrategy
     model: Model
     resumed: Resumed
     guesses: list[Proposal]
@@ -265,6 +268,12 @@ class TaskSearch:
         if at.proposals is None and self._wants_proposals(at, goal):
             at.proposals = self._propose(at)
 
+    def lower_ahead(self) -> None:
+        """Begin to build what `make_ready` proposed; the runner knows when."""
+        if self._open is not None and self._open.proposals:
+            new = [p.trace for p in self._open.proposals if p.trace is not None and not p.is_settled(self.known)]
+            self._measuring.begin(self._parts.runner(), new)
+
     def prepare(self) -> _Prepared:
         """Make the guesses and the space, while workers compute the expected results and lower the former.
 
@@ -287,7 +296,8 @@ class TaskSearch:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
             model = parts.model(parts.seed)
-            strategy = parts.strategy(StrategyInputs(space.arms, model, parts.seed, self.phases))
+            given = StrategyInputs(space.arms, model, parts.seed, self.phases)
+            strategy = WiderStrategy(parts.strategy(given), STRATEGIES.get(_ELSEWHERE)(given))
             earlier = Earlier(self.known, space, self.task.program)
             with collection.put_off():
                 resumed = resume(self.known, space, strategy, earlier)
@@ -311,11 +321,10 @@ class TaskSearch:
 
     # --- a step
 
-    def step(self, goal: Goal, meanwhile: Callable[[], None]) -> Step:
+    def step(self, goal: Goal, meanwhile: Meanwhile) -> Step:
         """Propose a batch, or resume one that was cut short; measure it, record it and learn from it.
 
-        `meanwhile` is called while candidates are lowered, when nothing is being timed. A batch that reaches the
-        goal is cut short.
+        A batch that reaches the goal is cut short.
         """
         self._goal = goal
         parts, room = self._parts, self._room(goal)
@@ -354,13 +363,17 @@ class TaskSearch:
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.put_off():
-            proposed = at.strategy.propose(batch_size(at.before, len(self.prepare().guesses.traces)))
-            places = enumerate(proposed, start=1 + len(at.seeds))
-            new = [Proposal(place, candidate, None) for place, candidate in places]
+            count = batch_size(at.before, len(self.prepare().guesses.traces))
+            proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
+            new = [Proposal(place, candidate, None, role) for place, (candidate, role) in proposed]
             batch = with_expectations([*at.seeds, *new], at.space.arms, at.model)
         seeds, new = batch[: len(at.seeds)], batch[len(at.seeds) :]
         self._proposing_s = time.perf_counter() - started
         return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
+
+    def _looks_elsewhere(self, at: _Open) -> bool:
+        """Whether half of the batch is drawn at random: as it was begun, or where the search has stagnated."""
+        return self.known.has_drawn(at.batch) if self.known.is_begun(at.batch) else self.known.stagnation().is_reached
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
         with self.phases.timed(Phase.SPACE):

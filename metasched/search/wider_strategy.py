@@ -1,0 +1,44 @@
+"""A strategy with random draws beside it, for a search that has stagnated: what it breeds comes from what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from metasched.database.record import Role
+from metasched.search.space_protocol import Candidate, Observation, Strategy
+
+# A candidate, and why it is proposed.
+Proposed = tuple[Candidate, Role]
+
+
+class WiderStrategy:
+    """A strategy, and another one that draws at random; both observe everything.
+
+    Args:
+        strategy: proposes all of a batch as a rule.
+        elsewhere: proposes half of a batch once the search has stagnated.
+    """
+
+    def __init__(self, strategy: Strategy, elsewhere: Strategy) -> None:
+        self._strategy = strategy
+        self._elsewhere = elsewhere
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        """Have both observe the results of a batch."""
+        self._strategy.observe(results)
+        self._elsewhere.observe(results)
+
+    def propose(self, count: int, is_stagnant: bool) -> list[Proposed]:
+        """So many candidates or fewer. Where the search is stagnant, every other one is drawn from all structures; so a
+        batch that is cut short shows by its first two which it is.
+        """
+        if not is_stagnant:
+            return [(candidate, Role.CANDIDATE) for candidate in self._strategy.propose(count)]
+        usual = self._strategy.propose(count - count // 2)
+        drawn = [candidate for candidate in self._elsewhere.propose(count) if candidate not in set(usual)]
+        pairs = zip_longest(
+            ((candidate, Role.CANDIDATE) for candidate in usual),
+            ((candidate, Role.ELSEWHERE) for candidate in drawn[: count - len(usual)]),
+        )
+        return [proposed for pair in pairs for proposed in pair if proposed is not None]
