@@ -120,7 +120,8 @@ def _touched(views: Sequence[View]) -> dict[str, float]:
     for view in views:
         for access, mark in zip(view.statement.accesses, view.marks, strict=True):
             if not access.is_register and not access.alloc:
-                nbytes = float(mark.elements[0][0]) * access.element_bytes
+                # What data decides may be anywhere; no more is read than there are iterations.
+                nbytes = float(min(mark.elements[0][0], view.iterations[0])) * access.element_bytes
                 found[access.buffer] = max(nbytes, found.get(access.buffer, 0.0))
     return found
 

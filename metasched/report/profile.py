@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from metasched.errors import counted
 from metasched.ir.notebook import TextReport, table
 from metasched.ir.work import speed_text
 from metasched.report.limits import Bound, Ceilings, StageLimits
@@ -79,7 +80,8 @@ class CallProfile(TextReport):
         kernel: its program, with parameters.
         parts: nests in the order in which they run, the parts of each behind it.
         seconds: the median of calls from Python, of the kernel as it is.
-        counters_cost: what the counters added to a call, as a share of it; noise may make it negative.
+        counters_cost: what the counters added to a call, as a share of it, by the shortest of each; noise may make it
+            negative.
         runs: how many calls the medians are over.
         ceilings: what the machine can do at most.
     """
@@ -139,9 +141,10 @@ class CallProfile(TextReport):
         known = (
             "as calibrated here" if self.ceilings.measured else "of a usual CPU: `metasched calibrate` measures yours"
         )
+        peak = f"{self.ceilings.peak / 1e9:.0f} GFLOP/s of f32 in {counted(self.ceilings.threads, 'thread')}"
         return [
             f"counters: {self.counters_cost:+.1%} of a call, in a variant of the kernel; its own code is as it was",
-            f"limits: {known}; {self.ceilings.peak / 1e9:.0f} GFLOP/s of f32 in {self.ceilings.threads} threads",
+            f"limits: {known}; {peak}",
         ]
 
 

@@ -38,7 +38,7 @@ class PartTime:
         part: which one.
         seconds: the median over the runs: from its beginning to its end, and where it is in a loop that runs on
             threads, the sum over them.
-        threads: how many threads had some of it, in the median.
+        threads: how many threads had some of it, in the median; all, where its loop began more than once.
     """
 
     part: CountedPart
@@ -50,19 +50,21 @@ class PartTime:
 class PartTimes:
     """Parts in the order in which they begin, those inside another behind it, and calls as a whole.
 
-    `seconds` is the median of calls of the kernel itself, `counted_seconds` that of the variant with counters; both
-    are as Python calls them. `runs` is how many there were of each.
+    `seconds` is the median of calls of the kernel itself, as Python calls it. `least_s` is the shortest of them, and
+    `least_counted_s` that of calls of the variant with counters, in turns with them. `runs` is how many there were of
+    each.
     """
 
     parts: tuple[PartTime, ...]
     seconds: float
-    counted_seconds: float
+    least_s: float
+    least_counted_s: float
     runs: int
 
     @property
     def cost(self) -> float:
         """What the counters add to a call, as a share of it; noise may make it negative."""
-        return self.counted_seconds / self.seconds - 1
+        return self.least_counted_s / self.least_s - 1
 
 
 def part_times(kernel: CallableKernel, func: Func, inputs: tuple[Any, ...], runs: int) -> PartTimes:
@@ -91,10 +93,10 @@ def part_times(kernel: CallableKernel, func: Func, inputs: tuple[Any, ...], runs
     spent = np.median(found[_WARM_UP:], axis=0)
     rate = clock.hz()
     times = (
-        PartTime(part, float(n_ticks / rate), int(threads))
+        PartTime(part, float(n_ticks / rate), min(int(threads), kernel.target.threads))
         for part, (n_ticks, threads) in zip(parts, spent, strict=True)
     )
-    return PartTimes(tuple(times), _median(wholes[_WARM_UP:]), _median(counted[_WARM_UP:]), runs)
+    return PartTimes(tuple(times), _median(wholes[_WARM_UP:]), min(wholes[_WARM_UP:]), min(counted[_WARM_UP:]), runs)
 
 
 class _Rate:

@@ -95,6 +95,20 @@ def test_what_a_stage_does_at_least_is_counted_by_hand() -> None:
     assert StageLimits(large, target).of(["first"]).bound is Bound.MEMORY
 
 
+def test_no_more_of_a_table_is_read_than_there_are_iterations() -> None:
+    text = "program rows[N=4, M=1000](A: f32[M], I: i32[N]) -> B: f32[N]:\n    rows: B[i] = A[I[i]]\n"
+    func = ms.parse_program(text).func
+    assert StageLimits(func, Target.detect(1)).of(["rows"]).nbytes == 3 * 4 * 4
+
+
+def test_a_loop_on_threads_inside_another_is_on_no_more_threads_than_there_are() -> None:
+    text = TRACE.replace("    parallel(i)\n", "    parallel(j)\n")
+    inside = ms.compile(ms.parse_program(TEXT), trace=ms.parse_trace(text), target=Target.detect(2))
+    (first, *_) = inside.profile(np.ones((64, 64), np.float32), runs=2).parts
+    assert first.blocks == ("first",)
+    assert first.threads in {1, 2}
+
+
 def test_it_prints_as_a_table_and_reads_as_json(profile: CallProfile) -> None:
     lines = str(profile).splitlines()
     assert lines[0].startswith("chain[N=64]: ")
