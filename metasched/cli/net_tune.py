@@ -11,7 +11,7 @@ from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_model, bound_again, network_of
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.graph.tuning import NetworkReport
-from metasched.graph.tuning_view import NetworkProgress, NetworkView, network_view
+from metasched.graph.tuning_view import NetworkProgress, network_view
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
 from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS
@@ -107,12 +107,15 @@ def _milliseconds(found: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Json(NetworkView):
+class _Json:
     """An object after every measurement."""
 
     console: Console
 
-    def show(self, progress: NetworkProgress) -> None:
+    def begin(self, task: str) -> None:
+        """Nothing has happened yet."""
+
+    def __call__(self, progress: NetworkProgress) -> None:
         rows = progress.table.rows
         self.console.print_json(
             {

@@ -244,10 +244,10 @@ class _Watch:
     session: TuningSession | None = None
 
     def begin(self, task: str) -> None:
-        self.view.show(self._progress())
+        self.view(self._progress())
 
     def __call__(self, progress: Progress) -> None:
-        self.view.show(self._progress())
+        self.view(self._progress())
 
     def close(self) -> None:
         """The view is closed by who made it."""

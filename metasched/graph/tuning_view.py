@@ -10,13 +10,15 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import TextIO, TypeAlias
 
 from metasched.graph.tasks import TaskTable
 from metasched.report.progress_text import clock, duration
-from metasched.report.progress_view import notebook_display
+from metasched.report.progress_view import Lines, NotebookView, RunView, chosen_view, notebook_display
 
+# How often a notebook shows a table anew, at most.
+_NOTEBOOK_S = 0.5
 _UP, _ERASE_LINE, _ERASE_BELOW = "\x1b[{}A", "\x1b[2K", "\x1b[J"
 
 
@@ -52,15 +54,7 @@ class NetworkProgress:
         return "  ".join(parts)
 
 
-@runtime_checkable
-class NetworkView(Protocol):
-    """Called at the start and after every finished measurement, and closed at the end."""
-
-    def show(self, progress: NetworkProgress) -> None: ...
-
-    def close(self) -> None: ...
-
-
+NetworkView: TypeAlias = RunView[NetworkProgress]
 NetworkCallback: TypeAlias = Callable[[NetworkProgress], None]
 # What a caller may pass as `progress`: as for `tune`.
 NetworkShown: TypeAlias = bool | NetworkCallback | NetworkView | None
@@ -78,7 +72,10 @@ class LiveTable:
     _last: float | None = None
     _shown: NetworkProgress | None = None
 
-    def show(self, progress: NetworkProgress) -> None:
+    def begin(self, task: str) -> None:
+        """The table comes with the first progress."""
+
+    def __call__(self, progress: NetworkProgress) -> None:
         self._shown = progress
         if self._last is None or self.now() - self._last >= self.every_s:
             self._draw(progress)
@@ -109,49 +106,6 @@ def _fitting(table: TaskTable, most: int) -> list[str]:
     return [head, *(lines[n] for n in kept), f"and {len(lines) - len(kept)} lighter tasks"]
 
 
-@dataclass
-class NetworkLines:
-    """A line every `every_s` seconds: for logs."""
-
-    stream: TextIO
-    every_s: float = 5.0
-    now: Callable[[], float] = time.monotonic
-    _last: float | None = None
-
-    def show(self, progress: NetworkProgress) -> None:
-        now = self.now()
-        if self._last is None or now - self._last >= self.every_s:
-            print(progress.line, file=self.stream, flush=True)
-            self._last = now
-
-    def close(self) -> None:
-        """Nothing is left open."""
-
-
-@dataclass
-class NotebookTable:
-    """A table below a notebook's cell, shown anew. `display` is IPython's function of that name."""
-
-    display: Callable[..., Any]
-    every_s: float = 0.5
-    now: Callable[[], float] = time.monotonic
-    _handle: Any = None
-    _last: float | None = None
-
-    def show(self, progress: NetworkProgress) -> None:
-        if self._last is not None and self.now() - self._last < self.every_s:
-            return
-        self._last = self.now()
-        if self._handle is None:
-            self._handle = self.display(_Shown(progress), display_id=True)
-        else:
-            self._handle.update(_Shown(progress))
-
-    def close(self) -> None:
-        """The last table stays; the next run has its own."""
-        self._handle = self._last = None
-
-
 @dataclass(frozen=True)
 class _Shown:
     """A state as a notebook shows it."""
@@ -165,37 +119,17 @@ class _Shown:
         return f"{self.progress.table._repr_html_()}<code>{html.escape(self.progress.line)}</code>"
 
 
-@dataclass(frozen=True)
-class NetworkUnseen:
-    """Shows nothing, but calls a function after every measurement if there is one."""
-
-    tell: NetworkCallback | None = field(default=None)
-
-    def show(self, progress: NetworkProgress) -> None:
-        if self.tell is not None:
-            self.tell(progress)
-
-    def close(self) -> None:
-        """Nothing is left open."""
-
-
 def network_view(stream: TextIO | None = None) -> NetworkView:
     """The best view available: a table in a notebook or on a terminal, or otherwise lines now and then on `stream`, by
     default standard error.
     """
     display = notebook_display()
     if stream is None and display is not None:
-        return NotebookTable(display)
+        return NotebookView(display, _Shown, every_s=_NOTEBOOK_S)
     out = sys.stderr if stream is None else stream
-    return LiveTable(out) if out.isatty() else NetworkLines(out)
+    return LiveTable(out) if out.isatty() else Lines(out, lambda progress: progress.line)
 
 
 def network_view_of(shown: NetworkShown) -> NetworkView:
     """The view for a caller's `progress=`."""
-    if isinstance(shown, NetworkView):
-        return shown
-    if callable(shown):
-        return NetworkUnseen(shown)
-    view = network_view()
-    watched = shown is True or (shown is None and not isinstance(view, NetworkLines))
-    return view if watched else NetworkUnseen()
+    return chosen_view(shown, network_view)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TextIO, runtime_checkable
+from typing import Any, Generic, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
 
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.progress_text import progress_line
@@ -17,15 +17,31 @@ _ERASE_TO_END = "\x1b[K"
 STARTING = "making its space, starting workers, computing what is right ..."
 
 
+class Countable(Protocol):
+    """What is common to the progress of a task and that of networks."""
+
+    @property
+    def trials(self) -> int: ...
+
+    @property
+    def total(self) -> int | None: ...
+
+
+P_contra = TypeVar("P_contra", bound=Countable, contravariant=True)
+
+
 @runtime_checkable
-class ProgressView(Protocol):
+class RunView(Protocol[P_contra]):
     """Called at the start, after every finished measurement, and at the end."""
 
     def begin(self, task: str) -> None: ...
 
-    def __call__(self, progress: Progress) -> None: ...
+    def __call__(self, progress: P_contra) -> None: ...
 
     def close(self) -> None: ...
+
+
+ProgressView: TypeAlias = RunView[Progress]
 
 
 @dataclass
@@ -62,10 +78,11 @@ class LiveLine:
 
 
 @dataclass
-class Lines:
-    """A line every `every_s` seconds, and one for the last trial: for logs."""
+class Lines(Generic[P_contra]):
+    """A line every `every_s` seconds, and one for the last trial: for logs. `line` says what it is."""
 
     stream: TextIO
+    line: Callable[[P_contra], str]
     every_s: float = 5.0
     now: Callable[[], float] = time.monotonic
     _last: float | None = None
@@ -73,10 +90,10 @@ class Lines:
     def begin(self, task: str) -> None:
         self._say(f"{task}  {STARTING}")
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: P_contra) -> None:
         now = self.now()
         if self._last is None or now - self._last >= self.every_s or progress.trials == progress.total:
-            self._say(progress_line(progress))
+            self._say(self.line(progress))
             self._last = now
 
     def _say(self, line: str) -> None:
@@ -87,31 +104,40 @@ class Lines:
 
 
 @dataclass
-class NotebookLine:
-    """One line below a notebook's cell, shown anew. `display` is IPython's function of that name."""
+class NotebookView(Generic[P_contra]):
+    """What is below a notebook's cell, shown anew, every `every_s` seconds at most.
+
+    `display` is IPython's function of that name; `shown` makes what it shows.
+    """
 
     display: Callable[..., Any]
+    shown: Callable[[P_contra], object]
+    every_s: float = 0.0
+    now: Callable[[], float] = time.monotonic
     _handle: Any = None
+    _last: float | None = None
 
     def begin(self, task: str) -> None:
-        self._draw(f"{task}  {STARTING}")
+        self._draw(NotebookLine(f"{task}  {STARTING}"))
 
-    def __call__(self, progress: Progress) -> None:
-        self._draw(progress_line(progress))
+    def __call__(self, progress: P_contra) -> None:
+        if self._last is None or self.now() - self._last >= self.every_s:
+            self._last = self.now()
+            self._draw(self.shown(progress))
 
-    def _draw(self, line: str) -> None:
+    def _draw(self, shown: object) -> None:
         if self._handle is None:
-            self._handle = self.display(_Line(line), display_id=True)
+            self._handle = self.display(shown, display_id=True)
         else:
-            self._handle.update(_Line(line))
+            self._handle.update(shown)
 
     def close(self) -> None:
-        """The last line stays; the next run has its own."""
-        self._handle = None
+        """What is shown last stays; the next run has its own."""
+        self._handle = self._last = None
 
 
 @dataclass(frozen=True)
-class _Line:
+class NotebookLine:
     """A text that a notebook shows as it is."""
 
     text: str
@@ -124,15 +150,15 @@ class _Line:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class Unseen(Generic[P_contra]):
     """Shows nothing, but calls a function after every measurement if there is one."""
 
-    tell: ProgressCallback | None = None
+    tell: Callable[[P_contra], None] | None = None
 
     def begin(self, task: str) -> None:
         """Nothing is shown."""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: P_contra) -> None:
         if self.tell is not None:
             self.tell(progress)
 
@@ -151,18 +177,25 @@ def progress_view(stream: TextIO | None = None) -> ProgressView:
     """
     display = notebook_display()
     if stream is None and display is not None:
-        return NotebookLine(display)
+        return NotebookView(display, lambda progress: NotebookLine(progress_line(progress)))
     out = sys.stderr if stream is None else stream
-    return LiveLine(out) if out.isatty() else Lines(out)
+    return LiveLine(out) if out.isatty() else Lines(out, progress_line)
 
 
 def view_of(shown: Shown) -> ProgressView:
     """The view for a caller's `progress=`."""
-    if isinstance(shown, ProgressView):
+    return chosen_view(shown, progress_view)
+
+
+def chosen_view(
+    shown: bool | Callable[[P_contra], None] | RunView[P_contra] | None, best: Callable[[], RunView[P_contra]]
+) -> RunView[P_contra]:
+    """The view for a caller's `progress=`; `best` makes the best one available."""
+    if isinstance(shown, RunView):
         return shown
     if callable(shown):
         return Unseen(shown)
-    view = progress_view()
+    view = best()
     watched = shown is True or (shown is None and not isinstance(view, Lines))
     return view if watched else Unseen()
 

@@ -15,7 +15,7 @@ import pytest
 import metasched as ms
 from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration, failures, progress_line
-from metasched.report.progress_view import Lines, LiveLine, NotebookLine, Unseen, progress_view, view_of
+from metasched.report.progress_view import Lines, LiveLine, NotebookView, Unseen, progress_view, view_of
 
 RUNNING = Progress(
     task="dense_relu[N=512]",
@@ -84,7 +84,7 @@ def test_a_narrow_terminal_drops_the_sizes_before_the_time_left() -> None:
 
 def test_lines_come_now_and_then_and_at_the_end() -> None:
     err, times = io.StringIO(), iter([0.0, 1.0, 6.0, 7.0])
-    view = Lines(err, every_s=5.0, now=lambda: next(times))
+    view = Lines(err, progress_line, every_s=5.0, now=lambda: next(times))
     for trials in (1, 2, 3, 64):
         view(Progress("dense", trials, 64, None, None, {}, 0.0, None))
     assert [line.split()[1] for line in err.getvalue().splitlines()] == ["1/64", "3/64", "64/64"]
@@ -135,12 +135,12 @@ def test_the_view_fits_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(progress_view(), LiveLine)
     assert isinstance(view_of(None), LiveLine)
     assert isinstance(view_of(False), Unseen)
-    view = Lines(io.StringIO())
+    view = Lines(io.StringIO(), progress_line)
     assert view_of(view) is view
 
 
 def test_in_a_notebook_the_terminal_is_not_asked(notebook: Display) -> None:
-    assert isinstance(view_of(None), NotebookLine)
+    assert isinstance(view_of(None), NotebookView)
     assert isinstance(progress_view(io.StringIO()), Lines)
 
 
