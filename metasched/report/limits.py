@@ -24,7 +24,7 @@ USUAL_CLOCK_HZ = 3e9
 
 
 class Bound(Enum):
-    """What sets the pace of a stage: arithmetic, or the memory that its data is in from one call to the next."""
+    """What sets the pace of a stage: arithmetic, or the memory that its data can be in from one call to the next."""
 
     ARITHMETIC = "arithmetic"
     L1 = "first cache"
@@ -100,8 +100,8 @@ class StageLimits:
     def __init__(self, func: Func, target: Target) -> None:
         self._core: Core = core_of(target)
         self._views = stage_views(func, target, self._core)
+        self._target = target
         self.ceilings = ceilings_of(target)
-        self._level = _level_of(sum(_touched(self._views).values()), target, self._core)
 
     def of(self, blocks: Collection[str]) -> StageLimit:
         """The limit of what computes some blocks, as one stage."""
@@ -109,8 +109,9 @@ class StageLimits:
         operations = sum(float(domain_left(view)[0]) * view.statement.operations.flops for view in views)
         nbytes = sum(_touched(views).values())
         computing = sum(map(least_of, views)) / self.ceilings.clock_hz
-        moving = nbytes / self.ceilings.bytes_per_s[self._level]
-        bound = Bound.ARITHMETIC if computing >= moving else self._level
+        level = _level_of(nbytes, self._target, self._core)
+        moving = nbytes / self.ceilings.bytes_per_s[level]
+        bound = Bound.ARITHMETIC if computing >= moving else level
         return StageLimit(operations, nbytes, max(computing, moving), bound)
 
 
@@ -127,7 +128,7 @@ def _touched(views: Sequence[View]) -> dict[str, float]:
 
 
 def _level_of(nbytes: float, target: Target, core: Core) -> Bound:
-    """The memory in which so much data still is when a kernel is called again."""
+    """The fastest memory that so much data, touched by all threads, can be in when it is touched again."""
     threads = max(target.threads, 1)
     sizes = {Bound.L1: target.l1 * threads, Bound.L2: target.l2 * threads, Bound.L3: last_cache(target, core)}
     return next((level for level, size in sizes.items() if nbytes <= size * core.usable), Bound.MEMORY)

@@ -16,10 +16,11 @@ from typing import Any
 
 from metasched.errors import MetaschedError
 from metasched.ir.highlight import in_html
+from metasched.ir.notebook import folded
 from metasched.report.analysis import TuningAnalysis
 from metasched.report.candidates import MeasuredCandidate
 from metasched.report.choices import ChoiceResult
-from metasched.report.page_style import SCRIPT, STYLE
+from metasched.report.page_style import NOTEBOOK_STYLE, SCRIPT, STYLE
 from metasched.report.pictures import BELIEF, CURVE, NOISE, pictures_of
 from metasched.report.progress_text import duration, failures
 from metasched.report.winner import WinnerProfile, winner_profile
@@ -69,6 +70,18 @@ def page(analysis: TuningAnalysis, winner: WinnerProfile, plotly: str) -> str:
         f'<script type="application/json" id="pictures">{data}</script>'
         f"<script>{plotly}</script><script>{SCRIPT}</script></body></html>\n"
     )
+
+
+def in_notebook(analysis: TuningAnalysis) -> str:
+    """What a notebook shows of an analysis: its lines, and folded the best time by choice and the candidates.
+
+    A notebook runs no script of ours, so there are no pictures in it, and nothing is sorted.
+    """
+    lines = "".join(f"<div>{escape(line)}</div>" for line in str(analysis).splitlines())
+    choices = "".join(map(_choice, _by_gain(analysis.choices)))
+    parts = [("best time by choice", choices), ("candidates", _candidates(analysis)), ("trace", _code(analysis.trace))]
+    style = f'<style>{NOTEBOOK_STYLE}</style><div class="metasched-report">'
+    return f"{style}{lines}{''.join(folded(title, html) for title, html in parts if html)}</div>"
 
 
 def in_script(data: Mapping[str, Any]) -> str:

@@ -41,6 +41,14 @@ summary{cursor:pointer}details{min-width:9em}
 @media(max-width:640px){header,main{padding:0 10px}.bar{display:none}.choice td:first-child{width:50%}}
 """
 
+# For what a notebook shows, whose own theme has the colours.
+NOTEBOOK_STYLE = """
+.metasched-report .bar svg{display:block;width:10em;height:10px}
+.metasched-report .sure{fill:#0969da}.metasched-report .bound{fill:#9a6700;opacity:.5}
+.metasched-report .n{text-align:right}.metasched-report td,.metasched-report th{text-align:left;padding:1px 8px}
+.metasched-report th button{all:unset}.metasched-report .wide{max-height:28em;overflow:auto}
+"""
+
 # Pictures are drawn anew when the theme changes; the headings of the table sort it, by numbers where there are some.
 SCRIPT = """
 "use strict";

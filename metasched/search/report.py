@@ -90,8 +90,10 @@ class TuningReport(TextReport):
         return save_page(self.analysis, path)
 
     def _repr_html_(self) -> str:
+        from metasched.report.page import in_notebook  # it imports the compiler
+
         try:
-            why = table("why", [(line,) for line in str(self.analysis).splitlines()])
+            why = in_notebook(self.analysis)
         except MetaschedError as error:  # the database is no longer there
             why = table("why", [(str(error),)])
         return super()._repr_html_() + folded("why", why)

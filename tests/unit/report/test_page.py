@@ -14,7 +14,7 @@ import pytest
 
 from metasched.report.analysis import TuningAnalysis, analysis_of
 from metasched.report.limits import Bound, Ceilings
-from metasched.report.page import ReportError, in_script, page, plotly_script, save_page
+from metasched.report.page import ReportError, in_notebook, in_script, page, plotly_script, save_page
 from metasched.report.pictures import pictures_of
 from metasched.report.profile import CallProfile, PartProfile
 from metasched.report.winner import WinnerProfile, winner_profile
@@ -127,6 +127,14 @@ def test_the_roofline_has_a_ceiling_for_every_memory_and_a_point_for_every_part(
     assert ceilings[0]["x"][1] == pytest.approx(0.384)
     assert [p["x"] for p in points] == [[0.125], [1024.0]]
     assert points[0]["y"] == [pytest.approx(0.064)]
+
+
+def test_a_notebook_shows_the_same_without_scripts() -> None:
+    plain, found = Elements(in_notebook(analysis_of("add", records()))), Elements(in_notebook(hostile()))
+    assert set(found.names) <= set(plain.names)
+    assert found.attributes <= plain.attributes
+    assert not {"script", "img", "a"} & set(found.names)
+    assert found.names.count("details") == 3 + len(hostile().candidates) - 1
 
 
 def test_an_analysis_of_nothing_has_a_page() -> None:

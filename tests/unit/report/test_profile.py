@@ -87,6 +87,7 @@ def test_what_a_stage_does_at_least_is_counted_by_hand() -> None:
     total = limits.of(["total"])
     assert (total.operations, total.nbytes) == (64 * 64, 64 * 64 * 4 + 64 * 4)
     assert total.bound in {Bound.ARITHMETIC, Bound.L1}
+    assert StageLimits(ms.parse_program(TEXT, N=256).func, target).of(["first"]).bound is Bound.L2
     whole = limits.of(["first", "total", "last"])
     assert whole.nbytes == 3 * 64 * 64 * 4 + 64 * 4
     rates = ceilings_of(target).bytes_per_s
