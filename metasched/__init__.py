@@ -204,6 +204,8 @@ _NAMES = {
         "argmax",
         "argmin",
         "where",
+        "clamp",
+        "mirror",
         "cast",
         "call",
         "Tensor",

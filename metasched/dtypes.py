@@ -75,6 +75,7 @@ class DType(Enum):
     I8 = "i8"
     U8 = "u8"
     I16 = "i16"
+    U16 = "u16"
     I32 = "i32"
     I64 = "i64"
     BOOL = "bool"
@@ -164,6 +165,7 @@ _ROWS: Mapping[str, TypeProperties] = MappingProxyType(
         "i8": TypeProperties(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
         "u8": TypeProperties(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
         "i16": TypeProperties(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
+        "u16": TypeProperties(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),
         "i32": TypeProperties(DTypeKind.SIGNED, 32, np.int32, spellings=("int32",)),
         "i64": TypeProperties(DTypeKind.SIGNED, 64, np.int64, spellings=("int64",)),
         "bool": TypeProperties(DTypeKind.BOOL, 8, np.bool_, spellings=("bool_",)),

@@ -9,6 +9,7 @@ Its files, in reading order:
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Sampled compute locations of producers that are still at the root
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
+- `grouping`: Stages of a pipeline in groups, each computed row by row in strips that threads share
 - `im2col`: Convolutions as products of matrices
 - `inline`: Inlining of cheap element-wise blocks
 - `long_rows`: Long rows in parts, which threads share

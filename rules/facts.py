@@ -75,3 +75,8 @@ class Strip:
 @dataclass(frozen=True)
 class Threaded:
     """Another rule has decided which loops of the block's nest threads share."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The block is a stage of a group that was not made."""

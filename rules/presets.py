@@ -7,6 +7,7 @@ from metasched.rules.borders import borders
 from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
 from metasched.rules.fast_arithmetic import fast_arithmetic
+from metasched.rules.grouping import grouping
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
 from metasched.rules.long_rows import long_rows
@@ -38,6 +39,7 @@ cpu = (
     winograd,
     blocked_sums,
     row_chain,
+    grouping,
     inline,
     strips,
     rfactor,

@@ -41,7 +41,7 @@ from metasched.lang.python_values import (
 
 __all__ = [
     "param", "let", "scalar", "placeholder", "compute", "program",
-    "sum", "prod", "max", "min", "compute_arg", "argmax", "argmin", "where", "cast", "call",
+    "sum", "prod", "max", "min", "compute_arg", "argmax", "argmin", "where", "clamp", "mirror", "cast", "call",
     "Tensor", "Value",
 ]  # fmt: skip
 
@@ -211,6 +211,16 @@ def argmax(value: Callable[..., ValueLike], *extents: ValueLike, where: Conditio
 def argmin(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
     """The smallest value and its position, as `argmax`."""
     return _reduction(Reducer.ARGMIN, value, extents, where)
+
+
+def clamp(x: ValueLike, low: ValueLike, high: ValueLike) -> Value:
+    """`min(max(x, low), high)`; `A[clamp(i, 0, N - 1)]` reads the nearest element beyond a border."""
+    return call("clamp", x, low, high)
+
+
+def mirror(x: ValueLike, size: ValueLike) -> Value:
+    """The index reflected at the first element and at the last, `size - 1`: -1 is 1, as NumPy's `reflect` pads."""
+    return call("mirror", x, size)
 
 
 def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:

@@ -14,7 +14,8 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("maximum", "fmax", "amax"), "max(x, y)"),
         **dict.fromkeys(("minimum", "fmin", "amin"), "min(x, y)"),
-        **dict.fromkeys(("clip", "clamp"), "min(max(x, low), high)"),
+        "clip": "clamp(x, low, high)",
+        **dict.fromkeys(("pad", "reflect"), "mirror(i, N)` as an index, or `clamp(i, 0, N - 1)"),
         **dict.fromkeys(("dot", "matmul", "einsum", "mm", "bmm", "tensordot"), "sum[k](A[i, k] * B[k, j])"),
         **{name: f"{cast}(x)" for name, cast in _CASTS.items()},
         "sum": "sum[k](A[i, k])",

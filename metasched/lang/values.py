@@ -42,6 +42,7 @@ from metasched.ir.source import (
     SourceExpr,
 )
 from metasched.ir.source_printer import print_source
+from metasched.lang.borders import BORDERS
 from metasched.lang.bounds import Assumptions, Bound
 from metasched.lang.numpy_names import written_as
 from metasched.lang.report import Report, did_you_mean, listing
@@ -112,6 +113,7 @@ class Values:
         self._scope = scope
         self._report = report
         self._dtypes: dict[int, DType | None] = {}
+        self._expanded: dict[int, SourceExpr] = {}
         self._everywhere: Assumptions | None = None  # what holds under no condition
         self._casts = {**_DTYPES, **scope.program.types}
 
@@ -334,6 +336,8 @@ class Values:
     def _apply(self, e: Apply, want: DType, assumed: Assumptions) -> Expr | None:
         if e.func in self._casts:
             return self._cast(e, self._casts[e.func], assumed)
+        if e.func in BORDERS:
+            return self._border(e, want, assumed)
         function = functions().get(e.func)
         if function is None and e.func not in _EXTREMA:
             self._unknown_function(e)
@@ -355,14 +359,24 @@ class Values:
             return self._inside_64_bits(Binary(_EXTREMA[e.func], good[0], good[1]), e, assumed)
         return Call(e.func, good, dtype.compute)
 
+    def _border(self, e: Apply, want: DType, assumed: Assumptions) -> Expr | None:
+        border = BORDERS[e.func]
+        if len(e.args) != border.arity:
+            message = f"`{e.func}` takes {border.arity} arguments, not {len(e.args)}"
+            self._report.error(e.at, message, f"write `{border.usage}`")
+            return None
+        if id(e) not in self._expanded:  # What types are remembered of by identity has to stay.
+            self._expanded[id(e)] = border.expand(e.at, *e.args)
+        return self.build(self._expanded[id(e)], want, assumed)
+
     def _unknown_function(self, e: Apply) -> None:
         if e.func in {reducer.value for reducer in Reducer}:
             hint = f"to reduce, name the variables in brackets: `{e.func}[k](...)`"
         elif e.func in self._scope.buffers or e.func in self._scope.later:
             hint = f"`{e.func}` is a tensor: index it with brackets, `{e.func}[...]`"
         else:
-            hint = written_as(e.func) or did_you_mean(e.func, [*functions(), *_EXTREMA, *self._casts])
-            hint = hint or "the functions are " + ", ".join([*_EXTREMA, *functions()])
+            hint = written_as(e.func) or did_you_mean(e.func, [*functions(), *_EXTREMA, *BORDERS, *self._casts])
+            hint = hint or "the functions are " + ", ".join([*_EXTREMA, *BORDERS, *functions()])
         self._report.error(e.at, f"`{e.func}` is not a function", hint)
 
     def _cast(self, e: Apply, dtype: DType, assumed: Assumptions) -> Expr | None:

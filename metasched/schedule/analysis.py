@@ -112,8 +112,9 @@ class BlockInfo:
         costly: an element takes at least a division or a square root.
         elementwise: it is no reduction, and every read uses each iteration variable at most once, bare.
         trivial: each loop around it is serial and bound to one iteration variable, and each variable to one loop.
-        loops: the loops around it, outermost first; `kinds` has the kind of each, and `held` the number of blocks that
-            it contains, so that two loops with equal numbers are directly nested.
+        loops: the loops around it, outermost first; `kinds` has the kind of each, `extents` how often it runs, None
+            where that depends on tile sizes, and `held` the number of blocks that it contains, so that two loops with
+            equal numbers are directly nested.
         readers, sources: the blocks that read its buffer, and that write what it reads.
         dtype: the element type of the buffer that it writes; those of its operands are in `reads`.
         writes: the buffer that it writes; `positions`: it is an arg-reduction, which also writes a buffer of positions.
@@ -141,6 +142,7 @@ class BlockInfo:
     trivial: bool
     loops: tuple[str, ...]
     kinds: tuple[LoopKind, ...]
+    extents: tuple[int | None, ...]
     readers: tuple[str, ...]
     sources: tuple[str, ...]
     held: tuple[int, ...]
@@ -220,6 +222,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         and all(loop.kind is LoopKind.SERIAL for loop in nest),
         loops=tuple(loop.var for loop in nest),
         kinds=tuple(loop.kind for loop in nest),
+        extents=tuple(as_int(loop.extent) for loop in nest),
         readers=tuple(b.name for b in query.consumers(func, block.name)),
         sources=tuple(b.name for b in query.producers(func, block.name)),
         held=query.held(func, block.name),

@@ -30,8 +30,8 @@ def test_the_table_is_whole() -> None:
     [
         ({"i16": None}, "`i16` has no row in the table of metasched/dtypes.py"),
         (
-            {"u16": dtypes.TypeProperties(dtypes.DTypeKind.UNSIGNED, 16, np.uint16)},
-            "`u16` has a row and is no member of DType",
+            {"u32": dtypes.TypeProperties(dtypes.DTypeKind.UNSIGNED, 32, np.uint32)},
+            "`u32` has a row and is no member of DType",
         ),
         ({"i16": replace(DType.I16.properties, bits=32)}, "`i16` has 32 bits, and NumPy's type 16"),
         ({"f32": replace(DType.F32.properties, float=None)}, "`f32` is a float: floats, and no others, have a format"),
@@ -78,28 +78,28 @@ from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import new_state, outputs
 
 program = ms.parse_program('''
-program p[N=40](A: u16[N], s: u16) -> (B: u16[N], C: f32[N], D: u16[N], M: u16[]):
+program p[N=40](A: u32[N], s: u32) -> (B: u32[N], C: f32[N], D: u32[N], M: u32[]):
     b: B[i] = A[i] * A[i] + s
     c: C[i] = f32(A[i])
-    d: D[i] = u16(f32(A[i]) * 0.5 - 2.0) // 3
+    d: D[i] = u32(f32(A[i]) * 0.5 - 2.0) // 3
     m: M[] = max[i](A[i])
 ''')
-a = np.linspace(0, 65535, 40).astype(np.uint16)
-half = np.maximum(a * np.float32(0.5) - 2, 0).astype(np.uint16)
-want = (a * a + np.uint16(7), a.astype(np.float32), half // 3, a.max())
+a = np.linspace(0, 2000000, 40).astype(np.uint32)
+half = np.maximum(a * np.float32(0.5) - 2, 0).astype(np.uint32)
+want = (a * a + np.uint32(7), a.astype(np.float32), half // 3, a.max())
 schedule = ms.Schedule(program)
 for name in "bcd":
     schedule.vectorize(schedule.get_loops(schedule.get_block(name))[0], 16)
-state = [new_state(program.func, {"A": a}, {"s": np.uint16(7)}) for _ in range(2)]
+state = [new_state(program.func, {"A": a}, {"s": np.uint32(7)}) for _ in range(2)]
 interpret(program.func, state[0])
 run_numba(program.func, state[1])
 for got in (*(outputs(program.func, s) for s in state), ms.compile(program, trace=schedule.trace)(a, 7)):
     for x, y in zip(got, want, strict=True):
         np.testing.assert_array_equal(x, y)
 try:
-    ms.parse_program("program p(A: uint16[4]) -> B: u16[4]:\\n    B[i] = A[i]\\n")
+    ms.parse_program("program p(A: uint32[4]) -> B: u32[4]:\\n    B[i] = A[i]\\n")
 except ms.LanguageError as error:
-    assert "`u16`" in str(error), error
+    assert "`u32`" in str(error), error
 print("done")
 """
 
@@ -110,10 +110,10 @@ def test_a_new_integer_type_is_two_lines_of_one_file(tmp_path: Path) -> None:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     table = tmp_path / "metasched" / "dtypes.py"
     text = table.read_text(encoding="utf-8")
-    text = text.replace('    I32 = "i32"\n', '    I32 = "i32"\n    U16 = "u16"\n')
+    text = text.replace('    I32 = "i32"\n', '    I32 = "i32"\n    U32 = "u32"\n')
     row = '        "i32": TypeProperties('
     text = text.replace(
-        row, f'        "u16": TypeProperties(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),\n{row}'
+        row, f'        "u32": TypeProperties(DTypeKind.UNSIGNED, 32, np.uint32, spellings=("uint32",)),\n{row}'
     )
     table.write_text(text, encoding="utf-8")
     done = subprocess.run(

@@ -15,6 +15,7 @@ Its files; the passes come in the order in which they run:
   holds them
 - `storage`: intermediates are placed, shrunk to the region used there, and put in registers where they can be
 - `lanes`: a reduction along a vectorised loop is one in each lane, and a fold of the lanes at its end
+- `clamps`: Loops in parts, so that most of a row is read where it lies although its border is read by clamped indices
 - `specialise`: imperfect tiles become a case for the full tile and one for the rest
 - `accumulators`: accumulators move to registers around the reduction loops they are invariant in
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
@@ -39,6 +40,7 @@ from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.accumulators import Promotion
 from metasched.compiler.lower.build import build
+from metasched.compiler.lower.clamps import cut_at_clamps
 from metasched.compiler.lower.counters import CountedPart, NestCounters
 from metasched.compiler.lower.flatten import arrays, flatten
 from metasched.compiler.lower.guards import place_guards
@@ -120,7 +122,7 @@ def _lowered(func: Func, target: Target) -> _Lowered:
     declined = RegisterWarnings()
     nest, lanes = ReductionLanes(target, budget, names, declined).run(nest)
     storages |= lanes
-    nest = specialise(nest)
+    nest = specialise(cut_at_clamps(nest, names))
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
     nest = guard_terms(nest)

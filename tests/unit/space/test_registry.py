@@ -23,7 +23,7 @@ TILES = (
 )
 LAST = ("columns", "parallelize", "prefetch", "vectorize", "reduction_lanes", "stream", "fast_arithmetic", "unroll")
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
-FIRST = ("winograd", "blocked_sums", "row_chain", "inline", "strips", "rfactor", "borders", "parities")
+FIRST = ("winograd", "blocked_sums", "row_chain", "grouping", "inline", "strips", "rfactor", "borders", "parities")
 CPU = (*FIRST, *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
 OTHERS = ("merge_parallel", "tensorize")

@@ -304,6 +304,7 @@ class Statements(Expressions):
 
     def _strips_of_known(self, loop: lir.VectorLoop, extent: int) -> None:
         lanes = loop.lanes
+        extent = max(extent, 0)  # A clip may leave nothing of it.
         full = extent // lanes
         if loop.unroll_strips or full == 1:
             for strip in range(full):

@@ -15,7 +15,7 @@ from metasched.functions.registry import functions
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Scalar, Select, Unary, UnOp
 from tests.support.lir_runner import F32, c, ld, loop, program, run, v, vector, write
 
-INTEGERS = [DType.I8, DType.U8, DType.I16, DType.I32, DType.I64]
+INTEGERS = [DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.I64]
 FLOATS = [DType.F32, DType.F64]
 NUMBERS = INTEGERS + FLOATS
 N = 127
@@ -68,7 +68,7 @@ def test_integer_division_floors_and_never_traps(
 ) -> None:
     a, b = samples(dtype, 1), samples(dtype, 2)
     b[::5] = 0
-    if dtype is not DType.U8:
+    if not dtype.is_unsigned:
         b[1::5] = -1
         a[1::5] = np.iinfo(dtype.numpy).min
     got = evaluate(Binary(op, ld("a", v("i"), dtype), ld("b", v("i"), dtype)), lanes, a=a, b=b)
@@ -147,7 +147,7 @@ def test_cast(dtype: DType, to: DType, lanes: int) -> None:
     a = samples(dtype, 1)
     if dtype.is_float:
         a[~np.isfinite(a)] = 3.7
-        a = np.clip(a, 0 if to is DType.U8 else -100, 100).astype(dtype.numpy)
+        a = np.clip(a, 0 if to.is_unsigned else -100, 100).astype(dtype.numpy)
     got = evaluate(Cast(ld("a", v("i"), dtype), to), lanes, a=a)
     np.testing.assert_array_equal(got, a.astype(to.numpy))
 
