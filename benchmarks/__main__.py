@@ -30,7 +30,9 @@ def main() -> int:
         parser.add_argument(
             f"--{option}", default=os.environ.get(name) or None, metavar=metavar, help=f"{what} (or {name})"
         )
-    sweep = parser.add_argument_group("of the sweeps `guess` and `short_list`, of `wrong_constants`, `model_quality`")
+    sweep = parser.add_argument_group(
+        "of the sweeps `guess` and `short_list`, of `wrong_constants`, `model_quality`, of contests"
+    )
     sweep.add_argument("--only", type=_operators, default=(), metavar="C2D,...", help=f"of {', '.join(TWELVE)}")
     sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator, at most N (default: all)")
     sweep.add_argument("--skip", type=_positive, default=0, metavar="N", help="of each operator, the first N")
@@ -39,7 +41,12 @@ def main() -> int:
     )
     sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of what has chance (default: 0 to 4)")
     judging = parser.add_argument_group("of the yardstick `model_quality`")
-    judging.add_argument("--data", type=Path, metavar="FILE", help="measurements (default: those of the repository)")
+    judging.add_argument(
+        "--data",
+        type=Path,
+        metavar="FILE",
+        help="measurements, of contests a folder (default: those of the repository)",
+    )
     judging.add_argument("--models", type=_names, default=(), metavar="trees,...", help="who is judged (default: all)")
     judging.add_argument("--kept", type=Path, metavar="DIR", help="keep what was made there, for the next run")
     whole = parser.add_argument_group("of `networks`")
@@ -47,6 +54,8 @@ def main() -> int:
     whole.add_argument("--model", type=Path, action="append", default=[], metavar="FILE.onnx", help="a model of yours")
     whole.add_argument("--sizes", type=_sizes, default={}, metavar="batch=1,...", help="sizes that it leaves open")
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
+    contest = parser.add_argument_group("of the contests `strategies` and `ablations`")
+    contest.add_argument("--live", action="store_true", help="tune on this machine, not on the frozen table")
     args = parser.parse_args()
     # Both sides start processes, whose start is a figure: a user's Python has kept its compiled modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -78,6 +87,7 @@ def main() -> int:
         model=tuple(args.model),
         sizes=args.sizes,
         budget=args.budget,
+        live=args.live,
     )
     try:
         for result in BENCHMARKS[args.name].run(options):

@@ -16,7 +16,8 @@ class Options:
     skipped, trials of a search, and seeds (the benchmark's own, where none is named). What the yardstick of cost models
     takes: a file of measurements, the models to judge (all, where none is named), and a folder in which features are
     kept for the next time. What the comparison of networks takes: names of networks, models by their files,
-    the sizes that these leave open, and seconds to tune each (None for no tuning)."""
+    the sizes that these leave open, and seconds to tune each (None for no tuning). Whether strategies and ablations are
+    compared live, by tuning, and not on the frozen table."""
 
     threads: int = 2
     quick: bool = False
@@ -35,6 +36,7 @@ class Options:
     model: tuple[Path, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     budget: float | None = None
+    live: bool = False
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -87,6 +89,10 @@ _ALL = (
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
     Benchmark("tiles", "cycles of 150 small nests on one core beside what the hand-made estimate says of them"),
     Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
+    Benchmark("strategies", "every strategy on a frozen table of measured codes; `--live`: the best of them by tuning"),
+    Benchmark(
+        "ablations", "what models, crossing, diversity, evolution and the rules add: on the table, and by tuning"
+    ),
     Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
     Benchmark("onnx_nodes", "ONNX's own node tests: how many pass, are refused and why, and are wrong"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
