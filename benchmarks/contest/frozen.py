@@ -26,7 +26,7 @@ from benchmarks.yardstick.metrics import Array
 from metasched.cost.features import Features
 from metasched.lang.instructions import Decision
 from metasched.search.population import Keys, keys
-from metasched.search.space_protocol import Candidate, StructuralChoice, Mask, Rows
+from metasched.search.space_protocol import Candidate, Mask, Rows, StructuralChoice
 from metasched.support.cached import cached_property
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
