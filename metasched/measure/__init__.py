@@ -33,6 +33,7 @@ Its files, in reading order:
   makes one
 - `worker`: A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`
 - `runner`: Measuring candidates on this machine: builders compile side by side, then one runner checks and times alone
+- `machines`: Runners that measure on several machines at once
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages
   (`metasched.executors`)
 - `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`

@@ -62,6 +62,11 @@ class OpenedOnce:
     def is_open(self) -> bool:
         return self._own is not None
 
+    @property
+    def at_hand(self) -> Runner | None:
+        """The runner that was given, or was opened here; None before."""
+        return self._own if self._given is None else self._given
+
     def opened(self) -> Runner:
         """The runner, opened now if it is not. Raises ResourceError when the machine denies what it needs."""
         if self._given is not None:

@@ -16,6 +16,8 @@ Its files, in reading order:
 - `pace`: How long candidates of a task take, so that no more are begun than there is time for
 - `room`: What a batch may take: how many trials, and how long
 - `session`: Tuning in steps: one task or several, with a given runner, strategy, model and database
+- `waiting`: Waiting for measurements while other tasks of the session go on
+- `side_by_side`: Steps of several tasks side by side, where candidates are measured on more than one machine
 - `task_search`: The search of one task, step by step: propose, lower, measure what is new, record, learn
 - `batch`: Measuring a batch: lower what is new, measure each code once, and record it as it finishes
 - `proposal`: The members of a batch: candidates that the strategy proposed, and guesses

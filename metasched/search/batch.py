@@ -21,6 +21,7 @@ from metasched.search.pace import BUILDING, Pace
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
 from metasched.search.room import Room
+from metasched.search.waiting import Waiting
 from metasched.support import interrupts
 
 # How long to wait for a measurement that another process has begun, before looking again.
@@ -63,6 +64,7 @@ class BatchMeasuring:
         phases: the stopwatch of the search.
         pace: how long candidates take; what is measured is added.
         tell: called after each recorded trial.
+        waiting: how it waits for measurements.
 
     The key says what surroundings kernels are timed in.
     """
@@ -79,6 +81,7 @@ class BatchMeasuring:
         phases: Phases,
         pace: Pace,
         tell: Callable[[], None],
+        waiting: Waiting,
     ) -> None:
         self._program = program
         self._target = target
@@ -90,6 +93,7 @@ class BatchMeasuring:
         self._phases = phases
         self._pace = pace
         self._tell = tell
+        self._waiting = waiting
         self._begun: dict[str, Future[Lowered]] = {}
         self.measured = 0
 
@@ -167,7 +171,7 @@ class BatchMeasuring:
         with self._phases.timed(Phase.MEASURE):
             for proposal, future in zip(proposals, futures, strict=True):
                 try:
-                    found.append((proposal, future.result(self._patience(room))))
+                    found.append((proposal, self._waiting.result(future, self._patience(room))))
                 except TimeoutError:
                     break
         for future in futures[len(found) :]:
@@ -247,7 +251,7 @@ class BatchMeasuring:
             elif room.patience_s == 0.0:
                 return False
             else:
-                time.sleep(_POLL_S)
+                self._waiting.sleep(_POLL_S)
             if others or len(mine) < len(waiting):
                 self._known.pick_up()
             for code, (proposal, _) in list(waiting.items()):
@@ -281,7 +285,7 @@ class BatchMeasuring:
         """
         try:
             while futures:
-                self._record(futures[0][0], futures[0][1].result(self._patience(room)), batch)
+                self._record(futures[0][0], self._waiting.result(futures[0][1], self._patience(room)), batch)
                 del futures[0]
         except KeyboardInterrupt:
             self._give_up(futures, batch)
@@ -349,7 +353,7 @@ class BatchMeasuring:
         new: dict[object, Record] = {}
         try:
             for again, future in asked:
-                measurement = future.result(room.patience_s)
+                measurement = self._waiting.result(future, room.patience_s)
                 self._count(measurement)
                 identity = again.record.identity
                 new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)

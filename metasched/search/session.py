@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -16,16 +17,19 @@ from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.errors import MetaschedError
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
+from metasched.measure.machines import batches_at_once
 from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
 from metasched.report.progress_view import Shown, view_of
-from metasched.search.batch import Meanwhile
+from metasched.search.batch import NOTHING, Meanwhile
 from metasched.search.objectives import Objective, Weights, objective_of
 from metasched.search.report import TuningReport
+from metasched.search.side_by_side import SideBySide
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task_progress import TaskProgress
 from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, SchedulerInputs, scheduler_of
 from metasched.search.task_search import Goal, Parts, Searched, Step, TaskSearch
+from metasched.search.waiting import Waiting
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
 # How many of the fastest are timed again in turns where there are several tasks.
@@ -36,6 +40,8 @@ _SETTLING_S = 0.2
 _SETTLING_SHARE = 0.15
 _MOST_SETTLING = 0.5
 _LATE = 0.03
+# The most trials that a batch under way is expected to make, of a total of all tasks.
+_LARGEST_BATCH = 32
 
 
 class TuningSession:
@@ -100,9 +106,20 @@ class TuningSession:
         self._following: int | None = None
         self._unchecked: dict[int, str] = {}
         self._closed = False
+        self._waiting = Waiting()
+        # Of each task with a batch under way how far it was before, and how many trials it may have after it.
+        self._under_way: dict[int, tuple[TaskProgress, int]] = {}
         claimant = Claimant.this_process()
         parts = Parts(
-            self.database, self._opened_runner, self._strategy, self._model, seed, claimant, self._view, guess
+            self.database,
+            self._opened_runner,
+            self._strategy,
+            self._model,
+            seed,
+            claimant,
+            self._view,
+            self._waiting,
+            guess,
         )
         self._searches = [TaskSearch(task, number, parts) for number, task in enumerate(self.tasks)]
 
@@ -152,8 +169,7 @@ class TuningSession:
             search.begin_run(goal)
         try:
             try:
-                while not self._is_over(now := self._with_time(goal, end, budget)) and self._step(now) is not None:
-                    pass
+                self._run_steps(lambda: self._with_time(goal, end, budget))
             except KeyboardInterrupt:
                 self.interrupted = True
             # After Ctrl-C, a second more for each task is spent to find the best of what was measured.
@@ -161,6 +177,7 @@ class TuningSession:
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
+            self._under_way.clear()
             self._leave()
         return self.reports
 
@@ -171,14 +188,30 @@ class TuningSession:
 
     def _settle(self, end: float | None) -> None:
         """Settle each task, in its share of the time that is left before the end."""
+        if self._at_once == 1:
+            with self._waiting.computing():
+                for search, until in self._settling(end):
+                    search.settle(self._most, until)
+            return
+        with SideBySide[None](self._waiting) as contests:
+            for search, until in self._settling(end):
+                contests.begin(partial(search.settle, self._most, until))
+                if len(contests) == self._at_once:
+                    contests.end_first()
+            while contests:
+                contests.end_first()
+
+    def _settling(self, end: float | None) -> Iterator[tuple[TaskSearch, float | None]]:
+        """Each task, when its turn comes, with the time until which it may be settled."""
         left = None if end is None else end - sum(search.build_s for search in self._touched)
         needed = {search.number: search.settling_s(self._most)[0] for search in self._searches}
         for search in self._searches:
-            share = None
+            until = None
             if left is not None:
                 now = time.perf_counter()
-                share = now + (left - now) * needed[search.number] / max(sum(needed.values()), 1e-9)
-            search.settle(self._most, share)
+                share = self._at_once * needed[search.number] / max(sum(needed.values()), 1e-9)
+                until = now + (left - now) * min(1.0, share)
+            yield search, until
             del needed[search.number]
 
     @property
@@ -232,16 +265,55 @@ class TuningSession:
         until = end - min(kept, _MOST_SETTLING * budget)
         return replace(goal, until=until, deadline=until + _LATE * budget)
 
+    def _run_steps(self, goal: Callable[[], Goal]) -> None:
+        """A step after the other; side by side, once it is known that the runner has several machines."""
+        while self._at_once == 1:
+            if self._is_over(now := goal()) or self._step(now) is None:
+                return
+        with SideBySide[Step](self._waiting) as steps:
+            while True:
+                while len(steps) < self._at_once and (begun := self._begun_beside(goal)) is not None:
+                    steps.begin(begun)
+                if not steps:
+                    return
+                ended = steps.end_first()
+                del self._under_way[ended.task]
+
+    @property
+    def _at_once(self) -> int:
+        """How many steps may be under way: one for each machine, and one that is made ready."""
+        runner = self._runner.at_hand
+        machines = 1 if runner is None else batches_at_once(runner)
+        return 1 if machines == 1 else machines + 1
+
     def _step(self, goal: Goal) -> Step | None:
         self._require_open()
-        search = self._next(goal)
-        if search is None:
-            return None
-        self._last = search.number
+        with self._waiting.computing():
+            search = self._next(goal)
+            if search is None:
+                return None
+            self._last = search.number
+            meanwhile = Meanwhile(lambda: self._prepare_next(goal, search), self._lower_next)
+            return self._stepped(search, self._of_task(goal, search), meanwhile)
+
+    def _begun_beside(self, goal: Callable[[], Goal]) -> Callable[[], Step] | None:
+        """The step of the task that is next, which is to be taken beside others; None where none is to begin."""
+        with self._waiting.computing():
+            now = goal()
+            search = None if self._is_over(now) else self._next(now)
+            if search is None:
+                return None
+            self._last = search.number
+            of_task = self._of_task(now, search)
+            course = search.known.course()
+            before = TaskProgress(search.number, False, search.facts, lambda: course)
+            most = min(search.known.made + _LARGEST_BATCH, max(of_task.wanted, search.known.made))
+            self._under_way[search.number] = before, most
+            return lambda: self._stepped(search, of_task, NOTHING)
+
+    def _stepped(self, search: TaskSearch, goal: Goal, meanwhile: Meanwhile) -> Step:
         try:
-            return search.step(
-                self._of_task(goal, search), Meanwhile(lambda: self._prepare_next(goal, search), self._lower_next)
-            )
+            return search.step(goal, meanwhile)
         except KeyboardInterrupt:
             self.interrupted = True
             raise
@@ -264,7 +336,12 @@ class TuningSession:
 
     def _left(self, goal: Goal) -> int:
         """How many trials all tasks together may make."""
-        return max(goal.wanted_together - sum(each.known.made for each in self._searches), 0)
+        return max(goal.wanted_together - sum(map(self._counted, self._searches)), 0)
+
+    def _counted(self, search: TaskSearch) -> int:
+        """How many trials a task has, or may have once its batch under way is made."""
+        under_way = self._under_way.get(search.number)
+        return search.known.made if under_way is None else under_way[1]
 
     def _next(self, goal: Goal, beside: TaskSearch | None = None) -> TaskSearch | None:
         """The search that the scheduler chooses, other than the one `beside`."""
@@ -277,16 +354,15 @@ class TuningSession:
         return self._progress(Goal())
 
     def _progress(self, goal: Goal, beside: TaskSearch | None = None) -> tuple[TaskProgress, ...]:
+        return tuple(self._progress_of(goal, search, beside) for search in self._searches)
+
+    def _progress_of(self, goal: Goal, search: TaskSearch, beside: TaskSearch | None = None) -> TaskProgress:
+        """How far a task is; one with a batch under way is as far as it was before."""
+        if search.number in self._under_way:
+            return self._under_way[search.number][0]
         may = goal.total is None or self._left(goal) > 0
-        return tuple(
-            TaskProgress(
-                search.number,
-                may and search is not beside and search.wants_step(self._of_task(goal, search)),
-                search.facts,
-                search.known.course,
-            )
-            for search in self._searches
-        )
+        is_open = may and search is not beside and search.wants_step(self._of_task(goal, search))
+        return TaskProgress(search.number, is_open, search.facts, search.known.course)
 
     @property
     def running(self) -> int | None:

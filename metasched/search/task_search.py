@@ -40,6 +40,7 @@ from metasched.search.room import Room
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs
 from metasched.search.task_progress import TaskFacts
+from metasched.search.waiting import Waiting
 from metasched.search.wider_strategy import WiderStrategy
 from metasched.support import collection
 from metasched.support.cached import cached_property
@@ -101,6 +102,7 @@ class Parts:
     seed: int
     claimant: Claimant
     tell: ProgressCallback
+    waiting: Waiting
     guess: bool = True
 
 
@@ -216,6 +218,7 @@ class TaskSearch:
             self.phases,
             Pace(self._facts.least_s),
             self._tell,
+            parts.waiting,
         )
 
     def begin_run(self, goal: Goal) -> None:

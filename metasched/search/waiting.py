@@ -1,0 +1,68 @@
+"""Waiting for measurements while other tasks of the session go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# How often a thread that waits looks whether the run was interrupted.
+_LOOK_S = 0.05
+
+
+class Waiting:
+    """How the threads of a session wait: one of them computes at a time, and whoever waits lets another go on.
+
+    So no thread sees what another has half done, and what is computed does not depend on how threads are scheduled.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._interrupted = threading.Event()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """While its body runs, and does not wait here, no other thread's does."""
+        with self._turn:
+            yield
+
+    def interrupt(self) -> None:
+        """Have every thread that waits, or is about to, raise KeyboardInterrupt, until `resume`."""
+        self._interrupted.set()
+
+    def resume(self) -> None:
+        """Let threads wait again."""
+        self._interrupted.clear()
+
+    def result(self, future: Future[T], patience_s: float | None = None) -> T:
+        """The result of a future, once it is there; called while computing. Raises its exception.
+
+        With `patience_s`, it waits for so many seconds, and raises TimeoutError then.
+        """
+        until = float("inf") if patience_s is None else time.monotonic() + patience_s
+        with self._others_turn():
+            while not future.done() and not self._interrupted.is_set() and (left := until - time.monotonic()) > 0:
+                wait((future,), timeout=min(_LOOK_S, left))
+        if not future.done():
+            raise KeyboardInterrupt if self._interrupted.is_set() else TimeoutError
+        return future.result()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for so long; called while computing."""
+        with self._others_turn():
+            self._interrupted.wait(seconds)
+        if self._interrupted.is_set():
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def _others_turn(self) -> Iterator[None]:
+        self._turn.release()
+        try:
+            yield
+        finally:
+            self._turn.acquire()
