@@ -69,6 +69,9 @@ Its files, in reading order:
 - `first_compile`: How long the first kernel of a process takes: `ms.compile` of programs that nobody tuned, each in a
   fresh process
 - `tune_time`: How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and where the time went
+- `simulated_machine`: A machine of a cluster that takes a fixed time for every candidate, and makes times up
+- `cluster`: How the tuning of a network's tasks scales with machines: a real dask cluster, whose machines take a fixed
+  time
 - `tiles`: How right the hand-made estimate is about register tiles: cycles of small nests, on one core, beside what it
   says
 - `yardstick/`: The yardstick of cost models: times of random candidates of many tasks, and what judges by them

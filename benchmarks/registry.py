@@ -75,6 +75,7 @@ _ALL = (
     Benchmark("structures", "milliseconds to make a structure of a space, and to analyse its features"),
     Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
     Benchmark("first_compile", "seconds of `ms.compile` in a fresh process, of programs that nobody tuned"),
+    Benchmark("cluster", "tuning many tasks on 1, 2 and 4 machines of a dask cluster that take a fixed time"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),
     Benchmark("resume", "seconds to the next proposals of a search that has 10,000 or 100,000 records"),
     Benchmark("session_start", "seconds to the first measurement of a session's first task, and of those after it"),

@@ -7,7 +7,7 @@ from typing import Any
 from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.store import core_of, save
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import open_database
+from metasched.database.backends import DatabaseURLs, open_database, shown_urls
 from metasched.database.base import Access
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
@@ -105,7 +105,7 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
 def tune(
     program: Program,
     trials: int | None = None,
-    db: str = DEFAULT_DATABASE,
+    db: DatabaseURLs = DEFAULT_DATABASE,
     rules: RuleSpec = None,
     space: SpaceLike = None,
     seed: int = 0,
@@ -130,7 +130,8 @@ def tune(
             measured in other spaces teaches, and is not measured again. By default 64, or as many as there is time for
             where a budget is given.
         db: where they are kept, by URL; by default `metasched.db` in the working folder. (`ms.kernel` has another, the
-            user's.)
+            user's.) Of a list of URLs the first is written, and what the others have is timed again here before it
+            counts.
         rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
         space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
             what `condition` returns.
@@ -212,7 +213,7 @@ def compile(  # noqa: A001
     program: Program,
     *,
     trace: Trace | None = None,
-    db: str | None = None,
+    db: DatabaseURLs | None = None,
     trials: int | None = None,
     rules: RuleSpec = None,
     target: Target | None = None,
@@ -265,7 +266,7 @@ def compile(  # noqa: A001
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
-def _best_over_spaces(tuned: Kernel, db: str, allowed: Allowed) -> Kernel:
+def _best_over_spaces(tuned: Kernel, db: DatabaseURLs, allowed: Allowed) -> Kernel:
     """What a search of the default space came to, or what a search of another space of the program had found."""
     best = own_trace(_best_record(tuned.program, db, tuned.target, allowed), tuned.program)
     same = str(best) == str(tuned.trace)
@@ -273,7 +274,7 @@ def _best_over_spaces(tuned: Kernel, db: str, allowed: Allowed) -> Kernel:
 
 
 def _require_one_source(
-    trace: Trace | None, db: str | None, trials: int | None, rules: RuleSpec, policy: Policy
+    trace: Trace | None, db: DatabaseURLs | None, trials: int | None, rules: RuleSpec, policy: Policy
 ) -> None:
     """Raise MetaschedError for arguments of `compile` one of which would be ignored."""
     if trace is not None and trials is not None:
@@ -352,12 +353,13 @@ def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibr
     return found
 
 
-def _best_record(program: Program, db: str, target: Target, allowed: Allowed) -> Record:
+def _best_record(program: Program, db: DatabaseURLs, target: Target, allowed: Allowed) -> Record:
     with open_database(db, Access.READ) as database:
         record = database.best(TaskKey.of(program, target), allowed.in_program(program.func))
     if record is None:
         raise NoRecord(
-            f"{db} has no valid measurement of {program.key} for {target.name} with {target.threads} threads"
+            f"{shown_urls(db)} has no valid measurement of {program.key} for {target.name} with {target.threads} "
+            "threads"
             f"{'' if allowed == BY_DEFAULT else f', where no more is allowed than {allowed}'}\n"
             "  hint: metasched tune measures it"
         )

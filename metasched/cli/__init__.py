@@ -27,4 +27,5 @@ Its files, in reading order:
 - `rules`: `metasched rules`: which rules are installed, what one of them does, and what one of yours gains
 - `show`: `metasched show`: a program, its space, a schedule of it, and the code it becomes
 - `tune`: `metasched tune`: find the fast schedule of a program on this machine, and keep what was measured
+- `worker`: `metasched worker`: have this machine build and time candidates for a cluster
 """

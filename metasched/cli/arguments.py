@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING
+import shlex
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
+from typing import TYPE_CHECKING, Any
 
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
@@ -13,6 +14,7 @@ from metasched.operators.named import program_named
 from metasched.permissions import Allowed, Permission
 
 if TYPE_CHECKING:
+    from metasched.database.backends import DatabaseURLs
     from metasched.space.text.modules import TextModule
     from metasched.space.text.rules import TextRule
 
@@ -76,6 +78,34 @@ def add_allow(parser: ArgumentParser) -> None:
         help=f"what results may differ by, between commas ({', '.join(p.value for p in Permission)}), or none; by "
         "default products of bf16 or f16 summed in f32 may take denormals for zero",
     )
+
+
+class _DatabaseURLs(Action):
+    """A URL, or a tuple of all of them where the option is given several times."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        given = () if before is self.default else (before,) if isinstance(before, str) else before
+        setattr(namespace, self.dest, (*given, values) if given else values)
+
+
+def add_db(parser: _ActionsContainer, default: str | None, what: str) -> None:
+    """`--db`, one URL or several."""
+    shown = f"{what}; may be repeated: the first is written, the others are only read"
+    shown += "" if default is None else " (default: %(default)s)"
+    parser.add_argument("--db", action=_DatabaseURLs, default=default, metavar="URL", help=shown)
+
+
+def db_options(db: DatabaseURLs) -> str:
+    """`--db` as it was given, for a command to repeat."""
+    return " ".join(f"--db {shlex.quote(url)}" for url in ([db] if isinstance(db, str) else db))
+
+
+def first_db(db: DatabaseURLs) -> str:
+    """The URL of the database that is written."""
+    return db if isinstance(db, str) else db[0]
 
 
 def add_json(parser: ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel
+    from metasched.database.backends import DatabaseURLs
     from metasched.space.conditions import SpaceLike
 
 
@@ -56,7 +57,7 @@ def space_in(args: Namespace, trace: Trace | None) -> SpaceLike:
 def kernel_of(
     program: Program,
     trace: Trace | None,
-    db: str | None,
+    db: DatabaseURLs | None,
     target: Target,
     policy: Policy = Policy.STRICT,
     allow: Allow = None,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metasched.cli.arguments import UsageError, add_json, add_threads, seed
+from metasched.cli.arguments import UsageError, add_db, add_json, add_threads, seed
 from metasched.graph.inputs import random_inputs
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 
 if TYPE_CHECKING:
+    from metasched.database.backends import DatabaseURLs
     from metasched.graph.network import Network
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +75,7 @@ def add_model(parser: ArgumentParser) -> None:
 
 
 def add_database(parser: ArgumentParser) -> None:
-    parser.add_argument("--db", metavar="URL", help="run what was tuned there; without, schedules are guessed")
+    add_db(parser, None, "run what was tuned there; without, schedules are guessed")
 
 
 def add_inputs(parser: ArgumentParser) -> None:
@@ -89,7 +90,7 @@ def add_inputs(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default: %(default)s)")
 
 
-def network_of(args: Namespace, db: str | None = None) -> Network:
+def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network:
     """The network that the arguments describe, scheduled by what was tuned in a database if one is given.
 
     Raises NetworkError, RefusedModel, DatabaseError for a database that is not there, and UsageError for what clashes.

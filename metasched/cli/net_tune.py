@@ -6,7 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 
-from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, positive, seconds, seed
+from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, add_db, db_options, first_db, positive, seconds, seed
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_model, bound_again, network_of
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
@@ -23,9 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--trials", type=positive, metavar="N", help="measurements to have in the end, earlier runs included"
     )
-    parser.add_argument(
-        "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
-    )
+    add_db(parser, DEFAULT_DATABASE, "where to keep them")
     parser.add_argument(
         "--objective",
         default="sum",
@@ -76,8 +74,8 @@ def run(args: Namespace, console: Console) -> int:
         console.print_json(result(report))
         return 0
     console.print(str(report))
-    again = f"{shlex.quote(args.model)}{bound_again(args)} --db {shlex.quote(args.db)}"
-    console.print(f"\nKept in {args.db}; the same command goes on from there. Next:")
+    again = f"{shlex.quote(args.model)}{bound_again(args)} {db_options(args.db)}"
+    console.print(f"\nKept in {first_db(args.db)}; the same command goes on from there. Next:")
     for action, more in (("run", ""), ("profile", ""), ("export", " FOLDER")):
         console.print(f"  metasched net {action} {again}{more}")
     return 0

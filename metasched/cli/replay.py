@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import add_allow, add_json, add_program, add_threads, program_of
+from metasched.cli.arguments import add_allow, add_db, add_json, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
 from metasched.database.record import once_text
@@ -33,7 +33,7 @@ _PLAN = TimingPlan(samples=16, budget_s=0.3, apart_s=0.5)
 def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--db", metavar="URL", help="the best measured trace of a database")
+    add_db(source, None, "the best measured trace of a database")
     source.add_argument("--trace", metavar="FILE", help=TRACE_HELP)
     add_repair(parser)
     parser.add_argument(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import UsageError, add_allow, add_module, add_program, add_threads, program_of
+from metasched.cli.arguments import UsageError, add_allow, add_db, add_module, add_program, add_threads, program_of
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of, space_in
 from metasched.errors import BuildError
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
     parser.add_argument("--trace", metavar="FILE", help=f"{TRACE_HELP}; alone, shows the scheduled program")
     add_repair(parser)
-    parser.add_argument("--db", metavar="URL", help="take the best trace from a database")
+    add_db(parser, None, "take the best trace from a database")
     parser.add_argument("--rules", metavar="SPEC", help="the rules of --space; see `metasched rules`")
     add_module(parser)
     add_allow(parser)

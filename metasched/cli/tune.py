@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from metasched.cli.arguments import (
     DEFAULT_DATABASE,
     add_allow,
+    add_db,
     add_json,
     add_module,
     add_program,
     add_threads,
+    db_options,
+    first_db,
     positive,
     program_of,
     seconds,
@@ -45,9 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="how long it may take in all")
     parser.add_argument("--patience", type=positive, metavar="N", help="end after N trials without a gain beyond noise")
-    parser.add_argument(
-        "--db", default=DEFAULT_DATABASE, metavar="URL", help="where to keep them; default: %(default)s"
-    )
+    add_db(parser, DEFAULT_DATABASE, "where to keep them")
     parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
     add_module(parser)
     parser.add_argument(
@@ -103,10 +104,11 @@ def run(args: Namespace, console: Console) -> int:
         settings += f" --threads {args.threads}" if args.threads else ""
         settings += f" --allow {args.allow}" if args.allow is not None else ""
         console.print(
-            f"\nKept in {args.db}. Again: metasched replay {args.program}{settings} --db {args.db} --check --time"
+            f"\nKept in {first_db(args.db)}. Again: metasched replay {args.program}{settings} {db_options(args.db)} "
+            "--check --time"
         )
         sizes = "".join(f" -D {key}={value}" for key, value in args.params)
-        console.print(f"Why: metasched report {args.program}{sizes} --db {args.db}")
+        console.print(f"Why: metasched report {args.program}{sizes} {db_options(first_db(args.db))}")
     return 0
 
 

@@ -10,15 +10,16 @@ Its files, in reading order:
 - `best`: Which record of a task is the best: what `tune` returns and every later process takes
 - `check`: Whether a record of unknown origin says what it claims: texts that parse and belong together, numbers that
   can be
+- `visits_json`: Visits as JSON, as databases and exported files hold them
+- `rows`: Records as rows of a table, for stores of SQL
 - `sqlite_tasks`: Tasks as rows of an SQLite file, and what belongs to a search of one
 - `sqlite_claims`: Claims as rows of an SQLite file: see `metasched.database.claims`
 - `sqlite_errors`: SQLite's errors, and those of Python over what a damaged file gives, as sentences about the database
 - `sqlite_reading`: Reading an SQLite file without changing anything beside it, also where nothing can be written
 - `sqlite_schema`: The tables of a database file, version by version, and how a file of an older version becomes one of
   the newest
-- `sqlite_rows`: Rows of a database file as records
-- `visits_json`: Visits as JSON, as databases and exported files hold them
 - `sqlite`: Records in one SQLite file, in WAL mode: readers never wait, and a killed writer loses nothing it committed
+- `union`: Several databases as one: what is measured goes to the first, and the others are read
 - `backends`: Databases by URL: which function opens those of a scheme
 - `stores/`: Where records can be kept: a file a URL scheme, of its name
 - `transfer`: Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up
@@ -26,7 +27,7 @@ Its files, in reading order:
 - `user_database`: Where a user's own database of tuned kernels is
 """
 
-from metasched.database.backends import DATABASES, open_database
+from metasched.database.backends import DATABASES, DatabaseLike, open_database
 from metasched.database.base import Access, BaseDatabase, Database
 from metasched.database.record import (
     DamagedRecordWarning,
@@ -51,6 +52,7 @@ __all__ = [
     "DamagedRecordWarning",
     "Database",
     "DatabaseError",
+    "DatabaseLike",
     "DatabaseStats",
     "Duplicate",
     "Record",

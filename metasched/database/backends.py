@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from inspect import signature
+from typing import TypeAlias
 
 from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
+from metasched.database.union import UnionDatabase
 from metasched.support.registry import Registry, UnfitError
 
 LOGGER = logging.getLogger(__name__)
 
 Opener = Callable[[str, Access], Database]
+# A URL, or several: what is measured goes to the first, and the others are read.
+DatabaseURLs: TypeAlias = str | Sequence[str]
+DatabaseLike: TypeAlias = DatabaseURLs | Database
 GROUP = "metasched.databases"
 
 
@@ -33,15 +39,56 @@ DATABASES: Registry[Opener] = Registry(
 )
 
 
-def open_database(url: str, access: Access = Access.CREATE, databases: Registry[Opener] = DATABASES) -> Database:
+# What to install for the schemes of known packages.
+_PACKAGES: Mapping[str, str] = {"postgresql": "pip install metasched-postgres"}
+
+
+@contextmanager
+def opened_database(db: DatabaseLike, access: Access = Access.CREATE) -> Iterator[Database]:
+    """A database by its URL, or several, closed at the end; or one that is open already, and stays so."""
+    if isinstance(db, str | list | tuple):
+        with open_database(db, access) as database:
+            yield database
+    else:
+        yield db  # type: ignore[misc]  # what is no text and no list of texts is a database
+
+
+def open_database(
+    url: DatabaseURLs, access: Access = Access.CREATE, databases: Registry[Opener] = DATABASES
+) -> Database:
     """Open the database at a URL such as `sqlite:///metasched.db` (`sqlite:////tmp/x.db` is an absolute path).
+
+    Of several URLs the first is opened so, and the others are opened to be read (`metasched.database.union`).
 
     Raises `DatabaseError` for a URL of no known scheme, a file that is not such a database or was written by a
     newer metasched; `NoRecord`, unless it is to be created, for a file that is not there.
     """
+    if isinstance(url, str):
+        return _opened(url, access, databases)
+    given: object = url
+    if not url or not all(isinstance(one, str) for one in url):
+        raise DatabaseError(f"`{given}` is no list of database URLs, one at least\n  hint: ['sqlite:///mine.db']")
+    if len(url) == 1:
+        return _opened(url[0], access, databases)
+    with ExitStack() as stack:
+        own, *others = [
+            stack.enter_context(_opened(one, Access.READ if n else access, databases)) for n, one in enumerate(url)
+        ]
+        stack.pop_all()
+        return UnionDatabase(own, others)
+
+
+def _opened(url: str, access: Access, databases: Registry[Opener]) -> Database:
     scheme = _scheme(url)
+    if scheme in _PACKAGES and scheme not in databases.names():
+        raise DatabaseError(f"databases of `{scheme}://` are kept by another package\n  hint: {_PACKAGES[scheme]}")
     LOGGER.debug("opening a database of %s to %s", scheme, access.value)  # the rest of a URL may hold a password
     return databases.get(scheme)(url, access)
+
+
+def shown_urls(url: DatabaseURLs) -> str:
+    """A URL, or several, for a message."""
+    return url if isinstance(url, str) else ", ".join(url)
 
 
 def scheme_of(url: str, databases: Registry[Opener] = DATABASES) -> str:

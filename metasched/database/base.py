@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence, Set
 from enum import Enum
+from heapq import nsmallest
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -83,6 +84,12 @@ class Database(Protocol):
     def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
         """The whole records of some numbers. Those that cannot be read are left out, with a warning."""
 
+    def leading(self, task: TaskKey, most: int) -> list[Record]:
+        """The records of a task that have a time, the `most` fastest at most, fastest first.
+
+        Those that cannot be read are left out, with a warning.
+        """
+
     def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
         """The best record over all spaces, by `metasched.database.best.best_record`. None when there is none.
 
@@ -138,6 +145,12 @@ class BaseDatabase(ABC):
     def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
         wanted = set(numbers)
         return {number: record for number, record in enumerate(self.records(task), start=1) if number in wanted}
+
+    def leading(self, task: TaskKey, most: int) -> list[Record]:
+        timed = (s for s in self.summaries(task) if s.settled and s.seconds is not None)
+        fastest = [s.number for s in nsmallest(most, timed, key=lambda s: (s.seconds, s.number))]
+        found = self.load(task, fastest)
+        return [found[number] for number in fastest if number in found]
 
     def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
         found = [s for s in self.summaries(task) if s.is_within(allowed)]

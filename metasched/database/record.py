@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from metasched.errors import MetaschedError
 from metasched.ir.highlight import in_html
@@ -17,6 +15,7 @@ from metasched.ir.source import Setting
 from metasched.measure.timing import LEAST_VISITS, Surroundings, Times, median_of
 from metasched.permissions import Permission
 from metasched.schedule.trace_permissions import permissions_of_text
+from metasched.support.code_version import code_version as code_version
 from metasched.target import Target
 
 
@@ -283,22 +282,9 @@ class DatabaseStats:
     tasks: tuple[TaskStats, ...]
 
 
-@cache
-def code_version() -> str:
-    """The versions that decide the machine code a trace becomes, as text: metasched, Numba and llvmlite."""
-    return " ".join(f"{package} {_installed(package)}" for package in ("metasched", "numba", "llvmlite"))
-
-
 _CONSTANT = re.compile(r"\bconst \w+:")
 
 
 def version_with_prologues(program: str, version: str) -> str:
     """The code version of a record from when the times of a program with constant arguments included its prologue."""
     return f"{version}, prologues in its times" if _CONSTANT.search(program) else version
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "uninstalled"

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
 
 from metasched.database import sqlite_claims
 from metasched.database.base import Access, BaseDatabase
 from metasched.database.best import best_record
-from metasched.database.check import parsed_trace
 from metasched.database.claims import Claimant
 from metasched.database.record import (
     DamagedRecordWarning,
@@ -24,16 +22,26 @@ from metasched.database.record import (
     DatabaseStats,
     Duplicate,
     Record,
-    Role,
     SearchKey,
     TaskKey,
     TaskStats,
-    VisitKind,
+)
+from metasched.database.rows import (
+    ANY_TASK,
+    COLUMNS,
+    COUNT,
+    DERIVED,
+    IN_SHORT,
+    RowReader,
+    program_name,
+    record_of,
+    timed_values_of,
+    values_of,
+    with_trace,
 )
 from metasched.database.sqlite_errors import explained
-from metasched.database.sqlite_reading import connect_to_read, in_memory
-from metasched.database.sqlite_rows import RowReader, text_of
-from metasched.database.sqlite_schema import IN_SHORT, SCHEMA_VERSION, migrate, written_number
+from metasched.database.sqlite_reading import connect_to_read, in_memory, text_of
+from metasched.database.sqlite_schema import SCHEMA_VERSION, migrate
 from metasched.database.sqlite_tasks import (
     ALL_WITH_RECORDS,
     OF_SEARCH,
@@ -43,12 +51,10 @@ from metasched.database.sqlite_tasks import (
     number_of,
     search_of,
 )
-from metasched.database.summary import Summary, permissions_text
-from metasched.database.visits_json import visits_from_json, visits_to_json
+from metasched.database.summary import Summary
 from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
 from metasched.permissions import EVERYTHING, Permission
-from metasched.schedule.trace_outline import outline_of
 from metasched.support import interrupts
 
 _PREFIX = "sqlite:///"
@@ -56,13 +62,7 @@ _MEMORY = ":memory:"
 _APPLICATION_ID = 0x6D736368  # "msch", in the file's header: tells our files from anyone else's
 _BUSY_SECONDS = 10.0
 
-_COLUMNS = (
-    "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, "
-    "space, code_version, prologue_seconds, expected_seconds"
-)
-# What is kept beside it as data, worked out of it.
-_DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written, permissions"
-_INSERT = f"INSERT INTO records (task, {_COLUMNS}, {_DERIVED}) VALUES (?, {'?, ' * 17}?, {'?, ' * 8}?)"
+_INSERT = f"INSERT INTO records (task, {COLUMNS}, {DERIVED}) VALUES (?, {', '.join('?' * COUNT)})"
 _IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
@@ -89,7 +89,7 @@ class SQLiteDatabase(BaseDatabase):
                 connection.execute(
                     "UPDATE records SET visits = ?, failure = ?, raced = ?, seconds = ?, search_seconds = ?, "
                     f"settled = ?, turns = ?, repeats = ? WHERE {_IDENTICAL}",
-                    (_visits_text(record), record.failure, int(record.raced), *_timed(record), *_identity(record)),
+                    (*timed_values_of(record), *_identity(record)),
                 )
 
     def remove(self, records: Sequence[Record]) -> None:
@@ -141,7 +141,7 @@ class SQLiteDatabase(BaseDatabase):
             sqlite_claims.release(connection, search, claimant)
 
     def records(self, task: TaskKey) -> list[Record]:
-        return self._select(task, f"SELECT {_COLUMNS} FROM records WHERE {OF_TASK} ORDER BY id")
+        return self._select(task, f"SELECT {COLUMNS} FROM records WHERE {OF_TASK} ORDER BY id")
 
     def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
         # For a few new records, rows are read; for all of them, only the index.
@@ -151,18 +151,25 @@ class SQLiteDatabase(BaseDatabase):
             return sorted(map(Summary._make, rows.fetchall()))
 
     def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
-        reader = RowReader(lambda row: _record(task, row))
+        reader = RowReader(lambda row: record_of(task, row))
         found: dict[int, Record] = {}
         with self._session() as connection:
             for number in numbers:
-                query = f"SELECT {_COLUMNS} FROM records WHERE id = ?"
+                query = f"SELECT {COLUMNS} FROM records WHERE id = ?"
                 for record in reader.records(connection.execute(query, (number,))):
                     found[number] = record
         reader.warn(self._url)
         return found
 
+    def leading(self, task: TaskKey, most: int) -> list[Record]:
+        return self._select(
+            task,
+            f"SELECT {COLUMNS} FROM records WHERE {OF_TASK} AND settled AND seconds IS NOT NULL "
+            f"ORDER BY seconds, id LIMIT {int(most)}",
+        )
+
     def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
-        reader = RowReader(_with_trace)
+        reader = RowReader(with_trace)
         found = best_record(
             [s for s in self.summaries(task) if s.is_within(allowed)],
             lambda numbers: self.load(task, numbers),
@@ -224,7 +231,7 @@ class SQLiteDatabase(BaseDatabase):
         return TaskStats(task, name, settings, records, ranked, best_seconds, first, last, code_versions, spaces, once)
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
-        reader = RowReader(lambda row: _record(task, row))
+        reader = RowReader(lambda row: record_of(task, row))
         with self._session() as connection:
             rows = connection.execute(query, key_of(task))
             found = list(reader.records(rows))
@@ -359,96 +366,18 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 def _damaged(connection: sqlite3.Connection) -> list[tuple[int, str]]:
     """The records that cannot be read or whose trace does not parse: their numbers, and what is wrong."""
     found = []
-    for record_id, *row in connection.execute(f"SELECT id, {_COLUMNS} FROM records ORDER BY id").fetchall():
-        reader = RowReader(lambda row: _with_trace((_record(_ANY_TASK, row),)))
+    for record_id, *row in connection.execute(f"SELECT id, {COLUMNS} FROM records ORDER BY id").fetchall():
+        reader = RowReader(lambda row: with_trace((record_of(ANY_TASK, row),)))
         if next(reader.records([tuple(row)]), None) is None:
             found.append((int(record_id), reader.problems[0]))
     return found
 
 
-_ANY_TASK = TaskKey("", "", 1)
-
-
-def _with_trace(row: tuple[Record]) -> Record:
-    """The record of a row that was read already, if its trace parses."""
-    parsed_trace(row[0])
-    return row[0]
-
-
-def _record(task: TaskKey, row: tuple[Any, ...]) -> Record:
-    """Raises ValueError or TypeError for a row that was damaged."""
-    program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, *made = (
-        row
-    )
-    space, code_version, prologue_seconds, expected_seconds = made
-    return Record(
-        task=task,
-        program=program,
-        params=settings_from_json(json.loads(params)),
-        trace=trace,
-        visits=visits_from_json(json.loads(visits)),
-        failure=failure,
-        raced=bool(raced),
-        phases=tuple((str(name), float(seconds)) for name, seconds in json.loads(phases)),
-        timestamp=timestamp,
-        seed=seed,
-        trial=trial,
-        batch=batch,
-        place=place,
-        code=code,
-        role=Role(role),
-        space=space,
-        code_version=code_version,
-        prologue_seconds=prologue_seconds,
-        expected_seconds=expected_seconds,
-    )
-
-
 def _insert(connection: sqlite3.Connection, record: Record) -> int:
     """Insert a row, and return its number."""
-    params = json.dumps(record.params)
-    outline = outline_of(record.trace)
-    cursor = connection.execute(
-        _INSERT,
-        (
-            number_of(connection, record.task),
-            record.program,
-            params,
-            record.trace,
-            _visits_text(record),
-            record.failure,
-            int(record.raced),
-            json.dumps(record.phases, allow_nan=False),
-            record.timestamp,
-            record.seed,
-            record.trial,
-            record.batch,
-            record.place,
-            record.code,
-            record.role.value,
-            record.space,
-            record.code_version,
-            record.prologue_seconds,
-            record.expected_seconds,
-            *_timed(record),
-            outline.structure,
-            outline.decisions,
-            written_number(record.program, params),
-            permissions_text(record.trace),
-        ),
-    )
+    cursor = connection.execute(_INSERT, (number_of(connection, record.task), *values_of(record)))
     assert cursor.lastrowid is not None
     return cursor.lastrowid
-
-
-def _timed(record: Record) -> tuple[float | None, float | None, int, int, int]:
-    """`seconds`, `search_seconds`, `settled`, `turns`, `repeats`."""
-    turns, repeats = (len(record.groups(kind)) for kind in (VisitKind.TURN, VisitKind.REPEAT))
-    return record.seconds, record.search_seconds, int(record.settled), turns, repeats
-
-
-def _visits_text(record: Record) -> str:
-    return json.dumps(visits_to_json(record.visits), allow_nan=False)
 
 
 def _identity(record: Record) -> tuple[object, ...]:
@@ -462,12 +391,7 @@ def _program_of(connection: sqlite3.Connection, task_id: int) -> tuple[str, tupl
         "SELECT trace, params FROM records WHERE task = ? ORDER BY id", (task_id,)
     ).fetchall():
         try:
-            return _program_name(trace), settings_from_json(json.loads(params))
+            return program_name(trace), settings_from_json(json.loads(params))
         except (ValueError, TypeError, RecursionError):  # damaged, which reading it would say
             continue
     return "?", ()
-
-
-def _program_name(trace: str) -> str:
-    """`conv2d` of `trace 1 of conv2d[H=14]:`, without parsing the rest."""
-    return trace.partition(" of ")[2].partition("[")[0].partition(":")[0].strip()

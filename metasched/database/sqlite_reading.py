@@ -63,3 +63,8 @@ def in_memory(connection: sqlite3.Connection) -> sqlite3.Connection:
 def _connect(file: Path, how: str, timeout_s: float) -> sqlite3.Connection:
     uri = f"{file.absolute().as_uri()}?{how}"
     return sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None, check_same_thread=False)
+
+
+def text_of(data: bytes) -> str:
+    """A text of a row. Bytes that are no text become surrogates, so that only this row fails."""
+    return data.decode(errors="surrogateescape")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from hashlib import blake2b
 
 from metasched.database.record import VisitKind, seconds_in_search, version_with_prologues, visit_groups
+from metasched.database.rows import IN_SHORT, written_number
 from metasched.database.summary import permissions_text
 from metasched.database.visits_json import visits_from_json
 from metasched.errors import MetaschedError
@@ -18,19 +18,6 @@ from metasched.schedule.trace_outline import outline_of
 
 # Rows that are read before any of them is written.
 _CHUNK = 1000
-
-# What a search needs of records, in an index: it is read instead of the rows, which are ten times as long.
-IN_SHORT = (
-    "id, written, space, code_version, structure, decisions, seconds, search_seconds, settled, raced, failure, role, "
-    "turns, repeats, batch, place, trial, code, timestamp, permissions"
-)
-
-
-def written_number(program: str, params: str) -> int:
-    """A number that records of one program text with the same parameters share."""
-    digest = blake2b(f"{params}\n{program}".encode(errors="surrogateescape"), digest_size=7).digest()
-    return int.from_bytes(digest, "big")
-
 
 # --- from schema 2: data beside the traces, and tasks up to names
 

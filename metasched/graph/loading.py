@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from metasched.database.base import Database
+from metasched.database.backends import DatabaseLike
 from metasched.graph.importing import Binding, import_model, open_sizes
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.network import Network
@@ -24,7 +24,7 @@ def load_onnx(
     states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
-    db: str | Database | None = None,
+    db: DatabaseLike | None = None,
     **sizes: int,
 ) -> Network: ...
 
@@ -38,7 +38,7 @@ def load_onnx(
     states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
-    db: str | Database | None = None,
+    db: DatabaseLike | None = None,
     **sizes: int | tuple[int, int] | SizeRange,
 ) -> Network | NetworkOfSizes: ...
 
@@ -51,7 +51,7 @@ def load_onnx(
     states: Mapping[str, str] | None = None,
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
-    db: str | Database | None = None,
+    db: DatabaseLike | None = None,
     **sizes: int | tuple[int, int] | SizeRange,
 ) -> Network | NetworkOfSizes:
     """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import open_database
+from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, TaskKey
 from metasched.errors import KernelError
@@ -95,7 +95,7 @@ class Network:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
         return tuple(run_passes(self.graph, self._options))
 
-    def tasks(self, db: str | Database | None = None) -> TaskTable:
+    def tasks(self, db: DatabaseLike | None = None) -> TaskTable:
         """The distinct programs that run, and how often each does; with their best times in a database if there is one.
 
         Raises DatabaseError for a database that is not there.
@@ -104,7 +104,7 @@ class Network:
         if db is None:
             return TaskTable([TaskRow(task) for task in tasks])
         with ExitStack() as own:
-            database = own.enter_context(open_database(db, Access.READ)) if isinstance(db, str) else db
+            database = own.enter_context(opened_database(db, Access.READ))
             found = self._records(database, None)
             counts = {task.key: sum(database.count(key) for key in self._keys(task)) for task in tasks}
         times = {key: record.seconds for key, record in found.items()}
@@ -121,7 +121,7 @@ class Network:
     def tune(
         self,
         trials: int | None = None,
-        db: str | Database = DEFAULT_DATABASE,
+        db: DatabaseLike = DEFAULT_DATABASE,
         *,
         budget: float | None = None,
         objective: str | Objective = "sum",
@@ -160,13 +160,13 @@ class Network:
         )
         return tune_networks([self], trials, budget=budget, settings=settings)
 
-    def use(self, db: str | Database, *, allow: Allow = None) -> Network:
+    def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
         """Run the best kernels that are recorded in a database, where there are any. Returns this network.
 
         Raises DatabaseError for a database that is not there.
         """
         with ExitStack() as own:
-            database = own.enter_context(open_database(db, Access.READ)) if isinstance(db, str) else db
+            database = own.enter_context(opened_database(db, Access.READ))
             self.schedule_by(choices_of(self._records(database, allow), tasks_of(self.optimised)))
         return self
 
@@ -226,7 +226,7 @@ class Network:
         """Whether this machine has what the target has."""
         return self.target.features <= Target.detect(threads=1).features
 
-    def settle(self, choices: Choices, db: str | Database) -> Settlement:
+    def settle(self, choices: Choices, db: DatabaseLike) -> Settlement:
         """Schedule tasks by those of the choices that are faster in this network's own call, and record what it runs.
 
         Where that cannot be timed, for lack of memory or of this target's CPU, all are taken, and the result says so.
@@ -250,7 +250,7 @@ class Network:
                 self._executable = None
         self._let_go(graph)
         with ExitStack() as own:
-            database = own.enter_context(open_database(db)) if isinstance(db, str) else db
+            database = own.enter_context(opened_database(db))
             add_settled(database, found.tasks, taken.steps, tasks_of(self.optimised), self.target)
         return found
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TypeAlias
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import open_database
+from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Database
 from metasched.database.record import Record
 from metasched.functions.registry import functions
@@ -55,7 +55,7 @@ Tuned: TypeAlias = tuple[Graph, Target]
 class NetworkSettings:
     """How networks are tuned; the names are those of `Network.tune`."""
 
-    db: str | Database = DEFAULT_DATABASE
+    db: DatabaseLike = DEFAULT_DATABASE
     objective: str | Objective = "sum"
     scheduler: str | MakeScheduler = NETWORK_SCHEDULER
     seed: int = 0
@@ -149,7 +149,7 @@ def tune_graphs(
         budget = DEFAULT_BUDGET_S
     with ExitStack() as own:
         db = settings.db
-        database = own.enter_context(open_database(db)) if isinstance(db, str) else db
+        database = own.enter_context(opened_database(db))
         view = network_view_of(settings.progress)
         own.callback(view.close)
         until = None if budget is None else started + max(budget - RESERVE_S * len(tuned), budget / 2)

@@ -36,6 +36,7 @@ Its files, in reading order:
 - `machines`: Runners that measure on several machines at once
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages
   (`metasched.executors`)
+- `cluster/`: Measuring on several machines, which a dask cluster connects
 - `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`
 - `paired_timing`: Which of two schedules is faster, and how sure that is: both are timed in turns, so that noise hits
   both

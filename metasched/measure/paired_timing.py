@@ -11,7 +11,7 @@ from metasched.measure.runner import Runner
 from metasched.measure.timing import TimingPlan, median_of
 
 # Nothing is dropped for being slower than the other, and turns follow one another at once.
-IN_TURNS = TimingPlan(apart_s=0.02).without_race()
+IN_TURNS = TimingPlan(apart_s=0.02, in_turns=True).without_race()
 PAIRS = 12
 
 

@@ -57,7 +57,8 @@ class TimingPlan:
     sample by itself. With a best time known, a candidate all of whose samples in two visits are `race_ratio` times
     slower is not visited again, nor is one that is somewhat slower in two visits that agree; and a visit ends after
     one call that took `hopeless` times as long, and longer than `long_call_s` (a single short call
-    tells more of waking threads than of the kernel). `surroundings` are those that it is timed in.
+    tells more of waking threads than of the kernel). `surroundings` are those that it is timed in. `in_turns` says
+    that those submitted together are compared with one another, so that all of them are timed on one machine.
     """
 
     sample_s: float = 2e-3
@@ -69,6 +70,7 @@ class TimingPlan:
     hopeless: float = 3.0
     long_call_s: float = 5e-3
     surroundings: Surroundings = Surroundings.ALONE
+    in_turns: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "surroundings", Surroundings(self.surroundings))  # a plan that was sent has its text

@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import open_database
-from metasched.database.base import Database
+from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.errors import MetaschedError
@@ -76,7 +75,7 @@ class TuningSession:
         self,
         tasks: Sequence[Searched],
         *,
-        db: str | Database = DEFAULT_DATABASE,
+        db: DatabaseLike = DEFAULT_DATABASE,
         runner: str | Runner = DEFAULT_EXECUTOR,
         strategy: str | MakeStrategy = DEFAULT_STRATEGY,
         model: str | MakeModel = DEFAULT_MODEL,
@@ -100,7 +99,7 @@ class TuningSession:
         self._runner = OpenedOnce(runner, max(task.target.threads for task in self.tasks))
         self._own = ExitStack()
         self._own.callback(self._runner.close)
-        self.database = self._own.enter_context(open_database(db)) if isinstance(db, str) else db
+        self.database = self._own.enter_context(opened_database(db))
         self._view = self._own.enter_context(closing(view_of(progress)))
         self._last: int | None = None
         self._following: int | None = None

@@ -18,6 +18,7 @@ Its files, in reading order:
 - `python_file`: Reading a Python file that a person wrote for metasched: rules, or a strategy
 - `registry`: A registry of named things: ours, a file each in a package, and those of other packages, by entry points
 - `requirements`: The releases of Numba and llvmlite that metasched makes its machine code with
+- `code_version`: The versions that decide the machine code a trace becomes
 - `collection`: Python's search for cycles of objects, put off while very many objects are made that have none
 - `cached`: Properties that are worked out once an object, without a lock
 - `interrupts`: Ctrl-C put off while a change that must be whole is made

@@ -1,4 +1,5 @@
 """Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`.
 
 - `local`: worker processes of this machine
+- `dask`: the machines of a dask cluster
 """

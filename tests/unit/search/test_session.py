@@ -453,7 +453,7 @@ def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(databa
 
     runner = ToyRunner(ToySpace())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("metasched.search.batch.time.sleep", record)
+        patch.setattr("metasched.search.waiting.Waiting.sleep", lambda self, seconds: record(seconds))
         report = tuned(database, 16, runner)
     assert waited
     assert theirs not in runner.traces

@@ -1,0 +1,19 @@
+"""The executor `dask`: the machines of a dask cluster, `dask://HOST:PORT`."""
+
+from __future__ import annotations
+
+from metasched.measure.cluster.address import SchedulerAddress
+from metasched.measure.cluster.connection import Connection
+from metasched.measure.cluster.runner import ClusterRunner, ClusterSettings
+from metasched.measure.executor_registry import Wanted
+from metasched.measure.runner import Runner
+
+
+def executor(wanted: Wanted) -> Runner:
+    """A runner on the cluster of a scheduler, `HOST:PORT`, with the files of TLS behind it: `?ca=&cert=&key=`.
+
+    Raises MetaschedError for an address that is none, or another machine's without TLS, and where the extra `dask` is
+    not installed; ResourceError when nobody answers there.
+    """
+    settings = ClusterSettings()
+    return ClusterRunner(Connection(SchedulerAddress.parse(wanted.address), settings.patience_s), settings)
