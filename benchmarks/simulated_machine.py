@@ -19,7 +19,7 @@ from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.machine import Built
 from metasched.measure.cluster.payloads import Greeting
 from metasched.measure.cluster.worker import serve
-from metasched.measure.cluster.yardstick import Pace
+from metasched.measure.cluster.yardstick import MachinePace
 from metasched.measure.inputs import Inputs
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement
@@ -50,7 +50,7 @@ class SimulatedMachine:
 
     @property
     def greeting(self) -> Greeting:
-        pace = Pace(1e-3 * self.slower, 2e-3 * self.slower)
+        pace = MachinePace(1e-3 * self.slower, 2e-3 * self.slower)
         version = code_version() if self.version is None else self.version
         return Greeting(self.target, platform.machine(), version, self.builders, pace)
 

@@ -56,6 +56,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     _add_db(merge)
     _add_dry_run(merge)
+    union = actions.add_parser(
+        "merge",
+        help="add the records of other databases that are not there yet",
+        description="Read databases, and add to one what it does not hold yet. Each record is checked as one of an "
+        "imported file is; merging the same again changes nothing.",
+    )
+    union.add_argument("sources", metavar="URL", nargs="+", help="a database to read")
+    union.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="add the others where some are wrong, and say how many (default: add none)",
+    )
+    _add_db(union)
+    _add_dry_run(union)
     distill = actions.add_parser(
         "distill",
         help="write what was found for each size as knowledge, which guesses for other sizes begin with",
@@ -148,7 +162,31 @@ def _distill(args: Namespace, console: Console) -> int:
 
 
 def _import(args: Namespace, console: Console) -> int:
-    found = [item for file in args.files for item in _read(file)]
+    return _add_new(args, [item for file in args.files for item in _read(file)], console)
+
+
+def _merge(args: Namespace, console: Console) -> int:
+    """Add what other databases hold."""
+    if args.db in args.sources:
+        raise UsageError(f"{args.db} is what is added to; leave it out of what is read")
+    found: list[Record | DatabaseError] = []
+    for url in args.sources:
+        with open_database(url, Access.READ) as database:
+            for task in database.stats().tasks:
+                found += (_checked(record, url) for record in database.records(task.task))
+    return _add_new(args, found, console)
+
+
+def _checked(record: Record, url: str) -> Record | DatabaseError:
+    try:
+        check_record(record)
+    except ValueError as error:
+        return DatabaseError(f"{url}: the record of trial {record.trial} is refused: {error}")
+    return record
+
+
+def _add_new(args: Namespace, found: Sequence[Record | DatabaseError], console: Console) -> int:
+    """Add the records that are not there yet, unless some are wrong."""
     wrong = [item for item in found if isinstance(item, DatabaseError)]
     read = [item for item in found if isinstance(item, Record)]
     if wrong and not args.skip_invalid:
@@ -283,5 +321,6 @@ ACTIONS: Mapping[str, Callable[[Namespace, Console], int]] = {
     "export": _export,
     "distill": _distill,
     "import": _import,
+    "merge": _merge,
     "prune": _prune,
 }

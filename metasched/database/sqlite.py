@@ -289,6 +289,7 @@ def _reading(url: str, file: Path) -> sqlite3.Connection:
     try:
         found = _known_version(url, connection)
         if found == SCHEMA_VERSION:
+            connection.execute("PRAGMA query_only = ON")
             return connection
         copy = in_memory(connection)
     except BaseException:
@@ -296,6 +297,7 @@ def _reading(url: str, file: Path) -> sqlite3.Connection:
         raise
     connection.close()
     _upgrade(url, copy)
+    copy.execute("PRAGMA query_only = ON")
     return copy
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from metasched.measure.cluster.machine import misfit
 from metasched.measure.cluster.payloads import Greeting
-from metasched.measure.cluster.yardstick import Pace, most_agreeing
+from metasched.measure.cluster.yardstick import MachinePace, most_agreeing
 from metasched.target import Target
 
 
@@ -49,7 +49,7 @@ class Fleet:
 
     def __init__(self, code_version: str) -> None:
         self._code_version = code_version
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, MachinePace] = {}
         self.members: dict[str, Member] = {}
         self.refused: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from typing import Any
 from metasched.errors import ResourceError
 from metasched.ir.source import settings_from_json
 from metasched.measure.archive import read_arrays, write_arrays
-from metasched.measure.cluster.yardstick import Pace
+from metasched.measure.cluster.yardstick import MachinePace
 from metasched.measure.inputs import Given, Inputs
 from metasched.measure.protocol import Decoder, Message, ProtocolError
 from metasched.measure.records import CheckError, Failure, Lowered, MeasureCandidate, Measurement, WorkerBug
@@ -53,7 +53,7 @@ class Greeting:
     architecture: str
     code_version: str
     builders: int
-    pace: Pace
+    pace: MachinePace
 
     def to_payload(self) -> Payload:
         return asdict(self)
@@ -61,7 +61,7 @@ class Greeting:
     @staticmethod
     def from_payload(payload: Payload) -> Greeting:
         """Raises KeyError, TypeError, ValueError or TargetError for what is none."""
-        pace = Pace(float(payload["pace"]["chain_s"]), float(payload["pace"]["stream_s"]))
+        pace = MachinePace(float(payload["pace"]["chain_s"]), float(payload["pace"]["stream_s"]))
         if not (0 < pace.chain_s < float("inf") and 0 < pace.stream_s < float("inf")):
             raise ValueError(f"the times of its yardsticks are {pace}")
         target = str(Target.parse(str(payload["target"])))

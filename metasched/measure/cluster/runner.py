@@ -29,7 +29,7 @@ from metasched.measure.cluster.payloads import (
     plan_to,
     require_no_fault,
 )
-from metasched.measure.cluster.work import Job, LowerJob, MeasureJob, Work
+from metasched.measure.cluster.work import Job, LowerJob, MeasureJob, PendingWork
 from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.protocol import MessageKind
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement, RunnerClosed
@@ -87,7 +87,7 @@ class ClusterRunner:
         self._connection = connection
         self._settings = settings or ClusterSettings()
         self._fleet = Fleet(code_version())
-        self._work = Work()
+        self._work = PendingWork()
         self._inputs: dict[tuple[object, ...], Payload | None] = {}
         self._sent: dict[int, _Sent] = {}
         self._number = 0

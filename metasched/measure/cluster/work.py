@@ -71,7 +71,7 @@ class _Group:
     last: float = 0.0
 
 
-class Work:
+class PendingWork:
     """Everything that is to be done and that no machine does yet. For one thread."""
 
     def __init__(self) -> None:

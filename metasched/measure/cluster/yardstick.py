@@ -34,13 +34,13 @@ _PLAN = TimingPlan(samples=8, visits=4, apart_s=0.05, budget_s=0.1).without_race
 
 
 @dataclass(frozen=True)
-class Pace:
+class MachinePace:
     """The least times of the two yardsticks on a machine, in seconds."""
 
     chain_s: float
     stream_s: float
 
-    def agrees(self, other: Pace) -> bool:
+    def agrees(self, other: MachinePace) -> bool:
         """Whether times on the two machines compare."""
         pairs = (self.chain_s / other.chain_s, self.stream_s / other.stream_s)
         return all(1 / AGREEING <= ratio <= AGREEING for ratio in pairs)
@@ -49,7 +49,7 @@ class Pace:
         return f"{self.chain_s * 1e3:.3g} ms and {self.stream_s * 1e3:.3g} ms"
 
 
-def measured_pace(runner: Runner, target: Target) -> Pace:
+def measured_pace(runner: Runner, target: Target) -> MachinePace:
     """The pace of the machine of a runner. Raises ResourceError where its kernels do not run."""
     programs = (_chain(), _stream())
     futures = [runner.submit(program, trace, str(target), plan=_PLAN) for program, trace in programs]
@@ -60,10 +60,10 @@ def measured_pace(runner: Runner, target: Target) -> Pace:
             reason = "" if measured.failure is None else f": {measured.failure.reason}\n{measured.failure.detail}"
             raise ResourceError(f"this machine cannot run the kernels by which its speed is told{reason}")
         least.append(min(measured.times))
-    return Pace(*least)
+    return MachinePace(*least)
 
 
-def most_agreeing(paces: Sequence[Pace]) -> Pace:
+def most_agreeing(paces: Sequence[MachinePace]) -> MachinePace:
     """The pace that most machines agree with, as the median of theirs; of two such groups, the faster one's.
 
     Raises ValueError for no paces.
@@ -73,8 +73,8 @@ def most_agreeing(paces: Sequence[Pace]) -> Pace:
     return _median(chosen)
 
 
-def _median(paces: Sequence[Pace]) -> Pace:
-    return Pace(statistics.median(p.chain_s for p in paces), statistics.median(p.stream_s for p in paces))
+def _median(paces: Sequence[MachinePace]) -> MachinePace:
+    return MachinePace(statistics.median(p.chain_s for p in paces), statistics.median(p.stream_s for p in paces))
 
 
 def _chain() -> tuple[Program, str]:

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import sqlite3
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -22,8 +21,6 @@ from metasched.database import (
     Access,
     DamagedRecordWarning,
     DatabaseError,
-    Duplicate,
-    Record,
     Role,
     SearchKey,
     TaskKey,
@@ -41,96 +38,11 @@ from metasched.database.summary import summary_of
 from metasched.database.visits_json import visits_to_json
 from metasched.errors import NoRecord
 from metasched.lang import parse_program
-
-TASK = TaskKey("ab" * 32, "cpu skylake-avx512 threads=2", 2)
-VERSION = "metasched 0 numba 0 llvmlite 0"
-RECORD = Record(
-    task=TASK,
-    program="program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n",
-    params=(("N", 4),),
-    trace='trace 1 of p[N=4]:\n    b = get_block("B")\n',
-    visits=(Visit((0.5, 0.25)), Visit((1 / 3,), VisitKind.TURN, "7/0")),
-    failure=None,
-    raced=False,
-    phases=(("build", 0.125), ("run", 0.5)),
-    timestamp=1_700_000_000.5,
-    seed=7,
-    trial=3,
-    batch=2,
-    place=5,
-    code="c" * 32,
-    role=Role.GUESS,
-    space="f" * 32,
-    code_version=VERSION,
-)
-SEARCH = RECORD.search
-FAILED = replace(RECORD, visits=(), failure="wrong-result", trial=4)
+from tests.support.database_records import FAILED, RECORD, TASK, VERSION, timed
 
 
 def url_of(path: Path) -> str:
     return f"sqlite:///{path}"
-
-
-def timed(*times: float, trial: int = 0) -> Record:
-    """A candidate with two visits, the second of the last time alone."""
-    visits = (Visit(times), Visit(times[-1:]))
-    return replace(RECORD, visits=visits, trial=trial, role=Role.CANDIDATE)
-
-
-def test_a_record_comes_back_as_it_was_from_a_new_connection(tmp_path: Path) -> None:
-    with open_database(url_of(tmp_path / "r.db")) as db:
-        db.add(RECORD)
-        db.add(FAILED)
-    with open_database(url_of(tmp_path / "r.db"), Access.READ) as db:
-        assert db.records(TASK) == [RECORD, FAILED]
-
-
-def test_texts_of_any_kind_survive() -> None:
-    record = replace(RECORD, program="π 'quoted' \"twice\"; DROP TABLE records; \n\t\\", trace="")
-    with open_database("sqlite:///:memory:") as db:
-        db.add(record)
-        assert db.records(TASK) == [record]
-
-
-def test_best_is_the_least_median_of_those_that_are_no_bounds() -> None:
-    with open_database("sqlite:///:memory:") as db:
-        assert db.best(TASK) is None
-        db.add(FAILED)
-        db.add(replace(timed(2.0, trial=3), raced=True))
-        db.add(replace(timed(1.0, trial=5), visits=(Visit((1.0, 1.0)),)))
-        assert db.best(TASK) is None
-        db.add(timed(1.0, 9.0, 9.0, trial=0))
-        db.add(timed(3.0, 3.0, 3.0, trial=1))
-        db.add(timed(3.0, trial=2))
-        best = db.best(TASK)
-        assert db.stats().tasks[0].best_seconds == 3.0
-    assert best is not None
-    assert best.trial == 1
-    assert best.seconds == 3.0
-
-
-def test_records_are_given_other_visits() -> None:
-    again = replace(RECORD, visits=(*RECORD.visits, Visit((0.125,), VisitKind.REPEAT, "9")), raced=True)
-    failed = replace(RECORD, trial=9, visits=(), failure="crash SIGSEGV")
-    with open_database("sqlite:///:memory:") as db:
-        db.add_all([RECORD, replace(RECORD, trial=8), replace(RECORD, trial=9)])
-        db.update([again, failed])
-        assert db.records(TASK) == [again, replace(RECORD, trial=8), failed]
-
-
-def test_duplicates_are_kept_with_their_search(tmp_path: Path) -> None:
-    found = [Duplicate("trace", "c" * 32, 3, 4), Duplicate("another", "d" * 32, 3, 1)]
-    with open_database(url_of(tmp_path / "d.db")) as db:
-        db.add(RECORD)
-        db.add_duplicates(SEARCH, found)
-        assert db.duplicates(replace(SEARCH, task=replace(TASK, threads=1))) == []
-        assert db.duplicates(replace(SEARCH, space="another")) == []
-    with open_database(url_of(tmp_path / "d.db"), Access.READ) as db:
-        assert db.duplicates(SEARCH) == found
-        assert db.count(TASK) == 1
-    with open_database(url_of(tmp_path / "d.db")) as db:
-        db.remove([RECORD])
-        assert db.duplicates(SEARCH) == []
 
 
 PROGRAM = "program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
@@ -279,38 +191,6 @@ def test_summaries_are_read_from_the_index_alone(tmp_path: Path) -> None:
         assert any("COVERING INDEX records_in_short" in row[-1] for row in plan)
 
 
-def test_tasks_are_kept_apart_by_every_field_and_failures_count() -> None:
-    others = [
-        replace(TASK, program_hash="cd" * 32),
-        replace(TASK, target="cpu other"),
-        replace(TASK, threads=1),
-    ]
-    with open_database("sqlite:///:memory:") as db:
-        db.add(RECORD)
-        db.add(FAILED)
-        for other in others:
-            assert db.count(other) == 0
-            assert db.records(other) == []
-            db.add(replace(RECORD, task=other))
-        assert db.count(TASK) == 2
-        assert [db.count(other) for other in others] == [1, 1, 1]
-
-
-def test_stats_name_the_program_and_count_failures_by_reason(tmp_path: Path) -> None:
-    with open_database(url_of(tmp_path / "s.db")) as db:
-        assert db.stats().tasks == ()
-        for record in (RECORD, FAILED, FAILED, replace(FAILED, failure="run-timeout", timestamp=5.0)):
-            db.add(record)
-        db.add(replace(FAILED, task=replace(TASK, threads=1)))
-        stats = db.stats()
-    assert stats.records == 5
-    first, second = stats.tasks
-    assert (first.program, first.params, first.records) == ("p", (("N", 4),), 4)
-    assert first.failures == (("wrong-result", 2), ("run-timeout", 1))
-    assert (first.best_seconds, first.first, first.last) == (1 / 3, 5.0, RECORD.timestamp)
-    assert (second.task.threads, second.best_seconds) == (1, None)
-
-
 @pytest.mark.parametrize("times", [(0.0,), (-1.0,), (float("nan"),), (float("inf"),), ()])
 def test_times_are_positive_and_finite(times: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="times"):
@@ -325,16 +205,6 @@ def test_the_file_is_in_wal_mode_and_each_add_is_a_commit(tmp_path: Path) -> Non
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert other.execute("SELECT count(*) FROM records").fetchone() == (1,)
         other.close()
-
-
-def test_it_may_be_used_from_several_threads() -> None:
-    with open_database("sqlite:///:memory:") as db:
-        threads = [threading.Thread(target=lambda n=n: db.add(replace(RECORD, trial=n))) for n in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(r.trial for r in db.records(TASK)) == list(range(16))
 
 
 @pytest.mark.parametrize(
@@ -510,21 +380,6 @@ def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
     for access in Access:
         with pytest.raises(DatabaseError, match="is no file"):
             open_database(url_of(path), access)
-
-
-def test_values_that_sqlite_cannot_hold() -> None:
-    with open_database("sqlite:///:memory:") as db:
-        for wrong in (replace(RECORD, seed=2**63), replace(RECORD, program="\ud800")):
-            with pytest.raises(DatabaseError, match="cannot hold"):
-                db.add(wrong)
-        assert db.count(TASK) == 0
-
-
-def test_a_closed_database_says_so(tmp_path: Path) -> None:
-    db = open_database(url_of(tmp_path / "c.db"))
-    db.close()
-    with pytest.raises(DatabaseError, match="closed database"):
-        db.add(RECORD)
 
 
 def test_other_schemes_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:

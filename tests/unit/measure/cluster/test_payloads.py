@@ -13,7 +13,7 @@ import pytest
 from metasched.errors import ResourceError
 from metasched.measure.cluster import payloads
 from metasched.measure.cluster.payloads import Fault, Greeting, MachineFault
-from metasched.measure.cluster.yardstick import Pace
+from metasched.measure.cluster.yardstick import MachinePace
 from metasched.measure.inputs import Given
 from metasched.measure.protocol import Message, MessageKind, ProtocolError
 from metasched.measure.records import CheckError, Failure, Lowered, MeasureCandidate, Measurement, WorkerBug
@@ -32,7 +32,7 @@ def test_all_but_code_and_arrays_is_json_and_comes_back() -> None:
     failed = Measurement(CANDIDATE, (), False, Failure("crash", "why"), ())
     for one in (measured, failed):
         assert payloads.measurement_from(json.loads(json.dumps(payloads.measurement_to(one))), CANDIDATE) == one
-    greeting = Greeting(str(TARGET), "x86_64", "metasched 1", 4, Pace(1e-3, 2e-3))
+    greeting = Greeting(str(TARGET), "x86_64", "metasched 1", 4, MachinePace(1e-3, 2e-3))
     assert Greeting.from_payload(json.loads(json.dumps(greeting.to_payload()))) == greeting
 
 
@@ -59,11 +59,11 @@ def test_what_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = {**payloads.lowered_to(Lowered(CANDIDATE, "c")), "text": zlib.compress(bytes(100_000))}
     with pytest.raises(ValueError, match="longer than 1000 bytes"):
         payloads.lowered_from(bomb, CANDIDATE)
-    greeting = Greeting(str(TARGET), "x86_64", "metasched 1", 4, Pace(1e-3, float("nan")))
+    greeting = Greeting(str(TARGET), "x86_64", "metasched 1", 4, MachinePace(1e-3, float("nan")))
     with pytest.raises(ValueError, match="yardsticks"):
         Greeting.from_payload(greeting.to_payload())
     with pytest.raises(TargetError, match="not a target"):
-        Greeting.from_payload({**replace(greeting, pace=Pace(1, 1)).to_payload(), "target": "a toaster"})
+        Greeting.from_payload({**replace(greeting, pace=MachinePace(1, 1)).to_payload(), "target": "a toaster"})
 
 
 @pytest.mark.parametrize(

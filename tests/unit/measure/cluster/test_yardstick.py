@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from metasched.measure.cluster.yardstick import Pace, most_agreeing
+from metasched.measure.cluster.yardstick import MachinePace, most_agreeing
 
 
-def pace(factor: float, stream: float = 1.0) -> Pace:
-    return Pace(1e-3 * factor, 2e-3 * factor * stream)
+def pace(factor: float, stream: float = 1.0) -> MachinePace:
+    return MachinePace(1e-3 * factor, 2e-3 * factor * stream)
 
 
 @pytest.mark.parametrize(("factor", "agree"), [(1.0, True), (1.09, True), (0.92, True), (1.11, False), (0.9, False)])

@@ -1,0 +1,50 @@
+"""PostgreSQL's errors as sentences about the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+from metasched.database import DatabaseError
+
+
+def shown(url: str) -> str:
+    """A URL without the password, for messages and reports."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, place = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{place}"))
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Raise DatabaseError for what goes wrong with the database at `url`, which is printed as it is."""
+    try:
+        yield
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise DatabaseError(f"`{url}` was opened to be read, and cannot be written") from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise DatabaseError(
+            f"`{url}`: {_first_line(error)}\n  hint: ask who keeps it for the right to do this"
+        ) from error
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+        raise DatabaseError(f"`{url}` is locked by another process for too long: {_first_line(error)}") from error
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InvalidSchemaName) as error:
+        raise DatabaseError(f"`{url}` has no tables of metasched, or damaged ones: {_first_line(error)}") from error
+    except (psycopg.DataError, OverflowError, UnicodeEncodeError) as error:
+        raise DatabaseError(f"`{url}` cannot hold a value that it was given: {_first_line(error)}") from error
+    except psycopg.OperationalError as error:
+        raise DatabaseError(
+            f"`{url}` cannot be reached: {_first_line(error)}\n"
+            "  hint: is the server running, and are host, user and database right? What was recorded is kept"
+        ) from error
+    except psycopg.Error as error:
+        raise DatabaseError(f"`{url}`: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
