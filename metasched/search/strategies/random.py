@@ -11,7 +11,8 @@ from metasched.search.population import draw
 from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
 from metasched.search.strategy import StrategyInputs
 
-# How often a structure is drawn for each candidate that is wanted, and, where these are too few, with many rows each.
+# How often a structure is drawn for each candidate that is wanted, and, where these are too few, with many rows each;
+# the first structure is there where others cannot be made.
 _DRAWS = 20
 _MANY = 1024
 
@@ -36,6 +37,8 @@ class RandomSearch:
             if len(chosen) == count:
                 break
             n = self.arms.draw(rng)
+            if n is None and rows == _MANY:
+                n = self.arms.first()
             if n is not None:
                 found = (Candidate(n, tuple(row)) for row in draw(rng, self.arms[n], rows).tolist())
                 new = [candidate for candidate in found if candidate not in self.history and candidate not in chosen]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from metasched.cost.model import CostModel
 from metasched.database.backends import open_database
 from metasched.errors import MetaschedError
+from metasched.lang.instructions import Decision
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategy import GROUP, STRATEGIES, StrategyInputs, strategy_of
 from tests.support.toy_search import ToyRunner, ToySpace, tuned
@@ -129,6 +131,24 @@ def test_thousands_of_structures_without_a_number_fill_a_batch(name: str) -> Non
     for _ in range(2):
         strategy.observe(bench.measure(strategy.propose(32)))
     assert len(set(bench.seen)) == len(bench.seen) == 64
+
+
+class _OneMade(Toys):
+    """A space of which no structure but the first can be made."""
+
+    def draw(self, rng: np.random.Generator) -> None: ...
+
+    def mutate(self, rng: np.random.Generator, arm: int) -> None: ...
+
+    def cross(self, rng: np.random.Generator, mother: int, father: int) -> None: ...
+
+    def of(self, rng: np.random.Generator, decisions: Mapping[str, Decision]) -> None: ...
+
+
+@every
+def test_structures_that_cannot_be_made_are_done_without(name: str) -> None:
+    found = made(name, arms=_OneMade([Toy(), Toy(flavour=1)])).propose(6)
+    assert [candidate.arm for candidate in found] == [0] * 6
 
 
 @every
