@@ -73,7 +73,9 @@ _ALL = (
     Benchmark("tensor_cores", "tuned products of bf16 and of bytes, by AMX and VNNI, against f32 and PyTorch's bf16"),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("structures", "milliseconds to make a structure of a space, and to analyse its features"),
-    Benchmark("scoring", "candidates a second on one core through a whole generation of the search"),
+    Benchmark(
+        "scoring", "candidates a second on one core through a generation of the search; a batch with every strategy"
+    ),
     Benchmark("first_compile", "seconds of `ms.compile` in a fresh process, of programs that nobody tuned"),
     Benchmark("cluster", "tuning many tasks on 1, 2 and 4 machines of a dask cluster that take a fixed time"),
     Benchmark("tune_time", "64 trials of it from start to end, and where the time went"),
