@@ -421,8 +421,8 @@ class LocalRunner:
             "best_s": self._best_of(job),
             "before_s": median_of(job.visits[-1:]) if job.visits else None,
             "first": not job.visits,
-            # At the first, and whenever the last may be: a race between threads may show in one call of many.
-            "verify": len(job.visits) in {0, LEAST_VISITS - 1, job.plan.visits - 1},
+            # At the first, and once it was called many times: a race between threads may show in one call of many.
+            "verify": len(job.visits) in {0, LEAST_VISITS - 1},
         }
         try:
             with self._interrupting(job.future, self._runner):

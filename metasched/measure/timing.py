@@ -28,9 +28,10 @@ LEAST_VISITS = 2
 CLEARLY = 1.3
 # Samples, and medians of visits, that differ by no more than these shares agree.
 _SAMPLES_AGREE = 0.015
-_VISITS_AGREE = 0.03
-# A candidate so many times slower than the best in two visits that agree needs no third.
+_VISITS_AGREE = 0.01
+# A candidate so many times slower than the best needs no third visit where two agree as well as this.
 _BEHIND = 1.1
+_ABOUT_AGREE = 0.03
 _NO_RACE = 1e9
 
 
@@ -55,10 +56,10 @@ class TimingPlan:
     It is visited `visits` times, `apart_s` apart at least. A visit takes `samples` samples of about `sample_s`, fewer
     (but one at least) when `budget_s` is spent, or two that agree with the visit before; a call longer than that is a
     sample by itself. With a best time known, a candidate all of whose samples in two visits are `race_ratio` times
-    slower is not visited again, nor is one that is somewhat slower in two visits that agree; and a visit ends after
-    one call that took `hopeless` times as long, and longer than `long_call_s` (a single short call
-    tells more of waking threads than of the kernel). `surroundings` are those that it is timed in. `in_turns` says
-    that those submitted together are compared with one another, so that all of them are timed on one machine.
+    slower is not visited again, nor is one whose visits agree; and a visit ends after one call that took `hopeless`
+    times as long, and longer than `long_call_s` (a single short call tells more of waking threads than of the kernel).
+    `surroundings` are those that it is timed in. `in_turns` says that those submitted together are compared with one
+    another, so that all of them are timed on one machine.
     """
 
     sample_s: float = 2e-3
@@ -118,11 +119,13 @@ def is_clearly_slower(visits: Sequence[Times], best_s: float | None, ratio: floa
 
 
 def is_known_well(visits: Sequence[Times], best_s: float | None, plan: TimingPlan) -> bool:
-    """Whether another visit would tell nothing: two agree that a candidate, if it may race, is slower than the best."""
+    """Whether another visit would tell nothing: two agree, and the candidate may race; where it is slower than the best
+    they need not agree so well.
+    """
     if best_s is None or len(visits) < LEAST_VISITS or plan.race_ratio >= _NO_RACE:
         return False
     medians = [median_of([times]) for times in visits]
-    return _agree(medians, _VISITS_AGREE) and min(medians) > _BEHIND * best_s
+    return _agree(medians, _ABOUT_AGREE if min(medians) > _BEHIND * best_s else _VISITS_AGREE)
 
 
 def _is_as_before(times: Sequence[float], before_s: float | None) -> bool:

@@ -151,7 +151,7 @@ class BatchMeasuring:
         """Measure recorded candidates again, add the results to their records, and return these; none where there was
         no time.
         """
-        with self._phases.timed(Phase.MEASURE):
+        with self._phases.timed(Phase.CONTEST):
             return self._record_again(self._ask_again(runner, again), room)
 
     def _left(self, wanted: int) -> int:

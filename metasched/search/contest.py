@@ -24,7 +24,7 @@ _FIRST_TURNS = 6
 # What a visit takes besides.
 _VISIT_S = 2e-3
 # What may be faster by less is as good.
-_WORTH_KNOWING = 1.005
+_WORTH_KNOWING = 1.01
 # The most seconds that all turns may take: there are fewer turns otherwise.
 _LONGEST_S = 10.0
 

@@ -10,12 +10,14 @@ from metasched.support.stopwatch import Stopwatch
 class Phase(StrEnum):
     """A part of tuning. BUILD and RUN are the workers' seconds, summed; the others are this process's own."""
 
+    GUESS = "guess"
     SPACE = "space"
     SCORING = "scoring"
     MODEL = "model"
     BUILD = "build"
     RUN = "run"
     MEASURE = "measure"  # waiting for builds and runs
+    CONTEST = "contest"  # waiting for the turns and the repetitions at the end
 
 
 class Phases(Stopwatch):

@@ -285,7 +285,7 @@ class TaskSearch:
         if self._prepared is None:
             runner = self._parts.runner()
             runner.prepare(self.task.program, self.task.inputs)
-            with self.phases.timed(Phase.SPACE):
+            with self.phases.timed(Phase.GUESS):
                 guesses = self.task.guesses() if self._parts.guess else Guesses()
             if not self.known.observed:
                 self._measuring.begin(runner, guesses.traces)

@@ -80,7 +80,8 @@ def test_a_fault_is_a_counted_reason_and_the_next_candidate_runs(
     assert faulty.seconds is None
     for good in (before, after):
         assert good.failure is None
-        assert good.visits == ((0.25, 0.25),) * 3
+        # Its two visits agree: a third would tell nothing.
+        assert good.visits == ((0.25, 0.25),) * 2
     assert [m.candidate.trace for m in (before, faulty, after)] == ["good", fault, "good"]
 
 
@@ -118,7 +119,7 @@ def test_a_race_is_decided_by_two_visits(runner: LocalRunner) -> None:
 
 
 def test_candidates_are_visited_in_turns_and_apart(runner: LocalRunner) -> None:
-    plan = TimingPlan(apart_s=0.3)
+    plan = TimingPlan(apart_s=0.3).without_race()  # whose visits are all made
     traces = ["clock", "clock"]
     found = [f.result() for f in [runner.submit(PROGRAM, t, "a fourth target", plan=plan) for t in traces]]
     assert all(len(m.visits) == 3 for m in found)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from metasched.measure.timing import Times, TimingPlan, is_clearly_slower, median_of, take_samples
+from metasched.measure.timing import Times, TimingPlan, is_clearly_slower, is_known_well, median_of, take_samples
 
 PLAN = TimingPlan(sample_s=1e-3, samples=8, budget_s=0.02)
 
@@ -79,6 +79,28 @@ def test_a_visit_takes_every_sample_however_slow_the_first_ones_are(per_call: fl
 def test_a_race_takes_two_visits_and_all_their_samples(visits: list[Times], slower: bool) -> None:
     assert is_clearly_slower(visits, 1.0) == slower
     assert not is_clearly_slower(visits, None)
+
+
+@pytest.mark.parametrize(
+    ("visits", "known"),
+    [
+        ([(1.0,)], False),
+        ([(1.0,), (1.005,)], True),
+        ([(1.0,), (1.02,)], False),
+        ([(1.2,), (1.22,)], True),
+        ([(1.2,), (1.3,)], False),
+    ],
+)
+def test_a_third_visit_is_made_where_two_do_not_agree(visits: list[Times], known: bool) -> None:
+    assert is_known_well(visits, 1.0, PLAN) == known
+    assert not is_known_well(visits, None, PLAN)
+    assert not is_known_well(visits, 1.0, PLAN.without_race())
+
+
+def test_a_visit_ends_with_two_samples_that_are_as_in_the_visit_before() -> None:
+    kernel = FakeKernel(2e-3)
+    assert len(take_samples(kernel, PLAN, [2e-3], None, 2e-3)) == 2
+    assert len(take_samples(kernel, PLAN, [2e-3], None, 3e-3)) == PLAN.samples
 
 
 def test_the_median_is_that_of_all_samples() -> None:
