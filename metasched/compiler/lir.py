@@ -23,12 +23,17 @@ class ArrayKind(Enum):
 
 @node
 class Array(Node):
-    """`size` elements of `dtype`, C order, flat."""
+    """`size` elements of `dtype`, C order, flat.
+
+    With `spare_lanes`, rows are whole vectors, and nothing reads what is behind the last element of a vector loop over
+    one: a store may write there.
+    """
 
     name: str
     dtype: DType
     size: int
     kind: ArrayKind
+    spare_lanes: bool = False
 
 
 # 16 rows of 16 sums of 32 bits.

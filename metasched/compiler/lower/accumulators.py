@@ -204,7 +204,9 @@ class Promotion:
     def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
         name = self._names.fresh(f"{update.array}.acc")
         self._declined.promoted(update.block)
-        self._made[name] = replace(storage, name=name) if tiles is None else tiles.storage(name, storage)
+        # One update writes it, and in no row lanes that its loop has not.
+        made = replace(storage, name=name, spare_lanes=True) if tiles is None else tiles.storage(name, storage)
+        self._made[name] = made
         return _Accumulator(name, indices, tiles)
 
     def _with_positions(self, made: _Accumulator, positions: ArgPositions, storage: Storage) -> _Accumulator:

@@ -42,7 +42,7 @@ def flatten(stmt: NestStmt, storages: Mapping[str, Storage]) -> lir.LStmt:
 
 
 def arrays(storages: Mapping[str, Storage]) -> tuple[lir.Array, ...]:
-    return tuple(lir.Array(s.name, s.dtype, s.size, s.kind) for s in storages.values())
+    return tuple(lir.Array(s.name, s.dtype, s.size, s.kind, s.spare_lanes) for s in storages.values())
 
 
 class _Flattener:

@@ -36,7 +36,7 @@ class Storage:
 
     `shape` goes with `axes`, `base` with the buffer's dimensions. `alignments` are (dimension, factor, offset): rows of
     an array in memory are that far apart, modulo the factor. `fold` is (dimension, window): of a rolling buffer just a
-    window of the dimension is there, index modulo its size.
+    window of the dimension is there, index modulo its size. `spare_lanes` is as of `lir.Array`.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Storage:
     axes: tuple[int, ...]
     alignments: tuple[tuple[int, int, int], ...] = ()
     fold: tuple[int, int] | None = None
+    spare_lanes: bool = False
 
     @property
     def size(self) -> int:

@@ -197,8 +197,7 @@ class Memory:
         assert lane is not None
         if (not safe and (lane.mask is not None or self.scope.guards)) or _may_be_unwritten(storage.array, lane):
             return self._masked_load(storage, form)
-        narrow = lane.active if storage.array.kind is ArrayKind.REGISTER and lane.active else 0
-        return self._cached(storage, form, lane.width, narrow or lane.width, safe=safe)
+        return self._cached(storage, form, lane.width, lane.width, safe=safe)
 
     def _cached(self, storage: ArrayPointer, form: Linear, width: int, read: int, *, safe: bool) -> SSAValue:
         """A load of `read` elements as a vector of `width`, or of a scalar; one that is known already is used again."""
@@ -398,17 +397,19 @@ class Memory:
                 self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
     def _register_store(self, storage: ArrayPointer, form: Linear, value: SSAValue) -> None:
-        """A store to a register array: never masked, because a masked store would keep the array in memory."""
+        """A store of whole vectors to a register array; lanes that do not run keep what they have.
+
+        It is never masked, because a masked store would keep the array in memory. Nor is it narrower than the vector
+        where it need not be: LLVM would take values of 26 lanes apart and put them together at each use.
+        """
         lane = self.scope.lane
         assert lane is not None
-        known_tail = lane.active is not None and not self.scope.guards
-        write = lane.active if lane.active is not None and known_tail else lane.width
-        mask = None if known_tail else self.scope.mask()
+        is_known_tail = lane.active is not None and not self.scope.guards
+        may_write_all = is_known_tail and storage.array.spare_lanes
+        mask = None if may_write_all else self.scope.mask()
         if mask is not None:
-            old = self._vector_load(storage, form, safe=True)
-            value = self.arith.select(mask, value, old)
-            write = lane.active or lane.width
-        self._plain_store(storage, form, value, write)
+            value = self.arith.select(mask, value, self._vector_load(storage, form, safe=True))
+        self._plain_store(storage, form, value, lane.width)
 
     def _masked_store(self, storage: ArrayPointer, form: Linear, value: SSAValue, mask: SSAValue) -> None:
         dtype, width = storage.array.dtype, value.width

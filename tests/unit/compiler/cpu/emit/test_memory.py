@@ -1,12 +1,16 @@
-"""Arg-reductions and gathers in compiled code: what is checked at a call, and that nothing else can go wrong."""
+"""Arg-reductions and gathers in compiled code, what is checked at a call, and sums in registers over partial rows."""
 
 from __future__ import annotations
+
+import re
 
 import numba
 import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.compiler.cpu.emit import emit
+from metasched.compiler.lower import lower
 from metasched.errors import KernelError
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
@@ -110,3 +114,49 @@ def test_indices_as_values() -> None:
         sums, twice = run(x)
         assert np.array_equal(sums, np.cumsum(x, axis=1))
         assert np.array_equal(twice, 2 * np.arange(17))
+
+
+# --- sums in registers over rows that are not whole vectors
+
+MATMUL = """
+program mm[M=6, N={columns}, K=5](A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+MOST = """
+program most[N=3, K=21](X: f32[N, K]) -> Y: f32[N]:
+    Y[i] = max[k](X[i, k])
+"""
+
+
+def tiled(columns: int) -> ms.Schedule:
+    schedule = ms.Schedule(ms.parse_program(MATMUL.format(columns=columns)))
+    block = schedule.get_block("C")
+    i, j, k = schedule.get_loops(block)
+    i0, i1 = schedule.split(i, [None, 3])
+    schedule.reorder(i0, k, i1, j)
+    schedule.vectorize(j, lanes=32)
+    schedule.annotate(block, "unroll_limit", 64)
+    return schedule
+
+
+@pytest.mark.parametrize("columns", [26, 58, 33, 17, 5])
+def test_no_vector_has_a_number_of_elements_that_no_register_has(columns: int) -> None:
+    schedule, target = tiled(columns), Target.detect()
+    text = emit(lower(schedule.func, target), target).text
+    widths = {int(width) for width in re.findall(r"<(\d+) x float>", text)}
+    assert widths
+    assert all(width & (width - 1) == 0 for width in widths), widths
+    A, B = (np.random.default_rng(0).random(shape, np.float32) for shape in ((6, 5), (5, columns)))
+    assert np.allclose(Kernel(build(schedule.func, target))(A, B), A @ B, atol=1e-5)
+
+
+def test_lanes_that_a_tail_has_not_keep_what_the_strips_before_it_found() -> None:
+    """Lanes of a reduction: those behind the last element of a row have maxima of their own."""
+    program = ms.parse_program(MOST)
+    schedule = ms.Schedule(program)
+    block = schedule.get_block("Y")
+    schedule.vectorize(schedule.get_loops(block)[1], lanes=16)
+    X = np.full((3, 21), -5, np.float32)
+    X[:, 7] = 9  # beside the five lanes of the tail, in the vector of eight that holds them
+    found = Kernel(build(schedule.func, Target.detect()))(X)
+    assert np.array_equal(found, reference(program)(X))
