@@ -35,6 +35,13 @@ _AARCH64 = """
     sve2p1
 """
 _FEATURES = frozenset((_X86 + _AARCH64).split())
+# What a CPU with an instruction set has in any case, so that nobody has to list it. The first line is of all CPUs with
+# 64 bits: LLVM ends the process where they are switched off.
+_TAKEN_FOR_GRANTED = {
+    "": frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"}),
+    "avx": frozenset({"sse3", "sse4.1", "sse4.2", "ssse3"}),
+    "avx512f": frozenset({"f16c"}),
+}
 # Of the numbers that fit in 64 bits, and of a text that a message shows.
 _DIGITS = 18
 _SHOWN = 40
@@ -133,9 +140,12 @@ class Target:
         """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
 
         Those that are off come last: switching one on brings what it builds on, and switching one off takes away
-        what builds on it.
+        what builds on it. So what every CPU with these features has is never off.
         """
         absent = _known_features() - self.features
+        for feature, granted in _TAKEN_FOR_GRANTED.items():
+            if not feature or feature in self.features:
+                absent -= granted
         return ",".join(["+" + f for f in sorted(self.features)] + ["-" + f for f in sorted(absent)])
 
 

@@ -89,6 +89,15 @@ def test_features_left_out_are_switched_off() -> None:
     assert "-fma" in SMALL.without(["fma"]).llvm_features().split(",")
 
 
+def test_what_nobody_lists_is_not_switched_off() -> None:
+    """LLVM would end the process without `64bit`, and take AVX away with SSE."""
+    features = SMALL.llvm_features().split(",")
+    assert not {"-64bit", "-sse2", "-sse4.2", "-ssse3"} & set(features)
+    plain = Target("x", frozenset(), 1, 1, 1, 1).llvm_features().split(",")
+    assert "-64bit" not in plain
+    assert "-sse4.1" in plain or "sse4.1" not in str(plain)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
