@@ -12,7 +12,7 @@ OLDEST := .venv-oldest
 OLDEST_PYTHON ?= python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-oldest lint fmt docs bench fuzz clean
+.PHONY: help setup run test test-oldest lint fmt docs docs-links bench fuzz clean
 
 help:
 	@echo "make run     tune three real programs on this machine and print one table (under three minutes)"
@@ -20,7 +20,8 @@ help:
 	@echo "make test-oldest  every test, with the oldest releases that pyproject.toml allows"
 	@echo "make lint    ruff and mypy"
 	@echo "make fmt     format the code"
-	@echo "make docs    write docs/primitives.md, docs/operators.md and methods.pyi from the code"
+	@echo "make docs    write what is made from the code, and build the site: build/site/html/index.html"
+	@echo "make docs-links  check the links of the site that lead elsewhere; this needs a network"
 	@echo "make bench   every benchmark under benchmarks/, one JSON object a line"
 	@echo "make fuzz    random programs under random schedules for BUDGET seconds, from SEED (BUDGET=600 SEED=0)"
 
@@ -47,8 +48,23 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(STAMP)
+# The site: its pages are put together from docs/, tutorials/ and the code, and the tutorials run (once until they change).
+# What they tune goes to a folder of its own.
+SITE := build/site
+SPHINX := METASCHED_CACHE=$(abspath $(SITE))/cache $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --conf-dir docs
+
+docs: $(STAMP) $(VENV)/.docs
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.building $(SITE)/pages
+	$(SPHINX) --builder html $(SITE)/pages $(SITE)/html
+	@echo "the site is $(SITE)/html/index.html"
+
+docs-links: docs
+	$(SPHINX) --builder linkcheck $(SITE)/pages $(SITE)/links
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs,onnx]'
+	@touch $@
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal

@@ -133,7 +133,7 @@ def operator_entry(name: str) -> str:
     (definition,) = parse_definitions(source)
     params = print_params(tuple((p.name, p.default) for p in definition.params))
     about = " ".join(line.removeprefix("#").strip() for line in source.splitlines() if line.startswith("#"))
-    parts = [f"### `{name}{params}`", about]
+    parts = [f"## `{name}{params}`", about]
     experts = [operators.expert(n) for n in operators.expert_names() if n.partition(".")[0] == name]
     parts += [f"- expert trace `{e.variant}`{_shapes(e.name)}: {e.about}" for e in experts]
     return "\n\n".join(parts[:2]) + "\n" + "".join(f"\n{line}" for line in parts[2:]) + ("\n" if experts else "")

@@ -1,14 +1,17 @@
-"""A rule that makes one layer of a network faster.
+"""A rule, from the idea to the gain.
 
-The network's kernels get schedules from a search space, and the space comes from rules. Where you know something about
-a layer that the rules do not, you write it down as a rule of your own, twenty lines of Python, and the network runs
-faster for it. This file does that to a step of attention. Everything runs: `python 03_rule_for_a_layer.py`.
+The kernels of a network get schedules from a search space, and the space comes from rules. Where you know something
+about a layer that the rules do not, you write it down as a rule of your own, twenty lines of Python, and the network
+runs faster for it. This tutorial does that to a step of attention. Everything runs, here or as `python
+03_rule_for_a_layer.py`.
 
-It needs `pip install 'metasched[onnx]'`. Read [02_network.py](02_network.py) first.
+It needs `pip install 'metasched[onnx]'`. [Writing rules](../docs/rules.md) goes through the same idea for a program of
+its own, with all that rules can do.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import timeit
 from collections.abc import Callable
@@ -19,12 +22,13 @@ import onnx.parser
 
 import metasched as ms
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 1. The network, and which layer
+# %% [markdown]
+# ## 1. The network, and which layer
 #
 # One token looks at 4096 earlier ones: its query is multiplied with each of their keys, a softmax makes weights of the
 # products, and these average the values.
 
+# %%
 TEXT = """
 <ir_version: 10, opset_import: ["": 18]>
 attend (float[1, 64] query, float[4096, 64] keys, float[4096, 64] values) => (float[1, 64] y) {
@@ -41,17 +45,32 @@ def inputs() -> dict[str, np.ndarray]:
     return {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
 
 
-# `net.profile(...)` says where the time goes: in `scores`, which reads a megabyte of keys. A program like any
-# other: a sum over 64 products for each of 4096 keys, which lie one after another in memory.
+net = ms.load_onnx(onnx.parser.parse_model(TEXT))
+given = inputs()
+expected = net(**given)
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 2. What an expert knows
+# %% [markdown]
+# The profile says where the time goes: in `scores`, which reads a megabyte of keys.
+
+# %%
+print(net.profile(*given.values()))
+
+# %% [markdown]
+# Its program is like any other: a sum over 64 products for each of 4096 keys, which lie one after another in memory.
+
+# %%
+program = next(row.task.program for row in net.tasks().rows if row.task.nodes[0].name == "scores")
+print(program)
+
+# %% [markdown]
+# ## 2. What an expert knows
 #
 # A vector register holds 16 numbers. The rules that metasched comes with tile a product so that a register holds 16
 # *results*; then each of its 16 lanes reads another row of the keys, 64 numbers apart. Here one would rather read along
 # a row: 16 partial sums for each key, in the lanes of one register, added up at the end. As a rule:
 
 
+# %%
 @ms.rule
 def row_lanes(sch: Any, block: Any, *, lanes: int = 16) -> Any:
     """Sum along the last dimension in vector lanes: neighbouring terms go to different partial sums.
@@ -73,44 +92,50 @@ def row_lanes(sch: Any, block: Any, *, lanes: int = 16) -> Any:
     return None
 
 
-# Where it applies is said, and nothing is measured, by `ms.space(program, rules=[row_lanes, "cpu"]).explain()`.
+# %% [markdown]
+# Where it applies, and why not elsewhere, is said before anything is measured:
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 3. What it gains
+# %%
+explained = ms.space(program, rules=[row_lanes, "cpu"]).explain()
+assert "row_lanes           applied" in explained
+print(explained)
+
+# %% [markdown]
+# ## 3. What it gains
 #
 # The layer's program is tuned alone, in the space of our rule before the shipped ones: on this machine, and results are
 # checked. What is measured goes to a database; a network takes from it what is recorded for its programs, whoever
-# recorded it. (`metasched rules try FILE.py PROGRAM.ms` compares with as many trials of the shipped rules.)
+# recorded it. A few trials here, so that this page is built in seconds; 64 are usual.
 
-TRIALS = 2  # a few, so that this file runs in seconds; 64 are usual
+# %%
+folder = tempfile.mkdtemp()
+db = f"sqlite:///{folder}/rule.db"
+kernel = ms.tune(program, trials=2, rules=[row_lanes, "cpu"], db=db, progress=False)
+print(f"by the rule: {kernel.report.best.seconds * 1e6:.0f} us\n\n{kernel.trace}")
 
 
+# %% [markdown]
+# And in the network:
+
+
+# %%
 def microseconds(call: Callable[[], object]) -> float:
     return min(timeit.repeat(call, number=20, repeat=20)) / 20 * 1e6
 
 
-def main() -> None:
-    net = ms.load_onnx(onnx.parser.parse_model(TEXT))
-    given = inputs()
-    expected = net(**given)
-    print(f"{net.profile(*given.values())}\n")
+before = microseconds(lambda: net(**given))
+net.use(db)
+np.testing.assert_allclose(net(**given), expected, rtol=1e-3, atol=1e-3)
+after = microseconds(lambda: net(**given))
+print(f"the network: {before:.0f} us with guesses alone, {after:.0f} us with our layer")
+print(net.profile(*given.values()))
 
-    program = next(row.task.program for row in net.tasks().rows if row.task.nodes[0].name == "scores")
-    print(program)
-    assert "row_lanes           applied" in ms.space(program, rules=[row_lanes, "cpu"]).explain()
+# %% [markdown]
+# ## 4. Is it the rule?
+#
+# A time before and a time after are not a proof. `metasched rules try FILE.py PROGRAM.ms` compares with as many trials
+# of the shipped rules, at equal seeds, times the two best kernels in turns, and prints an interval for the gain: [from
+# an idea to a gain](../docs/rules.md#from-an-idea-to-a-gain).
 
-    with tempfile.TemporaryDirectory() as folder:
-        db = f"sqlite:///{folder}/rule.db"
-        kernel = ms.tune(program, trials=TRIALS, rules=[row_lanes, "cpu"], db=db)
-        print(f"by the rule: {kernel.report.best.seconds * 1e6:.0f} us\n\n{kernel.trace}")
-
-        before = microseconds(lambda: net(**given))
-        net.use(db)
-        np.testing.assert_allclose(net(**given), expected, rtol=1e-3, atol=1e-3)
-        after = microseconds(lambda: net(**given))
-        print(f"the network: {before:.0f} us with guesses alone, {after:.0f} us with our layer")
-    print(f"\n{net.profile(*given.values())}")
-
-
-if __name__ == "__main__":
-    main()
+# %%
+shutil.rmtree(folder)

@@ -222,12 +222,14 @@ class Rule:
 def rule(fn: RuleFunction) -> Rule:
     """Make a function `(sch, block, *, parameters...)` a rule. Its docstring is its documentation.
 
-    @ms.rule
-    def vectorize_rows(sch, block, *, lanes: int = 16):
-        \"\"\"Vectorise the innermost loop.\"\"\"
-        if sch.describe(block).reduces:
-            return ms.skip("a reduction")
-        sch.vectorize(sch.get_loops(block)[-1], lanes=lanes)
+        @ms.rule
+        def vectorize_rows(sch, block, *, lanes: int = 16):
+            \"\"\"Vectorise the innermost loop.\"\"\"
+            if sch.describe(block).reduces:
+                return ms.skip("a reduction")
+            sch.vectorize(sch.get_loops(block)[-1], lanes=lanes)
+
+    Raises RuleError for a function without a docstring, and for one with other parameters.
     """
     doc = documentation(fn)
     if doc is None:

@@ -2,7 +2,7 @@
 
 A model file goes in; what comes out is one function of arrays. On the way there is nothing that cannot be looked at:
 every layer becomes a program of the language, every program gets a schedule, and you can see both. This file takes a
-small convolutional network along that way. Everything runs: `python 02_network.py`.
+small convolutional network along that way. Everything runs, here or as `python 05_network.py`.
 
 It needs `pip install 'metasched[onnx]'`. With PyTorch (and onnxscript) the model is exported from a module; without,
 the same layers are written down in ONNX's own text.
@@ -11,6 +11,7 @@ the same layers are written down in ONNX's own text.
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,12 +26,13 @@ from onnx import numpy_helper
 import metasched as ms
 from metasched.graph.ir import Compute, ShapeView
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 1. A model
+# %% [markdown]
+# ## 1. A model
 #
 # Two convolutions with batch norm and a skip connection, an average over the image, and a classifier. In PyTorch:
 
 
+# %%
 def export_with_torch(file: Path) -> None:
     import torch  # type: ignore[import-not-found]
     from torch import nn
@@ -53,7 +55,10 @@ def export_with_torch(file: Path) -> None:
         torch.onnx.export(Small().eval(), (torch.randn(1, 3, 32, 32),), str(file), input_names=["x"], dynamo=True)
 
 
+# %% [markdown]
 # The same as ONNX has it. A model file is such a graph, and its weights.
+
+# %%
 TEXT = """
 <ir_version: 10, opset_import: ["": 18]>
 small (float[1, 3, 32, 32] x) => (float[1, 10] y) {
@@ -85,34 +90,45 @@ def has_torch() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("torch", "onnxscript"))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 2. What is in it
+folder = Path(tempfile.mkdtemp())
+(export_with_torch if has_torch() else write_by_hand)(folder / "small.onnx")
+
+# %% [markdown]
+# ## 2. What is in it
 #
 # `load_onnx` turns every node into programs, with all sizes bound. `net.graph` is what the model says. The passes then
 # make of it what runs, `net.optimised`: batch norm goes into the weights, and what follows a convolution element by
 # element is computed where its result is still in registers. Equal programs are one *task*, and are tuned once.
 
+# %%
+net = ms.load_onnx(folder / "small.onnx")
+print(net)
 
-def look(net: ms.Network) -> None:
-    print(net)
-    for report in net.passes():
-        print(report)
-    imported, runs = (len(list(graph.computes)) for graph in (net.graph, net.optimised))
-    print(f"\n{imported} programs as imported, {runs} after the passes. The first of these:\n")
-    print(next(iter(net.optimised.computes)).program)
-    assert runs < imported
+# %%
+for report in net.passes():
+    print(report)
+imported, runs = (len(list(graph.computes)) for graph in (net.graph, net.optimised))
+print(f"{imported} programs as imported, {runs} after the passes. The first of these:")
+print(next(iter(net.optimised.computes)).program)
+assert runs < imported
 
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 3. Calling it
+# %% [markdown]
+# ## 3. Calling it
 #
 # `net(x)` takes and gives NumPy arrays. It is compiled at the first call, or by `net.compile()`: every task by a guess,
 # which is often good and measures nothing.
-#
+
+# %%
+x = np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32)
+y = net(x)
+print(y)
+
+# %% [markdown]
 # Nobody has to take our word for the numbers. `ms.reference` runs any program in the plainest way and shares nothing
 # with the compiler; here it runs the whole graph, as it was imported, node by node.
 
 
+# %%
 def by_reference(net: ms.Network, x: np.ndarray) -> np.ndarray:
     values = {**net.graph.constants, net.graph.inputs[0]: x}
     for node in net.graph.nodes:
@@ -124,27 +140,37 @@ def by_reference(net: ms.Network, x: np.ndarray) -> np.ndarray:
     return np.asarray(values[net.graph.outputs[0][1]])
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 4. Where the time goes
+expected = by_reference(net, x)
+np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+print(f"largest difference from the reference: {np.abs(y - expected).max():.2g}")
+
+# %% [markdown]
+# ## 4. Where the time goes
 #
 # `net.profile(x)` times each kernel where it runs, in the network's own call, and says what share of the limit of the
-# machine it reaches. What is far from it, and takes long, is worth a look: that is the next tutorial.
-#
-# 5. Tuning
+# machine it reaches. What is far from it, and takes long, is worth a look: a [rule of your own](03_rule_for_a_layer.py)
+# may help.
+
+# %%
+print(net.profile(x))
+
+# %% [markdown]
+# ## 5. Tuning
 #
 # `net.tune(budget=600)` measures candidates for ten minutes, those tasks first that promise most for the whole network,
 # and shows a table meanwhile. What was measured is in a database: Ctrl-C loses nothing, the same call goes on, and
 # `ms.load_onnx(..., db=...)` starts with the best. Here are a few trials, to see it work.
 
-TRIALS = 2
+# %%
+print(net.tune(trials=2, db=f"sqlite:///{folder}/small.db", progress=False))
 
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 6. Handing it over
+# %% [markdown]
+# ## 6. Handing it over
 #
 # `net.export("folder")` writes what was compiled: a Python file, machine code and weights. It needs NumPy, and none of
 # metasched: so it is another process that runs it here.
 
+# %%
 ELSEWHERE = """
 import sys
 import numpy as np
@@ -153,37 +179,15 @@ assert "metasched" not in sys.modules and "numba" not in sys.modules
 np.save("y.npy", run(np.load("x.npy")))
 """
 
+net.export(folder / "fast")
+np.save(folder / "x.npy", x)
+subprocess.run([sys.executable, "-c", ELSEWHERE], cwd=folder, check=True)
+np.testing.assert_array_equal(np.load(folder / "y.npy"), net(x))
+print("exported: ", *sorted(file.name for file in (folder / "fast").iterdir()))
 
-def run_elsewhere(folder: Path, x: np.ndarray) -> np.ndarray:
-    np.save(folder / "x.npy", x)
-    subprocess.run([sys.executable, "-c", ELSEWHERE], cwd=folder, check=True)
-    return np.asarray(np.load(folder / "y.npy"))
+# %% [markdown]
+# That is all of it: a model in, a folder out, and nothing in between that could not be looked at.
+# [Networks](../docs/networks.md) has the rest: precision, sizes that change, and what is refused.
 
-
-# ----------------------------------------------------------------------------------------------------------------------
-# All of it
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (export_with_torch if has_torch() else write_by_hand)(folder / "small.onnx")
-        net = ms.load_onnx(folder / "small.onnx")
-        look(net)
-
-        x = np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32)
-        y = net(x)
-        expected = by_reference(net, x)
-        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
-        print(f"largest difference from the reference: {np.abs(y - expected).max():.2g}\n")
-
-        print(f"{net.profile(x)}\n")
-        print(f"{net.tune(trials=TRIALS, db=f'sqlite:///{folder}/small.db')}\n")
-
-        net.export(folder / "fast")
-        np.testing.assert_array_equal(run_elsewhere(folder, x), net(x))
-        print("exported: ", *sorted(file.name for file in (folder / "fast").iterdir()))
-
-
-if __name__ == "__main__":
-    main()
+# %%
+shutil.rmtree(folder)

@@ -1,8 +1,9 @@
 """A metasched in miniature.
 
-This file builds the whole of metasched again, in about three hundred lines: a little tensor language, schedules,
-search spaces as probabilistic programs, traces, parametric sketches, a learned cost model, and an evolutionary search
-that measures real machine code. Nothing is imported but NumPy and Numba. Everything runs: `python 01_miniature.py`.
+This file builds the whole of metasched again, in about three hundred lines: a little tensor language, schedules, search
+spaces as probabilistic programs, traces, parametric sketches, a learned cost model, and an evolutionary search that
+measures real machine code. Nothing is imported but NumPy and Numba. Everything runs, here or as `python
+07_miniature.py`.
 
 Read it from top to bottom. Each part names the idea it stands for, and where the grown-up version lives.
 """
@@ -20,14 +21,15 @@ from typing import Any
 import numba
 import numpy as np
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 1. What is computed
+# %% [markdown]
+# ## 1. What is computed
 #
 # A program says what, and nothing about how. Ours are products of tensors summed into another, which covers matrix
 # products of all kinds: `C[i,j] += A[i,k] * B[k,j]`. An axis that the output lacks is summed over.
 # (The real language is in `grammar/`, the real IR in `metasched/ir`.)
 
 
+# %%
 @dataclass(frozen=True)
 class Program:
     text: str
@@ -51,8 +53,8 @@ def reference(program: Program, *inputs: np.ndarray) -> np.ndarray:
 
 matmul = parse("C[i,j] += A[i,k] * B[k,j]", i=256, j=250, k=256)
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 2. How it is computed
+# %% [markdown]
+# ## 2. How it is computed
 #
 # A schedule is a list of loops, outermost first. Splitting an axis gives two loops that share it: the value of the axis
 # is `sum(loop * stride)` over its loops. Every transformation is a function from such a list to another, and can only
@@ -61,6 +63,7 @@ matmul = parse("C[i,j] += A[i,k] * B[k,j]", i=256, j=250, k=256)
 # One trick carries the whole file: a `Number` is an int, or **an array of ints, one for each of many candidates**. The
 # arithmetic below never asks which.
 
+# %%
 Number = Any
 Handler = Callable[[str, "Support"], Any]
 
@@ -171,14 +174,15 @@ class Schedule:
         return name
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 3. Idea one: a schedule module is a probabilistic program
+# %% [markdown]
+# ## 3. Idea one: a schedule module is a probabilistic program
 #
 # A module is a plain function. Where a person would guess a number, it samples one; where they would guess a structure,
 # it calls `choose`, and gets a plain value that `if` works on. A sampled number stays a *name* (`ti` below is "ti"), so
 # that a module cannot branch on it: numbers never change structure.
 
 
+# %%
 @dataclass(frozen=True)
 class Tile:
     """The size of an inner tile: half of the time a power of two, else anything up to 64."""
@@ -221,12 +225,13 @@ def tile(sch: Schedule) -> None:
     sch.unroll(k3)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 4. Idea two: one interpreter, several handlers
+# %% [markdown]
+# ## 4. Idea two: one interpreter, several handlers
 #
 # Nothing above says where decisions come from. That is a handler's business, and a handler is one small function.
 
 
+# %%
 def record(seed: int) -> Handler:
     """Draw every decision. Each name has its own random stream: adding a variable leaves the others alone."""
     return lambda name, support: support.sample(np.random.default_rng([seed, zlib.crc32(name.encode())]))
@@ -261,12 +266,13 @@ def structures(module: Module, program: Program) -> Iterator[list[Line]]:
         yield sch.trace
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 5. Idea three: a trace is a program too
+# %% [markdown]
+# ## 5. Idea three: a trace is a program too
 #
 # What a run leaves behind is a straight line of instructions with the decisions filled in. It prints, parses, can be
 # edited by hand, and runs by itself: the module that made it may be gone. This text is all that a database has to keep.
 
+# %%
 LINE = re.compile(r"(?:(.+?) ([=~]) )?(\w+)\((.*)\)(?: := (\w+))?")
 
 
@@ -298,8 +304,8 @@ def decisions(trace: list[Line]) -> dict[str, Any]:
     return {line.outputs[0]: line.decision for line in trace if line.random}
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 6. Idea four: a sketch is a parametric program
+# %% [markdown]
+# ## 6. Idea four: a sketch is a parametric program
 #
 # Fix the structure, leave the numbers free, and apply the trace **once**, with a column of numbers for each variable.
 # Extents become columns, preconditions become masks, and so a population is scored without replaying anyone.
@@ -307,6 +313,7 @@ def decisions(trace: list[Line]) -> dict[str, Any]:
 # which can be printed and compiled as well.)
 
 
+# %%
 def population(sketch: list[Line], program: Program, columns: dict[str, np.ndarray] | int, seed: int = 0) -> Schedule:
     """The sketch over many candidates: the columns given, or as many fresh draws as asked for."""
     fixed = decisions(sketch)
@@ -339,14 +346,15 @@ def features(sch: Schedule) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*out), axis=-1).reshape(-1, len(out)).astype(np.float64)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 7. Ideas five and six: no hidden choice, and Numba makes the machine code
+# %% [markdown]
+# ## 7. Ideas five and six: no hidden choice, and Numba makes the machine code
 #
 # Emission reads the loops and chooses nothing. A tile that does not fit is clipped where its axis becomes known: 250
 # columns in tiles of 48 leave a last tile of 10. (The real compiler writes LLVM itself, with its own vectors and
 # accumulators in registers, and compiles a candidate in a tenth of the time. Here we leave the vectors to LLVM.)
 
 
+# %%
 def emit(sch: Schedule) -> str:
     loops, last = [loop for loop in sch.loops if loop.kind != "unroll"], sch.loops[-1]
     text = [f"def kernel({', '.join(sch.program.buffers)}):"]
@@ -393,13 +401,14 @@ def measure(sch: Schedule, inputs: list[np.ndarray], expected: np.ndarray) -> fl
     return min(seconds[1:])  # the first run compiles
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 8. The search
+# %% [markdown]
+# ## 8. The search
 #
 # A model is fitted to what was measured so far: least squares over the features and their squares, on the logarithm of
 # the time. (The real one is LightGBM.) Evolution proposes, the model picks, the clock decides.
 
 
+# %%
 def fit(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     mean, spread = x.mean(0), x.std(0) + 1e-9
 
@@ -458,40 +467,50 @@ def tune(program: Program, module: Module, rounds: int = 4, batch: int = 4, seed
     return best, seen[best][0]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 9. All of it at work
+# %% [markdown]
+# ## 9. All of it at work
+#
+# Record: one draw from the space. The trace is text, and text is a trace.
 
+# %%
+sch = Schedule(matmul, record(seed=21))
+tile(sch)
+print(show(sch.trace))
+assert parse_trace(show(sch.trace)) == sch.trace
 
-def main() -> None:
-    # Record: one draw from the space. The trace is text, and text is a trace.
-    sch = Schedule(matmul, record(seed=21))
-    tile(sch)
-    print(f"{show(sch.trace)}\n")
-    assert parse_trace(show(sch.trace)) == sch.trace
+# %% [markdown]
+# Mutate: the same trace, one decision drawn again.
 
-    # Mutate: the same trace, one decision drawn again.
-    mutant = apply(sch.trace, matmul, mutating(decisions(sch.trace), "ti", np.random.default_rng(1)))
-    print(f"mutated: ti was {sch.values['ti']}, and is {mutant.values['ti']}\n")
+# %%
+mutant = apply(sch.trace, matmul, mutating(decisions(sch.trace), "ti", np.random.default_rng(1)))
+print(f"ti was {sch.values['ti']}, and is {mutant.values['ti']}")
 
-    # The law that makes sketches trustworthy: what a population says of a row is what the row's own program says.
-    sketches = list(structures(tile, matmul))
-    people = population(sketches[0], matmul, 1000)
-    table = features(people)
-    for row in np.flatnonzero(people.legal)[:10]:
-        alone = apply(sketches[0], matmul, replaying(one(people, row)))
-        assert np.array_equal(features(alone)[0], table[row])
-    print(f"{len(sketches)} sketches; {people.legal.sum()} of 1000 random candidates of the first are legal")
+# %% [markdown]
+# The law that makes sketches trustworthy: what a population says of a row is what the row's own program says.
 
-    # Tune, and show what was found: its trace, the code, and its speed next to the program as it was written.
-    best, seconds = tune(matmul, tile)
-    winner = apply(parse_trace(best), matmul, replaying(decisions(parse_trace(best))))
-    print(f"\n{best}\n\n{emit(winner)}\n")
-    rng = np.random.default_rng(0)
-    inputs = [rng.random(matmul.shape(name), np.float32) for name in "AB"]
-    unscheduled = measure(Schedule(matmul, record(0)), inputs, reference(matmul, *inputs))
-    work = 2 * math.prod(matmul.axes.values()) / 1e9
-    print(f"unscheduled {work / unscheduled:.1f} GFLOP/s, tuned {work / seconds:.1f} GFLOP/s")
+# %%
+sketches = list(structures(tile, matmul))
+thousand = population(sketches[0], matmul, 1000)
+table = features(thousand)
+for row in np.flatnonzero(thousand.legal)[:10]:
+    alone = apply(sketches[0], matmul, replaying(one(thousand, row)))
+    assert np.array_equal(features(alone)[0], table[row])
+print(f"{len(sketches)} sketches; {thousand.legal.sum()} of 1000 random candidates of the first are legal")
 
+# %% [markdown]
+# Tune, and look at what was found: its trace, and the code that it stands for.
 
-if __name__ == "__main__":
-    main()
+# %%
+best, seconds = tune(matmul, tile)
+print(f"\n{best}\n")
+winner = apply(parse_trace(best), matmul, replaying(decisions(parse_trace(best))))
+print(emit(winner))
+
+# %% [markdown]
+# Its speed, next to that of the program as it was written:
+
+# %%
+arrays = [np.random.default_rng(0).random(matmul.shape(name), np.float32) for name in "AB"]
+unscheduled = measure(Schedule(matmul, record(0)), arrays, reference(matmul, *arrays))
+work = 2 * math.prod(matmul.axes.values()) / 1e9
+print(f"unscheduled {work / unscheduled:.1f} GFLOP/s, tuned {work / seconds:.1f} GFLOP/s")

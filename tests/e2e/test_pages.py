@@ -1,0 +1,219 @@
+"""What the documentation shows, works when pasted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from docs.building.pages import places
+from tests.support.pages import DOCS, PAGES, README, ROOT, TUTORIALS, fenced, kept_workers, run, title
+
+BLOCKS = fenced(README, "python")
+PROGRAMS = [
+    pytest.param(text, id=f"{page.name}: {text.split('[')[0]}")
+    for page in PAGES
+    for text in fenced(page)
+    if text.startswith("program ")
+]
+MODULES = [text for page in PAGES for text in fenced(page) if text.startswith("module ")]
+
+
+def test_the_example_is_short() -> None:
+    assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 12
+
+
+@pytest.mark.slow
+def test_every_example_of_the_readme_runs_in_order(tmp_path: Path) -> None:
+    out = run(re.sub(r"trials=\d+", "trials=2", "\n".join(BLOCKS)), tmp_path)  # a few do, to see that it works
+    assert "trace 1 of kernel[" in out
+    assert "trace 1 of dense_relu" in out
+    assert (tmp_path / "metasched.db").exists()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers() -> Iterator[None]:
+    with kept_workers():
+        yield
+
+
+def _folder(page: Path) -> Path:
+    return page.parent
+
+
+# The page of sessions is run twice, below. Pages of a folder run in one, so that what one tunes need not be tuned by
+# the next.
+SHOWN = [page for page in PAGES if page not in (README, DOCS / "sessions.md") and fenced(page, "python")]
+FOLDERS = [
+    pytest.param(list(pages), id=title(folder)) for folder, pages in groupby(sorted(SHOWN, key=_folder), _folder)
+]
+
+
+@pytest.mark.parametrize("pages", FOLDERS)
+def test_the_examples_of_every_page_run_in_order(pages: list[Path], tmp_path: Path) -> None:
+    for page in pages:
+        code = "\n".join(fenced(page, "python"))
+        said = run(code, tmp_path, title(page))
+        if page == DOCS / "schedule.md":
+            promised = re.findall(r"print\(.*?# (.*?)(?:\.\.\.\))?$", code, re.MULTILINE)
+            assert promised
+            assert not [text for text in promised if text not in said]
+
+
+def test_the_page_of_sessions_runs_and_goes_on(tmp_path: Path) -> None:
+    """Started again it measures nothing."""
+    code = "".join(fenced(DOCS / "sessions.md", "python")) + "print(kernel.origin)\n"
+    printed = [run(code, tmp_path) for _ in range(2)]
+    assert printed[0].count("2 records (the guess, 1 ") == printed[0].count("), 2 of them new") == 2
+    assert printed[1].count("), 0 of them new") == 2
+    assert all(out.endswith("measured\n") for out in printed)
+
+
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_every_program_parses(text: str) -> None:
+    from metasched.lang import parse_program
+
+    assert parse_program(text).name in text
+
+
+@pytest.mark.parametrize("text", MODULES)
+def test_every_module_parses(text: str) -> None:
+    from metasched.space.text.rules import parse_module
+
+    assert parse_module(text).name in text
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    return re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them: words in lower case, joined by hyphens."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose(page))
+        if "://" not in target and not leads(page, *target.partition("#")[::2])
+    ]
+    assert not broken
+
+
+# Pages that are made when the site is built.
+MADE = [DOCS / place.removeprefix("docs/") for place in places() if not (ROOT / place).exists()]
+
+
+def leads(page: Path, file: str, anchor: str) -> bool:
+    there = Path(*_flat((page.parent / file).parts)) if file else page
+    if there in MADE:
+        return True
+    return there.exists() and (not anchor or anchor in headings(there))
+
+
+def listed(page: str) -> list[str]:
+    """The pages of the site that the tables of contents of one name."""
+    text = page_text(page)
+    entries = [
+        line.strip()
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+        if line.strip() and not line.startswith(":")
+    ]
+    folder = Path(page).parent
+    return [str(Path(*_flat((folder / entry).parts))) for entry in entries]
+
+
+def _flat(parts: tuple[str, ...]) -> list[str]:
+    out: list[str] = []
+    for part in parts:
+        if part == "..":
+            out.pop()
+        else:
+            out.append(part)
+    return out
+
+
+def page_text(page: str) -> str:
+    for source in (DOCS / f"{page}.md", ROOT / "tutorials" / "README.md"):
+        if source.exists() and (
+            source.parent == DOCS or source.parent.is_relative_to(DOCS) or page == "tutorials/index"
+        ):
+            return source.read_text(encoding="utf-8")
+    return ""
+
+
+def test_every_page_is_found_from_the_front_page() -> None:
+    """A page that is new goes into the table of contents of its section: docs/guide.md, docs/why/index.md, ..."""
+    sources = {str(Path(place).with_suffix("")) for place in places().values()}
+    wanted = {page for page in sources if not page.startswith(("tutorials/0", "reference/command_line/"))}
+    found, left = set(), ["index"]
+    while left:
+        page = left.pop()
+        if page not in found:
+            found.add(page)
+            left += [entry for entry in listed(page) if "*" not in entry]
+    assert not wanted - found, "no table of contents names them"
+    assert not {page for page in found - sources if not page.startswith("reference/command_line")}, (
+        "there is no such page"
+    )
+
+
+def test_the_readme_leads_to_the_site_and_the_tutorials() -> None:
+    linked = set(re.findall(r"\]\(([\w./]+)\)", README.read_text(encoding="utf-8")))
+    assert {"docs/index.md", "docs/first_kernel.md", "tutorials/README.md"} <= linked
+
+
+def test_the_tutorials_are_listed() -> None:
+    text = (ROOT / "tutorials" / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((\d\w+\.py)\)", text) == [path.name for path in TUTORIALS]
+
+
+# Tables of contents name pages of the site.
+_TABLES = re.compile(r"^```\{toctree\}\n.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def test_every_path_that_is_named_exists() -> None:
+    """`metasched/operators/traces/` and the like, in prose and in commands; what has a placeholder is left out."""
+    top = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."))
+    missing = [
+        f"{page.name}: {path}"
+        for page in PAGES
+        for path in re.findall(rf"(?<![\w/.])((?:{top})/[\w./-]*\w)", _TABLES.sub("", page.read_text(encoding="utf-8")))
+        if not re.search(r"[A-Z]{2}", path) and not (ROOT / path).exists()
+    ]
+    assert not missing
+
+
+COMMANDS = sorted(
+    {
+        line.removeprefix("$ ").partition("  #")[0]
+        for page in PAGES
+        for block in re.findall(r"^```\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+        if re.match(r"(\$ )?metasched (?!\w+:)", line)
+    }
+    | {
+        command
+        for page in PAGES
+        for command in re.findall(r"`(metasched \w+ [^`|]+)`", page.read_text(encoding="utf-8"))
+        if "FILE.ms" in command or "examples/" in command or "op:" in command
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_one(command: str) -> None:
+    from metasched.cli.main import build_parser
+
+    arguments = build_parser().parse_args(shlex.split(command)[1:])
+    given = [getattr(arguments, name, None) for name in ("program", "rule")]
+    assert all((ROOT / path).exists() for path in given if path and path.startswith("examples/"))
