@@ -13,6 +13,7 @@ from metasched.operators import TWELVE
 # Options that name what is compared with, each also a variable of the environment.
 PEERS = (
     ("torch-python", "PATH", "a Python that has PyTorch"),
+    ("halide-python", "PATH", "a Python that has Halide 21"),
     ("tvm-python", "PATH", "a Python that has TVM"),
     ("tvm-records", "DIR", "a folder with a MetaSchedule JSON database of each of the twelve operators: DIR/C1D, ..."),
 )
@@ -37,7 +38,7 @@ def main() -> int:
     sweep.add_argument("--shapes", type=_positive, metavar="N", help="of each operator, at most N (default: all)")
     sweep.add_argument("--skip", type=_positive, default=0, metavar="N", help="of each operator, the first N")
     sweep.add_argument(
-        "--trials", type=_positive, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
+        "--trials", type=_natural, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
     sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of what has chance (default: 0 to 4)")
     judging = parser.add_argument_group("of the yardstick `model_quality`")
@@ -56,6 +57,8 @@ def main() -> int:
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
     contest = parser.add_argument_group("of the contests `strategies` and `ablations`")
     contest.add_argument("--live", action="store_true", help="tune on this machine, not on the frozen table")
+    images = parser.add_argument_group("of `pipelines`")
+    images.add_argument("--pipelines", type=_names, default=(), metavar="blur,...", help="which (default: all)")
     args = parser.parse_args()
     # Both sides start processes, whose start is a figure: a user's Python has kept its compiled modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -88,6 +91,8 @@ def main() -> int:
         sizes=args.sizes,
         budget=args.budget,
         live=args.live,
+        halide_python=args.halide_python,
+        pipelines=args.pipelines,
     )
     try:
         for result in BENCHMARKS[args.name].run(options):
@@ -132,6 +137,13 @@ def _positive(text: str) -> int:
     """Raises ArgumentTypeError for what is no positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no positive integer")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    """Raises ArgumentTypeError for what is no natural number."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no natural number")
     return int(text)
 
 

@@ -17,7 +17,8 @@ class Options:
     takes: a file of measurements, the models to judge (all, where none is named), and a folder in which features are
     kept for the next time. What the comparison of networks takes: names of networks, models by their files,
     the sizes that these leave open, and seconds to tune each (None for no tuning). Whether strategies and ablations are
-    compared live, by tuning, and not on the frozen table."""
+    compared live, by tuning, and not on the frozen table. A Python that has Halide, and which pipelines are run on both
+    (all, where none is named)."""
 
     threads: int = 2
     quick: bool = False
@@ -37,6 +38,8 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict)
     budget: float | None = None
     live: bool = False
+    halide_python: str | None = None
+    pipelines: tuple[str, ...] = ()
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -97,6 +100,9 @@ _ALL = (
         "ablations", "what models, crossing, diversity, evolution and the rules add: on the table, and by tuning"
     ),
     Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
+    Benchmark(
+        "pipelines", "pipelines of images: guess and search against Halide's autoschedulers and schedules by hand"
+    ),
     Benchmark("onnx_nodes", "ONNX's own node tests: how many pass, are refused and why, and are wrong"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
