@@ -36,6 +36,13 @@ Its files, in reading order:
   three types
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
+- `halide_pipelines`: The pipelines of `benchmarks.pipelines` in Halide, each with a schedule by hand
+- `halide_side`: Halide's side of `benchmarks.pipelines`: a pipeline by each autoscheduler and by hand, just-in-time
+  compiled
+- `pipeline_side`: Our side of `benchmarks.pipelines`, in a process of its own: programs by given traces, called from
+  Python
+- `pipelines`: Pipelines of images: our guess, and what a search finds, against Halide's autoschedulers and schedules by
+  hand
 - `onnx_nodes`: ONNX's own node tests: how many pass, are refused and why, and are wrong
 - `network_models`: Networks that are compared, with random weights: made by the interpreter that has PyTorch, and
   exported to ONNX
