@@ -141,7 +141,8 @@ def tune(
         patience: end after so many trials without one that is faster than the best by more than noise, earlier runs'
             trials included. By default a search goes on, and says so where it has stagnated.
         strategy: the name of a strategy, such as "evolutionary" or "random", or what makes one.
-        model: the name of a model that guides it, "trees" or "roofline", or what makes one.
+        model: the name of a model that guides it, "trees" or "roofline", the path of a file that `metasched model
+            train` wrote, or what makes one. "trees" and files learn from the other tasks of the database, too.
         runner: where to measure: the name or URL of an executor, by default "local", or a runner, which stays open.
         target: the CPU to compile for and measure on; by default this one.
         allow: what results may differ by besides the order of sums, by name: "fastmath", "flush_denormals", "winograd".

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contest.described import Structure, Table
-from benchmarks.yardstick.metrics import Array
 from metasched.cost.features import Features
+from metasched.cost.ranking import Array
 from metasched.lang.instructions import Decision
 from metasched.search.population import Keys, keys
 from metasched.search.space_protocol import Candidate, Mask, Rows, StructuralChoice

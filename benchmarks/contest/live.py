@@ -18,7 +18,7 @@ import numpy as np
 import metasched as ms
 from benchmarks.contest.figures import LOOKS, against, interval, mean_at
 from benchmarks.registry import Options, Result
-from benchmarks.yardstick.metrics import Array
+from metasched.cost.ranking import Array
 from metasched.database import Record, TaskKey, open_database
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.runner import LocalRunner, RunnerSettings

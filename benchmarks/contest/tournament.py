@@ -18,8 +18,8 @@ from benchmarks.contest.described import Table, described
 from benchmarks.contest.models import TRANSFERRED, maker, ready
 from benchmarks.contest.playing import TRIALS, Played, play
 from benchmarks.contest.stored import FOLDER, load, path_of
-from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import sources_hash
+from metasched.cost.ranking import Array
 from metasched.search.strategy import MakeStrategy
 
 # A table with some of its structures, as a limited space has them.

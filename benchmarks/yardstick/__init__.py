@@ -7,7 +7,6 @@ Its files, in reading order:
 - `random_programs`: Small random programs of several stages, as text
 - `data`: The file of measurements: a line of JSON a task
 - `collect`: Measuring: random candidates of each task, and those near the best known ones of the twelve operators
-- `metrics`: How well scores rank the candidates of one task, whose times are known
 - `details`: Features that only models under comparison read: those of every statement, and relation curves of accesses
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
 - `train`: Training the model that is installed with the package, on all of the yardstick's measurements

@@ -13,13 +13,13 @@ import numpy as np
 
 from benchmarks.yardstick.contestants import Contestant, Predict, Prediction, taught, times_of
 from benchmarks.yardstick.learning import GROWING, TREES, Read, by_roofline, features_of_package, together
-from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.network import Network
 from benchmarks.yardstick.samples import Samples
 from benchmarks.yardstick.statement_sums import StatementSums, ThroughputSums
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
+from metasched.cost.ranking import Array
 from metasched.cost.trees import lightgbm
 
 # Grades of relevance: the fastest candidates of a task have the highest.

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
-from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.model import CostModel
+from metasched.cost.ranking import Array
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import TrainedModel
 from metasched.cost.training import train

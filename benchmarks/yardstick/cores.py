@@ -15,10 +15,10 @@ from pathlib import Path
 
 from benchmarks.yardstick.data import DATA, read
 from benchmarks.yardstick.folds import judgeable
-from benchmarks.yardstick.metrics import pair_accuracy
 from benchmarks.yardstick.samples import Samples, samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.ranking import pair_accuracy
 
 # A task is ranked worse if it loses more than so much of its pair accuracy: of 2,000 pairs, 20.
 TOLERANCE = 0.01

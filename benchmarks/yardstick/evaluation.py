@@ -9,8 +9,8 @@ from enum import Enum
 from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
 from benchmarks.yardstick.folds import by_family, by_task, judgeable, with_own
-from benchmarks.yardstick.metrics import Judgement, judge, mean_judgement
 from benchmarks.yardstick.samples import Samples
+from metasched.cost.ranking import Judgement, judge, mean_judgement
 
 POOLS = (SPACE, NEAR_BEST)
 CEILING = "second measurement"

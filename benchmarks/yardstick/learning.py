@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.yardstick.contestants import Prediction, times_of
-from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
+from metasched.cost.ranking import Array
 from metasched.cost.training import residual
 
 # What trees are grown on, float32 of shape (n, F), for the n candidates of a task.

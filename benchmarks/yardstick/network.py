@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.yardstick.contestants import Predict, Prediction
 from benchmarks.yardstick.learning import by_roofline, features_of_package, together
-from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
+from metasched.cost.ranking import Array
 
 _HIDDEN = 64
 _BATCH = 256

@@ -21,9 +21,9 @@ import numpy as np
 import metasched as ms
 from benchmarks.yardstick.data import TimedTask
 from benchmarks.yardstick.details import Details, details_of, joined_details
-from benchmarks.yardstick.metrics import Array
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.features import NAMES, FeatureProgram, Features, Rows
+from metasched.cost.ranking import Array
 from metasched.schedule.trace import Trace
 from metasched.space.sketch import Sketch
 from metasched.target import Target

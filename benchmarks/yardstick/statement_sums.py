@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.yardstick.contestants import Predict, Prediction
 from benchmarks.yardstick.details import CYCLES
 from benchmarks.yardstick.learning import GROWING, TREES, Data, by_roofline, together
-from benchmarks.yardstick.metrics import Array
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES, Features
+from metasched.cost.ranking import Array
 from metasched.cost.trees import lightgbm
 
 _LAUNCHES = NAMES.index("all.launch_cycles")

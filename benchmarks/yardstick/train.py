@@ -1,13 +1,18 @@
 """Training the model that is installed with the package, on all of the yardstick's measurements.
 
-`python -m benchmarks.yardstick.train [--data FILE] [--kept DIR] [--out FILE]` computes features from the sources at
-hand, trains, and writes the model's text: to be done after every change of a feature, of training or of the
+`python -m benchmarks.yardstick.train [--data FILE] [--kept DIR] [--out FILE] [--anyway]` computes features from the
+sources at hand, trains, and writes the model's text: to be done after every change of a feature, of training or of the
 measurements. It takes about three minutes, most of it for features; `--kept DIR` keeps them for the next run.
+
+The text says how well models rank families of operators that are left out in training. A new one that ranks them worse
+than the one it would replace, from the same measurements, is not written, and neither is one that cannot be compared,
+unless `--anyway` is given: after the measurements were made anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,15 +21,26 @@ import numpy as np
 from benchmarks.yardstick.data import DATA, TimedTask, read
 from benchmarks.yardstick.samples import all_features
 from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.held_out import KindOfTask, objection, trained_on
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import SHIPPED
-from metasched.cost.training import train
+from metasched.cost.trained import SHIPPED, ModelError, TaughtTask, TrainedModel, read_model
+from metasched.database.record import code_version
 
 
-def task_times(tasks: Sequence[TimedTask], processes: int, folder: Path | None) -> Iterator[TaskTimes]:
+def task_times(tasks: Sequence[TimedTask], processes: int, folder: Path | None) -> Iterator[KindOfTask]:
     """What is measured of each task, what experts wrote included; of two times the lesser."""
     for task, (features, _) in zip(tasks, all_features(tasks, DEFAULT_CORE, processes, folder), strict=True):
-        yield TaskTimes(features, np.array([min(code.first_s, code.second_s) for code in task.codes]))
+        times = TaskTimes(features, np.array([min(code.first_s, code.second_s) for code in task.codes]))
+        taught = TaughtTask(task.program().structural_hash(), f"{task.spec.name} ({task.pool})", len(task.codes))
+        yield KindOfTask(taught, task.family, task.target, times)
+
+
+def current(path: Path) -> TrainedModel | None:
+    """The model that is there; None where there is none, or only one that this version does not read."""
+    try:
+        return read_model(path)
+    except (FileNotFoundError, ModelError):
+        return None
 
 
 def main() -> int:
@@ -33,11 +49,19 @@ def main() -> int:
     parser.add_argument("--kept", type=Path, metavar="DIR", help="where computed features are kept")
     parser.add_argument("--out", type=Path, default=SHIPPED, help="the file to write (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="in how many features are computed")
+    parser.add_argument("--anyway", action="store_true", help="write it even if the one that is there ranks better")
     args = parser.parse_args()
     tasks = list(read(args.data))
     if not tasks:
         parser.error(f"{args.data} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
-    model = train(list(task_times(tasks, args.processes, args.kept)))
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    model = trained_on(list(task_times(tasks, args.processes, args.kept)), today, code_version())
+    print(f"families left out: {', '.join(f'{name} {value}' for name, value in model.facts.held_out)}")
+    old = current(args.out)
+    against = None if old is None or args.anyway else objection(model, old)
+    if against is not None:
+        print(f"{args.out} stays as it is: {against}")
+        return 1
     args.out.write_text(model.dumps(), encoding="utf-8")
     print(f"{args.out}: {len(model.forest.trees)} trees of {len(tasks)} pools, {args.out.stat().st_size / 1024:.0f} KB")
     return 0

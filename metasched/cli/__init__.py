@@ -10,6 +10,7 @@ Its files, in reading order:
 - `completion`: `metasched completion`: the script by which a shell completes commands, options and files
 - `doctor`: `metasched doctor`: what this machine is like for compiling and timing kernels, and what to change
 - `db`: `metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up
+- `model`: `metasched model`: cost models trained on what was measured, what they hold, and how well they rank
 - `kernels`: The kernel a command is about
 - `main`: The command line's entry point: finds the command, runs it, and turns errors into messages and a status
 - `net_arguments`: Arguments that the commands of `metasched net` share: a model, what is bound of it, and its inputs

@@ -27,6 +27,7 @@ COMMANDS = (
     Command("net", "Whole networks: show, tune, run, profile and export an ONNX model."),
     Command("doctor", "What this machine is like for timing kernels, and what to change."),
     Command("calibrate", "Have this machine measure itself, for the estimates of guesses and searches."),
+    Command("model", "Train cost models on what was measured, show them, and say how well they rank."),
     Command("worker", "Have this machine build and time candidates for a cluster."),
     Command("db", "What a database of measurements holds; export, import, merge, prune."),
     Command("completion", "What a shell needs to complete these commands."),

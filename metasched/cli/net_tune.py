@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     for option, dest, default, known, what in (
         ("--scheduler", "scheduler", NETWORK_SCHEDULER, SCHEDULERS.names(), "which task is next"),
         ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
-        ("--model", "cost_model", DEFAULT_MODEL, MODELS.names(), "what guides the search"),
+        ("--model", "cost_model", DEFAULT_MODEL, MODELS.names(), "what guides the search, a name or a file"),
         ("--runner", "runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
     ):
         parser.add_argument(

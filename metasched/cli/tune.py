@@ -56,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     for option, default, known, what in (
         ("--strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
-        ("--model", DEFAULT_MODEL, MODELS.names(), "what guides the search"),
+        ("--model", DEFAULT_MODEL, MODELS.names(), "what guides the search, a name or a file"),
         ("--runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
     ):
         parser.add_argument(

@@ -30,7 +30,12 @@ Its files, in reading order:
 - `trees`: LightGBM, imported when a model is first trained
 - `trained`: A trained model: how much longer candidates take than the hand-made roofline says, learned from many tasks
 - `training`: Training a model on measurements of many tasks
+- `ranking`: How well scores rank the candidates of one task, whose times are known
+- `figures`: What judgements of tasks say as figures: means over tasks, with bootstrap intervals
 - `model`: The learned cost model: what many tasks taught, adapted to the task at hand
-- `model_registry`: Cost models by name: a file each in `models/`
+- `held_out`: How well models rank kinds of tasks that they were not trained on: each kind is left out in turn
+- `importance`: Which features a trained model goes by, in groups
+- `model_registry`: Cost models by name, a file each in `models/`, and those that users have trained, by the path of
+  their text
 - `models/`: Cost models, a file each, which defines `model`: what makes one from a seed
 """

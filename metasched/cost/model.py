@@ -1,11 +1,14 @@
 """The learned cost model: what many tasks taught, adapted to the task at hand.
 
 It predicts log2 of the seconds of a call: what the hand-made roofline says, plus the sum of the trees of a trained
-model, plus what the task's own measurements teach. They do so in two steps. First the values of the trained trees'
-leaves move, all at once, as little as explains the measurements: ridge regression over the leaves, which is Gaussian
-process regression with the share of trees in which two candidates meet in a leaf as the kernel (Davies and Ghahramani
-2014, arXiv:1402.4293), and the trained model as the mean. So what tasks have in common is what measurements are told
-apart by, and predicting costs no more than before. Then boosted trees of the task's own learn what is left.
+model, plus what measurements teach. They do so in two steps. First the values of the trained trees' leaves move, all at
+once, as little as explains the measurements: ridge regression over the leaves, which is Gaussian process regression
+with the share of trees in which two candidates meet in a leaf as the kernel (Davies and Ghahramani 2014,
+arXiv:1402.4293), and the trained model as the mean. So what tasks have in common is what measurements are told apart
+by, and predicting costs no more than before. Then boosted trees of the task's own learn what is left.
+
+Measurements of other tasks move the leaves first, each task centred, and each trusted less than the task's own: they
+are what AutoTVM's f_glob says before f_loc (Chen et al. 2018, section 5), in one model.
 
 A time that is a lower bound, because measuring was broken off, is learned as that: it says nothing where more is
 expected (a censored observation, as in Tobit's regression, 1958).
@@ -13,8 +16,9 @@ expected (a censored observation, as in Tobit's regression, 1958).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +28,18 @@ from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Places
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel
-from metasched.cost.training import boosted
+from metasched.cost.training import boosted, centred
 
 # Measurements that move the values of leaves: of more, the fastest half of so many and others of all kinds.
 MOST_MOVING = 768
 # The same of those that trees are grown from: from a hundred thousand that would take ten seconds, for each batch.
 MOST_ROWS = 16_384
 # How much the trained values are trusted against a measurement: the variance of what trees cannot tell over that of
-# what moves.
+# what moves. A measurement of another task tells less.
 _TRUST = 1.0
+_TRUST_OVER_OTHERS = 4.0
+# Measurements of other tasks that are learned from, all together.
+MOST_OF_OTHERS = 1024
 # How often what is expected where times are lower bounds is computed anew.
 _ROUNDS = 3
 _OWN_TREES = 40
@@ -47,6 +54,9 @@ _OWN: dict[str, Any] = {
 _EACH_LEAF = 4
 
 
+Positions = np.ndarray[Any, np.dtype[np.int64]]
+
+
 class Model(Protocol):
     """Scores candidates of one task: -log2 of the seconds expected; higher is faster.
 
@@ -55,6 +65,13 @@ class Model(Protocol):
 
     def fit(self, own: TaskTimes) -> None: ...
     def predict(self, features: Features) -> Array: ...
+
+
+@runtime_checkable
+class LearnsFromOthers(Protocol):
+    """A model that learns from the measurements of other tasks, too: `teach` is told all of them at every call."""
+
+    def teach(self, others: Sequence[TaskTimes]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -79,13 +96,23 @@ class CostModel:
         self.seed = seed
         self.threads = threads
         self._trained = trained
+        self._common = trained.forest.values
         self._adapted = self._untouched()
+        self._own: TaskTimes | None = None
+        self._is_stale = False
 
     def _untouched(self) -> _Adapted:
-        return _Adapted(self._trained.forest.values, self._trained.offset, Forest(()))
+        return _Adapted(self._common, self._trained.offset, Forest(()))
+
+    def teach(self, others: Sequence[TaskTimes]) -> None:
+        """Learn from the measurements of other tasks, and forget what those of earlier calls taught."""
+        self._common = moved_by_others(self._trained, others)
+        self._adapted = self._untouched()
+        self._is_stale = self._own is not None
 
     def fit(self, own: TaskTimes) -> None:
-        """Learn from the measurements of a task, and forget what was learned from others."""
+        """Learn from the task's own measurements, and forget what those of earlier calls taught."""
+        self._own, self._is_stale = own, False
         self._adapted = self._untouched()
         if not np.isfinite(own.seconds).any():
             return
@@ -96,16 +123,18 @@ class CostModel:
 
     def predict(self, features: Features) -> Array:
         """-log2 of the seconds expected, float64 of shape (n,)."""
+        if self._is_stale and self._own is not None:
+            self.fit(self._own)
         now = self._adapted
         shift = now.offset - self._trained.offset
         return -(self._trained.log_seconds(features, now.values) + shift + now.own.predict(features))
 
     def _moved(self, own: TaskTimes) -> _Adapted:
         """The leaves' values after ridge regression of what the trained model gets wrong."""
-        forest, before = self._trained.forest, self._trained.log_seconds(own.features)
-        shift = _constant(own, own.log_seconds - before)
+        forest, before = self._trained.forest, self._trained.log_seconds(own.features, self._common)
+        shift = own.constant(own.log_seconds - before)
         if not forest.trees:
-            return _Adapted(forest.values, self._trained.offset + shift, Forest(()))
+            return _Adapted(self._common, self._trained.offset + shift, Forest(()))
         members = _one_hot(forest.leaves(own.features))
         # Counts of trees, exact in any order of summation.
         kernel = (members @ members.T).astype(np.float64) / len(forest.trees)
@@ -113,12 +142,10 @@ class CostModel:
         expected = before + shift
         weights: Array = np.zeros(len(own))
         for _ in range(_ROUNDS if own.bounds.any() else 1):
-            left = observed(own, expected) - before - shift
+            left = own.observed(expected) - before - shift
             weights = np.linalg.solve(kernel, left)
             expected = before + shift + left - _TRUST * weights
-        moved = (weights.astype(np.float64) @ members).reshape(len(forest.trees), LEAVES) / len(forest.trees)
-        # Rounded, so that the order in which threads sum makes no difference.
-        return _Adapted(forest.values + np.round(moved, 7), self._trained.offset + shift, Forest(()))
+        return _Adapted(self._common + _moves(weights, members), self._trained.offset + shift, Forest(()))
 
     def _grown(self, own: TaskTimes) -> Forest:
         """Trees of the task's own, for what is left."""
@@ -127,20 +154,42 @@ class CostModel:
             return Forest(())
         expected = -self.predict(own.features)
         parameters = {**_OWN, "num_leaves": leaves, "seed": self.seed, "num_threads": self.threads}
-        return Forest(boosted(own.features, observed(own, expected) - expected, parameters, _OWN_TREES))
+        return Forest(boosted(own.features, own.observed(expected) - expected, parameters, _OWN_TREES).trees)
 
 
-def _constant(own: TaskTimes, left: Array) -> float:
-    """What all of a task's measurements have in common; lower bounds only count where there is nothing else."""
-    sure = np.isfinite(own.seconds) & ~own.bounds
-    return float(left[sure if sure.any() else np.isfinite(own.seconds)].mean())
+def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: int = MOST_OF_OTHERS) -> Array:
+    """The values of a trained model's leaves, (trees, LEAVES), after at most so many measurements of other tasks.
+
+    Each task is centred: what all its candidates have in common tells nothing of this one's.
+    """
+    timed = [task for task in others if len(task) > 1 and np.isfinite(task.seconds).any()]
+    if not timed or not trained.forest.trees:
+        return trained.forest.values
+    each = max(2, most // len(timed))
+    chosen = [spread(task, each) for task in timed]
+    left = np.concatenate([centred(task, trained) for task in chosen])
+    members = _one_hot(np.concatenate([trained.forest.leaves(task.features) for task in chosen]))
+    # Counts of trees, exact in any order of summation.
+    kernel = (members @ members.T).astype(np.float64) / len(trained.forest.trees)
+    ends = np.cumsum([len(task) for task in chosen])
+    of_tasks = [slice(end - len(task), end) for end, task in zip(ends, chosen, strict=True)]
+    for rows in of_tasks:
+        kernel[rows] -= kernel[rows].mean(axis=0)
+        kernel[:, rows] -= kernel[:, rows].mean(axis=1)[:, None]
+    kernel[np.diag_indices(len(left))] += _TRUST_OVER_OTHERS
+    weights = np.linalg.solve(kernel, left)
+    for rows in of_tasks:
+        weights[rows] -= weights[rows].mean()
+    return trained.forest.values + _moves(weights, members)
 
 
-def observed(own: TaskTimes, expected: Array) -> Array:
-    """log2 of the times, where `expected` stands for a lower bound that is below it."""
-    logs = own.log_seconds
-    seen: Array = np.where(own.bounds, np.maximum(logs, expected), logs)
-    return seen
+def _moves(weights: Array, members: npt.NDArray[np.float32]) -> Array:
+    """By how much leaves move where measurements have these weights, (trees, LEAVES)."""
+    trees = members.shape[1] // LEAVES
+    moves = (weights.astype(np.float64) @ members).reshape(trees, LEAVES) / trees
+    # Rounded, so that the order in which threads sum makes no difference.
+    rounded: Array = np.round(moves, 7)
+    return rounded
 
 
 def _one_hot(leaves: Places) -> npt.NDArray[np.float32]:
@@ -153,9 +202,14 @@ def _one_hot(leaves: Places) -> npt.NDArray[np.float32]:
 
 def spread(own: TaskTimes, count: int) -> TaskTimes:
     """At most `count` measurements: the fastest, as half of them, and every so many of the others by rank."""
-    if len(own) <= count:
-        return own
-    ranked = np.argsort(own.seconds, kind="stable")
+    return own if len(own) <= count else own.at(spread_over(own.seconds, count))
+
+
+def spread_over(seconds: Array, count: int) -> Positions:
+    """The positions of at most `count` times, in order: the fastest, as half of them, and others by rank."""
+    if len(seconds) <= count:
+        return np.arange(len(seconds), dtype=np.int64)
+    ranked = np.argsort(seconds, kind="stable")
     fastest = count // 2
     others = np.linspace(fastest, len(ranked) - 1, count - fastest).astype(np.int64)
-    return own.at(np.sort(np.concatenate([ranked[:fastest], ranked[others]])))
+    return np.sort(np.concatenate([ranked[:fastest], ranked[others]]))

@@ -1,10 +1,12 @@
-"""Cost models by name: a file each in `models/`."""
+"""Cost models by name, a file each in `models/`, and those that users have trained, by the path of their text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from metasched.cost.model import Model
+from metasched.cost.model import CostModel, Model
+from metasched.cost.trained import read_model
 from metasched.errors import MetaschedError
 from metasched.support.registry import Registry, UnfitError
 
@@ -25,5 +27,18 @@ MODELS = Registry(None, "model", _checked, MetaschedError, "metasched.cost.model
 
 
 def model_of(given: str | MakeModel) -> MakeModel:
-    """What makes the model of a name, or what is given. Raises MetaschedError for a name that is not there."""
-    return MODELS.get(given) if isinstance(given, str) else given
+    """What makes the model of a name, that which starts from a file of `metasched model train`, or what is given.
+
+    Raises MetaschedError for a name that is not there, ModelError for a file that is no model.
+    """
+    if not isinstance(given, str):
+        return given
+    if given in MODELS.names():
+        return MODELS.get(given)
+    path = Path(given)
+    if path.is_file():
+        trained = read_model(path)
+        return lambda seed: CostModel(seed, trained)
+    if path.suffix or len(path.parts) > 1:
+        raise MetaschedError(f"there is no file `{given}`\n  hint: `metasched model train --out {given}` writes one")
+    return MODELS.get(given)

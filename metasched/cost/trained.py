@@ -1,27 +1,39 @@
 """A trained model: how much longer candidates take than the hand-made roofline says, learned from many tasks.
 
-It is kept as text, which names the features that it was trained on, and predicts without LightGBM.
+It is kept as text, which names the features that it was trained on, and predicts without LightGBM. A text may be
+anybody's: it is read as data, in bounds, and refused where anything in it is not as `dumps` writes it.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
-from metasched.cost.forest import Forest, Tree
+from metasched.cost.forest import LEAVES, Forest, Tree
 from metasched.errors import MetaschedError
 
-FORMAT = 2
+FORMAT = 3
 SHIPPED = Path(__file__).parent / "trained.json"
-HINT = "Hint: train it again, with `python -m benchmarks.yardstick.train`"
+HINT = (
+    "Hint: `metasched model train` makes one of your measurements; "
+    "`python -m benchmarks.yardstick.train` that of the package"
+)
+# The longest text, in bytes, and the most of what it has.
+MOST_BYTES = 2_000_000
+MOST_TREES = 10_000
+_MOST_TASKS = 10_000
+_MOST_TARGETS = 100
+_LONGEST_TEXT = 4000
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class ModelError(MetaschedError):
@@ -29,14 +41,48 @@ class ModelError(MetaschedError):
 
 
 @dataclass(frozen=True)
+class TaughtTask:
+    """A task that a model was trained on: the hash of its program, its name, and of how many records."""
+
+    program_hash: str
+    name: str
+    records: int
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """What a model was trained on.
+
+    `targets` are those of the tasks, as texts. `date` is the day, as in 2026-11-22, `versions` are those of metasched,
+    Numba and llvmlite. `data` is a hash of the measurements, and `held_out` how well models that were trained in the
+    same way ranked tasks of kinds that they had not seen: figures by name. `gains` says by how much the splits on a
+    feature reduced the error, for each that has any.
+    """
+
+    tasks: tuple[TaughtTask, ...] = ()
+    targets: tuple[str, ...] = ()
+    date: str = ""
+    versions: str = ""
+    data: str = ""
+    held_out: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def records(self) -> int:
+        return sum(task.records for task in self.tasks)
+
+
+@dataclass(frozen=True)
 class TrainedModel:
     """A forest for log2 of the time over the roofline's, up to a constant of each task.
 
-    `offset` is log2 of the seconds that a cycle of the roofline takes, the median over tasks.
+    `offset` is log2 of the seconds that a cycle of the roofline takes, the median over tasks. `facts` say what it was
+    trained on.
     """
 
     forest: Forest
     offset: float = 0.0
+    facts: TrainingFacts = field(default_factory=TrainingFacts)
 
     def log_seconds(self, features: Features, values: Array | None = None) -> Array:
         """log2 of the seconds expected, shape (n,), of float32 (n, F); `values` may stand for those of the leaves."""
@@ -44,9 +90,21 @@ class TrainedModel:
 
     def dumps(self) -> str:
         """The model as text: JSON, a tree a line, features by their names."""
+        gains = dict(self.facts.gains)
         used = sorted({feature for tree in self.forest.trees for feature, _, _ in tree.nodes})
         place = {feature: n for n, feature in enumerate(used)}
-        head = {"format": FORMAT, "offset": self.offset, "features": [NAMES[feature] for feature in used]}
+        head = {
+            "format": FORMAT,
+            "tasks": [[task.program_hash, task.name, task.records] for task in self.facts.tasks],
+            "targets": list(self.facts.targets),
+            "date": self.facts.date,
+            "versions": self.facts.versions,
+            "data": self.facts.data,
+            "held_out": dict(self.facts.held_out),
+            "offset": self.offset,
+            "features": [NAMES[feature] for feature in used],
+            "gains": [gains.get(NAMES[feature], 0.0) for feature in used],
+        }
         trees = [
             json.dumps([[[place[f], float(str(above)), left] for f, above, left in tree.nodes], list(tree.values)])
             for tree in self.forest.trees
@@ -57,29 +115,127 @@ class TrainedModel:
     def loads(cls, text: str) -> TrainedModel:
         """A model from text. Raises ModelError for a text that is no model, and for features that no longer are."""
         try:
-            state: dict[str, Any] = json.loads(text)
-            if state["format"] != FORMAT:
-                raise ModelError(f"this model has format {state['format']}, and {FORMAT} is read. {HINT}")
-            missing = [name for name in state["features"] if name not in NAMES]
-            if missing:
-                raise ModelError(f"this model was trained on a feature `{missing[0]}`, which is not there. {HINT}")
-            places = [NAMES.index(name) for name in state["features"]]
-            trees = tuple(
-                Tree(
-                    tuple((places[f], np.float32(above), int(left)) for f, above, left in nodes),
-                    tuple(map(float, values)),
-                )
-                for nodes, values in state["trees"]
-            )
-            return cls(Forest(trees), float(state["offset"]))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise ModelError(f"not a saved cost model: {error!r}. {HINT}") from error
+            return _model(json.loads(text, parse_constant=_refused))
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"not a saved cost model: {error}. {HINT}") from error
 
 
 UNTRAINED = TrainedModel(Forest(()), -float(np.log2(3e9)))
 
 
+def read_model(path: Path) -> TrainedModel:
+    """The model of a file. Raises ModelError, which names the file, where it is none, and OSError."""
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ModelError(f"{path}: not a saved cost model: it is longer than {MOST_BYTES} bytes. {HINT}")
+    try:
+        return TrainedModel.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: not a saved cost model: it is not text. {HINT}") from error
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
 @cache
 def shipped() -> TrainedModel:
     """The model that is installed with the package."""
-    return TrainedModel.loads(SHIPPED.read_text(encoding="utf-8"))
+    return read_model(SHIPPED)
+
+
+# --- reading what may be anybody's
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
+
+
+def _model(state: object) -> TrainedModel:
+    """Raises ValueError for what is not a model's state, ModelError where it is another version's."""
+    if not isinstance(state, dict):
+        raise ValueError("a model is a JSON object")  # noqa: TRY004
+    found: Any = state.get("format")
+    if type(found) is not int:
+        raise ValueError("it has no `format`")
+    if found != FORMAT:
+        raise ModelError(f"this model has format {found}, and {FORMAT} is read. {HINT}")
+    described = {"tasks", "targets", "date", "versions", "data", "held_out", "gains"}
+    wanted = described | {"format", "offset", "features", "trees"}
+    apart = sorted(wanted ^ set(state))
+    if apart:
+        raise ValueError(f"`{apart[0][:40]}` is {'not there' if apart[0] in wanted else 'nothing that a model has'}")
+    names = [_text(name, "a feature") for name in _list(state["features"], "features", len(NAMES))]
+    missing = [name for name in names if name not in NAMES]
+    if missing:
+        raise ModelError(f"this model was trained on a feature `{missing[0]}`, which is not there. {HINT}")
+    if len(set(names)) < len(names):
+        raise ValueError("a feature is there twice")
+    gains = [_number(gain, "a gain") for gain in _list(state["gains"], "gains", len(NAMES))]
+    if len(gains) != len(names) or min(gains, default=0.0) < 0:
+        raise ValueError("`gains` has a number for each feature, none below zero")
+    facts = TrainingFacts(
+        tuple(map(_task, _list(state["tasks"], "tasks", _MOST_TASKS))),
+        tuple(_text(target, "a target") for target in _list(state["targets"], "targets", _MOST_TARGETS)),
+        _text(state["date"], "date"),
+        _text(state["versions"], "versions"),
+        _text(state["data"], "data"),
+        _figures(state["held_out"]),
+        tuple((name, gain) for name, gain in zip(names, gains, strict=True) if gain),
+    )
+    places = [NAMES.index(name) for name in names]
+    trees = tuple(_tree(tree, places) for tree in _list(state["trees"], "trees", MOST_TREES))
+    return TrainedModel(Forest(trees), _number(state["offset"], "offset"), facts)
+
+
+def _figures(state: object) -> tuple[tuple[str, float], ...]:
+    if not isinstance(state, dict) or len(state) > _MOST_TARGETS:
+        raise ValueError(f"`held_out` is an object of at most {_MOST_TARGETS} figures")
+    return tuple((_text(name, "a figure"), _number(value, "a figure")) for name, value in state.items())
+
+
+def _task(state: object) -> TaughtTask:
+    parts = _list(state, "a task", 3)
+    if len(parts) != 3 or type(parts[2]) is not int or not 0 <= parts[2] < 1 << 53:
+        raise ValueError("a task is the hash of its program, its name, and how many records it has")
+    return TaughtTask(_text(parts[0], "a hash"), _text(parts[1], "a name"), parts[2])
+
+
+def _tree(state: object, places: Sequence[int]) -> Tree:
+    parts = _list(state, "a tree", 2)
+    if len(parts) != 2:
+        raise ValueError("a tree has conditions, and values")
+    nodes = tuple(_node(node, places) for node in _list(parts[0], "conditions", LEAVES - 1))
+    values = tuple(_number(value, "a value") for value in _list(parts[1], "values", LEAVES))
+    if len(values) != len(nodes) + 1:
+        raise ValueError("a tree has one value more than conditions")
+    return Tree(nodes, values)
+
+
+def _node(state: object, places: Sequence[int]) -> tuple[int, np.float32, int]:
+    parts = _list(state, "a condition", 3)
+    if len(parts) != 3 or type(parts[0]) is not int or not 0 <= parts[0] < len(places):
+        raise ValueError("a condition is a feature by position, a threshold, and leaves")
+    if type(parts[2]) is not int or not 0 <= parts[2] < 1 << LEAVES:
+        raise ValueError(f"the leaves of a condition are {LEAVES} bits")
+    return places[parts[0]], np.float32(_number(parts[1], "a threshold")), parts[2]
+
+
+def _list(value: object, what: str, most: int) -> list[object]:
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError(f"{what} {'are' if what.endswith('s') else 'is'} a list of at most {most}")
+    return value
+
+
+def _number(value: object, what: str) -> float:
+    """A number that a float32 holds."""
+    # In this order NaN is refused, too, and an integer of any length is compared without being converted.
+    if not (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST):
+        raise ValueError(f"{what} is a finite number of moderate size")
+    return float(value)
+
+
+def _text(value: object, what: str) -> str:
+    """A text that a terminal shows as it is."""
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
+        raise ValueError(f"{what} is a text of at most {_LONGEST_TEXT} characters that can be printed")
+    return value

@@ -7,17 +7,19 @@ the tasks, are averaged (Breiman 1996): what holds for a few tasks only, most of
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from metasched.cost.baseline import analytic_score
-from metasched.cost.features import Features
+from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Tree, tree_of
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED, TrainedModel
+from metasched.cost.trained import UNTRAINED, TrainedModel, TrainingFacts
 from metasched.cost.trees import lightgbm
 
 BAGS = 4
@@ -43,44 +45,82 @@ _ALWAYS: dict[str, Any] = {
 }
 
 
-def train(tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1) -> TrainedModel:
+def train(
+    tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1, facts: TrainingFacts = UNTRAINED.facts
+) -> TrainedModel:
     """A model of what measurements of several tasks have in common. Equal data and seeds give equal models.
 
-    Tasks without a time teach nothing; without any task, the model is the roofline.
+    Tasks without a time teach nothing; without any task, the model is the roofline. `facts` say what the tasks are; how
+    much each feature gains is added.
     """
     timed = [task for task in tasks if np.isfinite(task.seconds).any()]
     if not timed:
         return UNTRAINED
     trees: list[Tree] = []
+    gains: defaultdict[str, float] = defaultdict(float)
     for bag in range(BAGS):
         rng = np.random.default_rng([seed, bag])
         count = max(1, round(_SHARE * len(timed)))
         chosen = [timed[n] for n in np.sort(rng.permutation(len(timed))[:count])]
-        trees += _bag(chosen, int(rng.integers(1 << 30)), threads)
+        grown = _grown(chosen, UNTRAINED, TREES, {"seed": int(rng.integers(1 << 30)), "num_threads": threads})
+        for name, gain in grown.gains.items():
+            gains[name] += gain
+        trees += [Tree(tree.nodes, tuple(value / BAGS for value in tree.values)) for tree in grown.trees]
     offset = float(np.median([np.mean(residual(task)) for task in timed]))
-    return TrainedModel(Forest(tuple(trees)), offset)
+    return TrainedModel(Forest(tuple(trees)), offset, replace(facts, gains=_sorted(gains)))
 
 
-def residual(task: TaskTimes) -> Array:
-    """log2 of the seconds that a cycle of the roofline took, shape (n,)."""
-    left: Array = task.log_seconds + analytic_score(task.features)
+def residual(task: TaskTimes, model: TrainedModel | None = None) -> Array:
+    """log2 of the seconds that a cycle of the roofline took, or of the time over what a model expects; shape (n,)."""
+    before = -analytic_score(task.features) if model is None else model.log_seconds(task.features)
+    left: Array = task.log_seconds - before
     return left
 
 
-def _bag(tasks: Sequence[TaskTimes], seed: int, threads: int) -> list[Tree]:
-    """Trees whose sum is a share of the model: one of BAGS."""
-    target = np.concatenate([residual(task) - residual(task).mean() for task in tasks])
-    features = np.concatenate([task.features for task in tasks])
-    grown = boosted(features, target, {**_PARAMETERS, "seed": seed, "num_threads": threads}, TREES)
-    return [Tree(tree.nodes, tuple(value / BAGS for value in tree.values)) for tree in grown]
+def centred(task: TaskTimes, model: TrainedModel) -> Array:
+    """log2 of the time over what a model expects, shape (n,), less the task's mean; of a lower bound, not below it."""
+    left = residual(task, model)
+    constant = task.constant(left)
+    left = np.where(task.bounds, np.maximum(left, constant), left)
+    return left - float(left.mean())
 
 
-def boosted(features: Features, target: Array, parameters: Mapping[str, Any], trees: int) -> tuple[Tree, ...]:
-    """Trees whose sum approximates `target`, float64 of shape (n,), by boosting; their values have seven digits."""
+@dataclass(frozen=True)
+class Grown:
+    """Trees whose sum approximates a target, and by how much the splits on each feature, by name, reduced the error."""
+
+    trees: tuple[Tree, ...]
+    gains: Mapping[str, float]
+
+
+def boosted(features: Features, target: Array, parameters: Mapping[str, Any], trees: int) -> Grown:
+    """Trees for a `target`, float64 of shape (n,), by boosting; their values have seven digits."""
     package, given = lightgbm(), {**_ALWAYS, **parameters}
     data = package.Dataset(np.ascontiguousarray(features), target, params=given)
-    grown = package.train(given, data, trees).dump_model()["tree_info"]
-    return tuple(_rounded(tree_of(tree["tree_structure"])) for tree in grown)
+    found = [tree["tree_structure"] for tree in package.train(given, data, trees).dump_model()["tree_info"]]
+    gains: defaultdict[str, float] = defaultdict(float)
+    for tree in found:
+        _add_gains(tree, gains)
+    return Grown(tuple(_rounded(tree_of(tree)) for tree in found), gains)
+
+
+def _grown(tasks: Sequence[TaskTimes], base: TrainedModel, trees: int, parameters: Mapping[str, Any]) -> Grown:
+    """Trees for what a model gets wrong of some tasks, each of which is centred."""
+    target = np.concatenate([centred(task, base) for task in tasks])
+    features = np.concatenate([task.features for task in tasks])
+    return boosted(features, target, {**_PARAMETERS, **parameters}, trees)
+
+
+def _add_gains(node: Mapping[str, Any], gains: defaultdict[str, float]) -> None:
+    if "split_feature" in node:
+        gains[NAMES[node["split_feature"]]] += float(node["split_gain"])
+        _add_gains(node["left_child"], gains)
+        _add_gains(node["right_child"], gains)
+
+
+def _sorted(gains: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Gains to seven digits, in the order of features."""
+    return tuple((name, float(f"{gains[name]:.7g}")) for name in NAMES if gains.get(name))
 
 
 def _rounded(tree: Tree) -> Tree:

@@ -101,6 +101,9 @@ class Database(Protocol):
     def count(self, task: TaskKey) -> int:
         """The number of a task's records, failures included."""
 
+    def tasks(self) -> tuple[TaskKey, ...]:
+        """The tasks that have records, in the order that they were first measured."""
+
     def stats(self) -> DatabaseStats:
         """What the database holds, per task."""
 
@@ -126,7 +129,13 @@ class BaseDatabase(ABC):
     def records(self, task: TaskKey) -> list[Record]: ...
 
     @abstractmethod
+    def stats(self) -> DatabaseStats: ...
+
+    @abstractmethod
     def close(self) -> None: ...
+
+    def tasks(self) -> tuple[TaskKey, ...]:
+        return tuple(found.task for found in self.stats().tasks)
 
     def add(self, record: Record) -> int:
         (number,) = self.add_all((record,))

@@ -196,6 +196,10 @@ class SQLiteDatabase(BaseDatabase):
             (count,) = connection.execute(query, key_of(task)).fetchone()
         return int(count)
 
+    def tasks(self) -> tuple[TaskKey, ...]:
+        with self._session() as connection:
+            return tuple(TaskKey(*row[1:]) for row in connection.execute(ALL_WITH_RECORDS).fetchall())
+
     def stats(self) -> DatabaseStats:
         with self._session() as connection:
             tasks = connection.execute(ALL_WITH_RECORDS).fetchall()

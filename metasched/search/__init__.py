@@ -53,6 +53,11 @@ Its files, in reading order:
 - `resume`: Resuming from records: a strategy observes them in the batches in which they were made
 - `earlier`: What a search takes from earlier ones of the same program and target, in other spaces and with other
   versions
+- `record_features`: Features of recorded candidates of any program, from the texts of their records
+- `feature_cache`: Features of measured candidates, kept in the user's cache folder, so that none is worked out twice
+- `other_tasks`: What other tasks teach the model of one: the records that a database has of them, as features and times
+- `recorded_tasks`: All that a database has of its tasks, as features and times: what `metasched model` trains on, and
+  judges by
 - `contest`: The end of a run: the best candidates are timed again in turns, and some others to estimate the noise
 - `paired_tuning`: Two sessions that tune in turns, batch by batch, so that disturbances of the machine affect both
 - `guess`: The best guess for a program: a schedule chosen without measuring

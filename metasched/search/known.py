@@ -235,6 +235,14 @@ class Known:
             last = trial.batch
         return tuple(found)
 
+    def last_before(self, batch: int) -> int:
+        """The largest number of a trial of an earlier batch; 0 where there is none."""
+        return max((s.number for s in self._trials.values() if s.batch < batch), default=0)
+
+    def first(self) -> int | None:
+        """The least number of a trial; None where there is none."""
+        return min(self._trials, default=None)
+
     # --- asking
 
     def of(self, trace: str) -> Summary | None:

@@ -22,6 +22,7 @@ from metasched.measure.runner import Runner
 from metasched.report.progress_view import Shown, view_of
 from metasched.search.batch import NOTHING, Meanwhile
 from metasched.search.objectives import Objective, Weights, objective_of
+from metasched.search.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
 from metasched.search.side_by_side import SideBySide
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
@@ -59,7 +60,8 @@ class TuningSession:
         runner: what measures: the name or URL of an executor, such as "local", or a runner. It is opened when there is
             something to measure.
         strategy: by name, such as "evolutionary", or a function of `StrategyInputs`; each task has its own.
-        model: by name, such as "trees", or a function of a seed; each task has its own.
+        model: by name, such as "trees", by the path of a file of `metasched model train`, or a function of a seed.
+            What is recorded of each task, in this session and before, teaches the models of the others.
         seed: with the recorded times, decides every candidate.
         progress: how to show where it stands, as of `tune`.
         guess: whether the first trial of a task is the guess, the schedule chosen without measuring.
@@ -118,6 +120,7 @@ class TuningSession:
             claimant,
             self._view,
             self._waiting,
+            OtherTasks(self.database, self.tasks[0].core, at_once=lambda: self._at_once),
             guess,
         )
         self._searches = [TaskSearch(task, number, parts) for number, task in enumerate(self.tasks)]

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from metasched.cost.model import Model
+import numpy as np
+
+from metasched.cost.core import Core
+from metasched.cost.features import Features
+from metasched.cost.model import LearnsFromOthers, Model
 from metasched.cost.model_registry import MakeModel
+from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, comparison
 from metasched.database.claims import Claimant
@@ -27,10 +32,12 @@ from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
+from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.batch import BatchMeasuring, Meanwhile
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
 from metasched.search.earlier import Earlier, located
 from metasched.search.known import Known
+from metasched.search.other_tasks import OtherTasks
 from metasched.search.pace import Pace, build_seconds
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
@@ -62,6 +69,11 @@ class Searched(Protocol):
 
     @property
     def target(self) -> Target: ...
+
+    @property
+    def core(self) -> Core:
+        """What operations of one of the CPU's cores cost, for features."""
+        ...
 
     @property
     def inputs(self) -> Inputs | None:
@@ -103,6 +115,7 @@ class Parts:
     claimant: Claimant
     tell: ProgressCallback
     waiting: Waiting
+    others: OtherTasks
     guess: bool = True
 
 
@@ -160,7 +173,7 @@ class _Open:
 
     `model` is the strategy's own. `guesses` and `proposals` are those of the next batch; the strategy's `proposals` are
     None until it was called, and `seeds` precede them. `before` is the number of earlier proposals, `pending` the known
-    results of the batch that were not proposed.
+    results of the batch that were not proposed. `lessons` are what other tasks have taught the model.
     """
 
     space: SearchSpace
@@ -170,6 +183,7 @@ class _Open:
     guesses: list[Proposal]
     seeds: list[Proposal] = field(default_factory=list)
     proposals: list[Proposal] | None = None
+    lessons: tuple[TaskTimes, ...] = ()
 
     def __post_init__(self) -> None:
         self.batch = self.resumed.batch
@@ -198,6 +212,7 @@ class TaskSearch:
         self._prepared: _Prepared | None = None
         self._open: _Open | None = None
         self._stale = 0
+        parts.others.join(self.key)
 
     @cached_property
     def known(self) -> Known:
@@ -343,7 +358,8 @@ class TaskSearch:
             self.exhausted = True
         else:
             proposals = [*at.guesses, *(at.proposals or ())]
-            self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, meanwhile)
+            with parts.others.running(self.key, batch):
+                self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, meanwhile)
         if at.proposals is not None and not self.exhausted:
             self._learn(at, goal)
             if not self.is_out_of_time:
@@ -366,6 +382,7 @@ class TaskSearch:
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.put_off():
+            self._teach(at)
             count = batch_size(at.before, len(self.prepare().guesses.traces))
             proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
             new = [Proposal(place, candidate, None, role) for place, (candidate, role) in proposed]
@@ -377,6 +394,16 @@ class TaskSearch:
     def _looks_elsewhere(self, at: _Open) -> bool:
         """Whether half of the batch is drawn at random: as it was begun, or where the search has stagnated."""
         return self.known.has_drawn(at.batch) if self.known.is_begun(at.batch) else self.known.stagnation().is_reached
+
+    def _teach(self, at: _Open) -> None:
+        """Have the model learn what is recorded of other tasks, unless it has learned that already."""
+        if not isinstance(at.model, LearnsFromOthers) or self._parts.others.core != self.task.core:
+            return
+        lessons = self._parts.others.lessons(self.key, self.task.program, self.known, at.batch)
+        if len(lessons) != len(at.lessons) or any(a is not b for a, b in zip(lessons, at.lessons, strict=True)):
+            with self.phases.timed(Phase.MODEL):
+                at.model.teach(lessons)
+            at.lessons = lessons
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
         with self.phases.timed(Phase.SPACE):
@@ -401,8 +428,24 @@ class TaskSearch:
         for result in self._picked_up(at.space):
             observed.setdefault(result.candidate, result)
         at.strategy.observe(list(observed.values()))
+        self._note(at, batch)
         at.guesses, at.seeds, at.proposals, at.pending = [], [], None, ()
         at.before, at.batch = self.known.observed, at.batch + 1
+
+    def _note(self, at: _Open, batch: Sequence[Proposal]) -> None:
+        """Keep the features of what was measured, by which it teaches other tasks."""
+        if self._parts.others.core != self.task.core:
+            return
+        of_arms: defaultdict[int, list[Proposal]] = defaultdict(list)
+        for proposal in batch:
+            if proposal.candidate is not None and proposal.trace is not None and proposal.is_settled(self.known):
+                of_arms[proposal.candidate.arm].append(proposal)
+        found: dict[Outline, Features] = {}
+        for arm, members in of_arms.items():
+            rows = np.array([p.candidate.row for p in members if p.candidate], np.int64).reshape(len(members), -1)
+            features = at.space.arms[arm].features(rows)
+            found.update(zip((outline_of(str(p.trace)) for p in members), features, strict=True))
+        self._parts.others.note(self.key.task, found)
 
     def _picked_up(self, space: SearchSpace) -> list[Observation]:
         """Read what other processes have recorded in the meantime, if there are any."""

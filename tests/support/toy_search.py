@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.model import CostModel
 from metasched.database.base import Database
 from metasched.database.record import SearchKey, TaskKey, code_version
@@ -120,6 +121,7 @@ class ToyTask:
     guessed: Guesses = Guesses()
     program: Program = field(default_factory=lambda: parse_program(TEXT))
     target: Target = TARGET
+    core: Core = DEFAULT_CORE
     inputs: Inputs | None = None
     fingerprint: str = "toy"
     surroundings: Surroundings = Surroundings.ALONE

@@ -7,7 +7,7 @@ import pytest
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.model import CostModel, observed, spread
+from metasched.cost.model import CostModel, spread
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel
 from metasched.cost.training import train
@@ -116,7 +116,7 @@ def test_a_lower_bound_says_nothing_where_more_is_expected(population: np.ndarra
 
 def test_what_is_observed_of_a_bound() -> None:
     own = TaskTimes(np.zeros((3, len(NAMES)), np.float32), np.array([1.0, 4.0, 4.0]), np.array([False, True, True]))
-    assert observed(own, np.array([5.0, 1.0, 3.0])).tolist() == [0.0, 2.0, 3.0]
+    assert own.observed(np.array([5.0, 1.0, 3.0])).tolist() == [0.0, 2.0, 3.0]
 
 
 def test_equal_data_give_equal_models_whatever_the_threads(population: np.ndarray, taught: TrainedModel) -> None:
@@ -146,3 +146,42 @@ def test_more_measurements_than_move_leaves_are_learned(population: np.ndarray, 
     model = CostModel(0, taught)
     model.fit(TaskTimes(many, seconds_of(many)))
     assert log_error(model, population) < 0.1
+
+
+def test_other_tasks_teach_what_the_trained_model_does_not_know(population: np.ndarray) -> None:
+    """A model that was trained where accumulators cost nothing learns it from tasks of another machine."""
+    shapes = enumerate([(256, 512, 128), (500, 300, 200), (64, 1024, 512)])
+    parts = [FeatureProgram(dense_relu(*shape), COLUMNS, AVX512)(draw_rows(100, n + 1)) for n, shape in shapes]
+    noise = np.random.default_rng(0).normal(0, 0.5, 100)
+    plain = train([TaskTimes(part, np.exp2(-analytic_score(part) + noise) * 1e-9) for part in parts])
+    others = [TaskTimes(part, seconds_of(part) * (n + 1)) for n, part in enumerate(parts)]
+    own = TaskTimes(population[:8], seconds_of(population)[:8])
+    right = -np.log2(seconds_of(population))
+
+    def disagreement(model: CostModel) -> float:
+        return 1 - float(np.corrcoef(model.predict(population), right)[0, 1])
+
+    alone, taught_one = CostModel(0, plain), CostModel(0, plain)
+    taught_one.teach(others)
+    assert disagreement(taught_one) < 0.7 * disagreement(alone)
+    alone.fit(own)
+    taught_one.fit(own)
+    assert disagreement(taught_one) < disagreement(alone)
+
+
+def test_lessons_are_learned_anew_at_every_call_and_own_records_stay(
+    population: np.ndarray, taught: TrainedModel
+) -> None:
+    own = TaskTimes(population[:16], seconds_of(population)[:16])
+    other = TaskTimes(population[100:200], seconds_of(population)[100:200] ** 2)
+    first, second = CostModel(0, taught), CostModel(0, taught)
+    first.fit(own)
+    without = first.predict(population)
+    first.teach([other])
+    second.teach([other])
+    second.fit(own)
+    assert np.array_equal(first.predict(population), second.predict(population))
+    assert not np.array_equal(first.predict(population), without)
+    for nothing in ([], [TaskTimes(population[:4], np.full(4, np.inf))]):
+        first.teach(nothing)
+        assert np.array_equal(first.predict(population), without)

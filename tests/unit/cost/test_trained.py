@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +13,12 @@ import pytest
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.forest import Forest, Tree
-from metasched.cost.trained import SHIPPED, UNTRAINED, ModelError, TrainedModel, shipped
+from metasched.cost.trained import MOST_BYTES, SHIPPED, UNTRAINED, ModelError, TrainedModel, read_model, shipped
 from tests.support.targets import AVX512
 
 from .conftest import COLUMNS, dense_relu, draw_rows
 
+ROOT = Path(__file__).parents[3]
 SMALL = TrainedModel(
     Forest(
         (
@@ -43,7 +47,7 @@ def test_the_text_names_the_features_that_it_uses() -> None:
         ("", "not a saved cost model"),
         ("[]", "not a saved cost model"),
         (SMALL.dumps()[:-4], "not a saved cost model"),
-        (SMALL.dumps().replace('"format": 2', '"format": 1'), "has format 1, and 2 is read"),
+        (SMALL.dumps().replace('"format": 3', '"format": 1'), "has format 1, and 3 is read"),
         (SMALL.dumps().replace(NAMES[5], "s0.old"), "a feature `s0.old`, which is not there"),
     ],
 )
@@ -51,6 +55,60 @@ def test_a_model_of_something_else_is_refused(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         TrainedModel.loads(text)
     assert "benchmarks.yardstick.train" in str(caught.value)
+
+
+def changed(**fields: object) -> str:
+    return json.dumps({**json.loads(SMALL.dumps()), **fields})
+
+
+NODE = [0, 0.5, 254]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "not a saved cost model"),
+        (changed(offset=10**400), "offset is a finite number"),
+        (SMALL.dumps().replace("-31.5", "NaN"), "NaN is no number"),
+        (changed(offset=1e39), "offset is a finite number"),
+        (changed(offset=True), "offset is a finite number"),
+        (changed(more=1), "`more` is nothing that a model has"),
+        (changed(features=[NAMES[3], NAMES[3]]), "a feature is there twice"),
+        (changed(gains=[1.0]), "`gains` has a number for each feature"),
+        (changed(gains=[1.0, -1.0]), "`gains` has a number for each feature"),
+        (changed(trees=[[[NODE], [1.0]]]), "one value more than conditions"),
+        (changed(trees=[[[[-1, 0.5, 254]], [1.0, 2.0]]]), "a feature by position"),
+        (changed(trees=[[[[2, 0.5, 254]], [1.0, 2.0]]]), "a feature by position"),
+        (changed(trees=[[[[0, 0.5, 256]], [1.0, 2.0]]]), "8 bits"),
+        (changed(trees=[[[NODE] * 8, [1.0] * 9]]), "conditions are a list of at most 7"),
+        (changed(trees=[[[], [1.0]]] * 10_001), "trees are a list of at most 10000"),
+        (changed(tasks=[["hash", "\x1b[2J", 3]]), "can be printed"),
+        (changed(tasks=[["hash", "name", -1]]), "a task is"),
+        (changed(held_out={"pairs": "many"}), "a figure is a finite number"),
+    ],
+)
+def test_what_a_stranger_may_have_written_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        TrainedModel.loads(text)
+
+
+def test_a_file_that_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    for data, message in (
+        (b" " * (MOST_BYTES + 1), "longer than"),
+        (b"\xff", "it is not text"),
+        (b"{}", "no `format`"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ModelError, match=rf"model\.json: .*{message}"):
+            read_model(path)
+
+
+def test_predicting_imports_no_lightgbm() -> None:
+    code = (
+        "import sys, metasched; from metasched.cost.trained import shipped; shipped(); print('lightgbm' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_what_is_installed_fits_the_features_and_knows_more_than_the_roofline() -> None:

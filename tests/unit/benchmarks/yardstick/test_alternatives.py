@@ -9,11 +9,11 @@ from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, Trees, times_of
 from benchmarks.yardstick.data import SPACE
 from benchmarks.yardstick.details import details_of
-from benchmarks.yardstick.metrics import judge
 from benchmarks.yardstick.network import Network
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.ranking import judge
 from tests.support.targets import AVX512
 from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows
 

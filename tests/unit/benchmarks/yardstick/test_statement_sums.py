@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.yardstick.contestants import Contestant
 from benchmarks.yardstick.details import CYCLES, DETAILED
-from benchmarks.yardstick.metrics import pair_accuracy
 from benchmarks.yardstick.samples import Samples
 from benchmarks.yardstick.statement_sums import StatementSums, ThroughputSums
 from metasched.cost.features import NAMES
+from metasched.cost.ranking import pair_accuracy
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
 LANES = [feature.name for feature in DETAILED].index("lanes")

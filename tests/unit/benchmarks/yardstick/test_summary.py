@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.yardstick.evaluation import Protocol, Verdict
-from benchmarks.yardstick.metrics import judge
-from benchmarks.yardstick.summary import FIGURES, columns_of, interval, summary
+from benchmarks.yardstick.summary import summary
 from benchmarks.yardstick.table import table
+from metasched.cost.figures import FIGURES, columns_of, interval
+from metasched.cost.ranking import judge
 
 TIMES = np.arange(1.0, 65.0)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.yardstick.metrics import (
+from metasched.cost.ranking import (
     best_of_top,
     calibration,
     fastest_quarter,

@@ -1,0 +1,124 @@
+"""How well models rank kinds of tasks that they were not trained on: each kind is left out in turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+import numpy as np
+
+from metasched.cost.figures import figures
+from metasched.cost.forest import Forest, Tree
+from metasched.cost.model import CostModel, moved_by_others
+from metasched.cost.ranking import Judgement, judge
+from metasched.cost.task_times import Flags, TaskTimes
+from metasched.cost.trained import TaughtTask, TrainedModel, TrainingFacts
+from metasched.cost.training import residual, train
+
+# On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
+LEAST_JUDGED = 16
+# What of the figures a model's text keeps.
+KEPT = ("pair_accuracy", "fastest_quarter", "top1_score", "regret_1", "regret_8", "regret_16")
+# Measurements that move the leaves of a model that is kept: two seconds of it.
+MOST_ADAPTING = 4096
+# By how much a figure of one training varies with the seed.
+NOISE = 0.002
+
+Train = Callable[[Sequence[TaskTimes]], TrainedModel]
+
+
+@dataclass(frozen=True)
+class KindOfTask:
+    """The measurements of a task, and of which `kind` it is: tasks of a kind are never on both sides."""
+
+    task: TaughtTask
+    kind: str
+    target: str
+    times: TaskTimes
+
+
+def held_out(tasks: Sequence[KindOfTask], make: Train = train) -> list[Judgement]:
+    """The judgement of every task that has enough candidates, by a model trained on the tasks of other kinds."""
+    found = []
+    for kind in dict.fromkeys(task.kind for task in tasks):
+        judged = [task for task in tasks if task.kind == kind and can_judge(task.times)]
+        if judged:
+            model = make([task.times for task in tasks if task.kind != kind])
+            found += [judged_by(task, model) for task in judged]
+    return found
+
+
+def can_judge(times: TaskTimes) -> bool:
+    """Whether a task has enough candidates with a time."""
+    return int(sure(times).sum()) >= LEAST_JUDGED
+
+
+def sure(times: TaskTimes) -> Flags:
+    """Whether each of a task's measurements is a time: neither a failure nor a lower bound."""
+    found: Flags = np.isfinite(times.seconds) & ~times.bounds
+    return found
+
+
+def judged_by(task: KindOfTask, model: TrainedModel) -> Judgement:
+    """How well a trained model ranks a task's candidates that have a time."""
+    times = task.times.at(np.flatnonzero(sure(task.times)))
+    score = CostModel(0, model).predict(times.features)
+    return judge(task.task.name, score, np.exp2(-score), times.seconds)
+
+
+def trained_on(tasks: Sequence[KindOfTask], date: str, versions: str, make: Train = train) -> TrainedModel:
+    """A model of all tasks, whose text says what they were, and how well others were ranked without their own kind."""
+    judged = held_out(tasks, make)
+    found = figures(judged) if judged else {}
+    known = tuple((name, float(f"{found[name]:.5g}")) for name in KEPT if not isnan(found.get(name, float("nan"))))
+    made = make([task.times for task in tasks])
+    facts = TrainingFacts(
+        tuple(task.task for task in tasks),
+        tuple(dict.fromkeys(task.target for task in tasks)),
+        date,
+        versions,
+        digest(tasks),
+        known,
+        made.facts.gains,
+    )
+    return replace(made, facts=facts)
+
+
+def adapted(base: TrainedModel, tasks: Sequence[TaskTimes]) -> TrainedModel:
+    """A model with the trees of another, whose leaves the measurements of some tasks have moved."""
+    timed = [task for task in tasks if np.isfinite(task.seconds).any()]
+    if not timed:
+        return base
+    values = moved_by_others(base, timed, MOST_ADAPTING)
+    trees = tuple(
+        Tree(tree.nodes, tuple(float(f"{value:.7g}") for value in of_tree[: len(tree.values)]))
+        for tree, of_tree in zip(base.forest.trees, values, strict=True)
+    )
+    made = replace(base, forest=Forest(trees))
+    left = [task.constant(residual(task, made)) for task in timed]
+    return replace(made, offset=made.offset + float(np.median(left)))
+
+
+def digest(tasks: Sequence[KindOfTask]) -> str:
+    """A hash of what was measured, which does not depend on features."""
+    found = hashlib.sha256()
+    for task in tasks:
+        found.update(f"{task.task.program_hash} {task.kind} {task.times.seconds.tolist()}\n".encode())
+    return found.hexdigest()[:16]
+
+
+def objection(new: TrainedModel, old: TrainedModel) -> str | None:
+    """Why a model is not to replace another: on kinds left out, from the same measurements, it ranks fewer pairs right.
+
+    None where it ranks as many, up to what chance does. Raises nothing where they cannot be compared: that is an
+    objection, too.
+    """
+    mine, theirs = dict(new.facts.held_out), dict(old.facts.held_out)
+    name = KEPT[0]
+    if new.facts.data != old.facts.data or name not in mine or name not in theirs:
+        return "they were trained on other measurements, so that nobody knows which ranks better"
+    if mine[name] < theirs[name] - NOISE:
+        return f"of kinds left out it ranks {mine[name]:.4f} of the pairs right, and the other {theirs[name]:.4f}"
+    return None

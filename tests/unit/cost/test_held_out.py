@@ -1,0 +1,82 @@
+"""Models are judged on kinds of tasks that they were not trained on, and replaced by none that ranks worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from metasched.cost.baseline import analytic_score
+from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.held_out import KindOfTask, adapted, held_out, objection, trained_on
+from metasched.cost.importance import groups, importances
+from metasched.cost.task_times import TaskTimes
+from metasched.cost.trained import UNTRAINED, TaughtTask, TrainedModel
+from metasched.cost.training import residual, train
+from tests.support.targets import AVX512
+
+from .conftest import COLUMNS, dense_relu, draw_rows
+
+PAIRS = NAMES.index("s0.accumulators")
+
+
+def task(kind: str, shape: tuple[int, int, int], count: int = 60) -> KindOfTask:
+    features = FeatureProgram(dense_relu(*shape), COLUMNS, AVX512)(draw_rows(count, shape[0]))
+    seconds = np.exp2(-analytic_score(features) + 0.3 * features[:, PAIRS]) * 1e-9
+    return KindOfTask(TaughtTask(f"hash {shape}", kind, count), kind, "target", TaskTimes(features, seconds))
+
+
+TASKS = [task("a", (64, 128, 256)), task("a", (200, 300, 100)), task("b", (512, 512, 64)), task("c", (96, 700, 64), 8)]
+
+
+def test_nothing_is_judged_by_a_model_that_was_trained_on_its_kind() -> None:
+    seen: list[int] = []
+
+    def make(tasks: Sequence[TaskTimes]) -> TrainedModel:
+        seen.append(len(tasks))
+        assert not any(one is other.times for one in tasks for other in TASKS if other.kind == "ab"[len(seen) - 1])
+        return UNTRAINED
+
+    judged = held_out(TASKS, make)
+    assert [one.task for one in judged] == ["a", "a", "b"], "of the last there are too few candidates"
+    assert seen == [2, 3]
+
+
+def test_a_model_says_what_it_was_trained_on_and_goes_by() -> None:
+    model = trained_on(TASKS, "2026-11-22", "some versions")
+    assert TrainedModel.loads(model.dumps()) == model
+    assert model.facts.records == 188
+    assert model.facts.targets == ("target",)
+    assert dict(model.facts.held_out)["pair_accuracy"] > 0.7
+    shares = importances(model)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert set(groups()) == set(NAMES)
+    assert groups()["s0.accumulators"] == "registers"
+    assert importances(UNTRAINED) == {}
+
+
+def test_a_model_is_not_replaced_by_one_that_ranks_worse_or_cannot_be_compared() -> None:
+    old = TrainedModel(UNTRAINED.forest, 0.0, replace(UNTRAINED.facts, data="d", held_out=(("pair_accuracy", 0.84),)))
+
+    def new(pairs: float, data: str = "d") -> TrainedModel:
+        return replace(old, facts=replace(old.facts, data=data, held_out=(("pair_accuracy", pairs),)))
+
+    assert objection(new(0.85), old) is None
+    assert objection(new(0.839), old) is None
+    assert "0.8300 of the pairs right, and the other 0.8400" in str(objection(new(0.83), old))
+    assert "other measurements" in str(objection(new(0.9, "e"), old))
+    assert "other measurements" in str(objection(UNTRAINED, old))
+
+
+def test_a_model_that_starts_from_another_has_its_trees_and_learns() -> None:
+    base = train([TASKS[0].times])
+    slower = [TaskTimes(one.times.features, one.times.seconds * 8) for one in TASKS[1:3]]
+    made = adapted(base, slower)
+    assert [tree.nodes for tree in made.forest.trees] == [tree.nodes for tree in base.forest.trees]
+    for one in slower:
+        assert abs(residual(one, made)).mean() < 0.2 * abs(residual(one, base)).mean()
+    assert adapted(base, []) == base
+    assert TrainedModel.loads(made.dumps()) == made
