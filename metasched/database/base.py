@@ -129,10 +129,10 @@ class BaseDatabase(ABC):
     def records(self, task: TaskKey) -> list[Record]: ...
 
     @abstractmethod
-    def stats(self) -> DatabaseStats: ...
-
-    @abstractmethod
     def close(self) -> None: ...
+
+    def stats(self) -> DatabaseStats:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it holds")
 
     def tasks(self) -> tuple[TaskKey, ...]:
         return tuple(found.task for found in self.stats().tasks)
