@@ -10,7 +10,8 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-_LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:]*?)(#[^)\s]*)?\)")
+# Code, which is left as it is, or a link, whose text may have code in it: whichever begins first.
+_LINK = re.compile(r"(`+)[^`]+?\1(?!`)|(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:]*?)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -25,8 +26,8 @@ def relinked(text: str, page: str, places: Mapping[str, str]) -> str:
     """
 
     def link(found: re.Match[str]) -> str:
-        shown, file, anchor = found[1], found[2], found[3] or ""
-        if not file:
+        shown, file, anchor = found[2], found[3], found[4] or ""
+        if not file:  # code, or a link inside of the page
             return found[0]
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), file))
         if target not in places:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -61,11 +62,14 @@ def _uncommented(text: str) -> str:
     return "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines)
 
 
-def notebook(source: str) -> str:
-    """The tutorial as a notebook without outputs, the text of an `.ipynb` file (format 4.5)."""
+def notebook(source: str, linked: Callable[[str], str] = str) -> str:
+    """The tutorial as a notebook without outputs, the text of an `.ipynb` file (format 4.5).
+
+    `linked` makes the links of a text those of the site; code is as it was.
+    """
     return json.dumps(
         {
-            "cells": [_as_json(n, cell) for n, cell in enumerate(cells(source))],
+            "cells": [_as_json(n, cell, linked) for n, cell in enumerate(cells(source))],
             "metadata": {
                 "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
                 "language_info": {"name": "python"},
@@ -77,6 +81,8 @@ def notebook(source: str) -> str:
     )
 
 
-def _as_json(n: int, cell: Cell) -> dict[str, object]:
-    common: dict[str, object] = {"cell_type": cell.kind.value, "id": f"cell-{n}", "metadata": {}, "source": cell.text}
-    return common if cell.kind is CellKind.MARKDOWN else {**common, "execution_count": None, "outputs": []}
+def _as_json(n: int, cell: Cell, linked: Callable[[str], str]) -> dict[str, object]:
+    common: dict[str, object] = {"cell_type": cell.kind.value, "id": f"cell-{n}", "metadata": {}}
+    if cell.kind is CellKind.MARKDOWN:
+        return {**common, "source": linked(cell.text)}
+    return {**common, "source": cell.text, "execution_count": None, "outputs": []}

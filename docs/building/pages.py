@@ -8,6 +8,7 @@ build is short.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from docs.building.commands import command_pages
@@ -51,7 +52,8 @@ def sources(root: Path = ROOT) -> dict[str, str | bytes]:
     made: dict[str, str | bytes] = {}
     for name, place in to.items():
         if (root / name).suffix == ".py":
-            made[place] = notebook(relinked((root / name).read_text(encoding="utf-8"), name, to))
+            linked = partial(relinked, page=name, places=to)
+            made[place] = notebook((root / name).read_text(encoding="utf-8"), linked)
         elif (root / name).exists():
             made[place] = relinked((root / name).read_text(encoding="utf-8"), name, to)
     made |= {f"{_COMMANDS}/{name}.md": text for name, text in command_pages().items()}

@@ -73,8 +73,8 @@ def test_links_are_those_of_the_site() -> None:
     assert relinked(text, "docs/how_to/b.md", places) == (
         "[x](../tutorials/05_x.ipynb) [a](../a.md#part) [up](#here) `f` [out](https://x.org)"
     )
-    code = "```\n[x](../a.md)\n```"
-    assert relinked(code, "docs/how_to/b.md", places) == code
+    for code in ("```\n[x](../a.md)\n```", "`sum[k](A)` and ``[x](y)``"):
+        assert relinked(code, "docs/how_to/b.md", places) == code
 
 
 def test_every_command_has_a_page_with_its_arguments() -> None:
@@ -144,3 +144,9 @@ def test_everything_is_part_of_the_site() -> None:
     assert {"index.md", "contributing.md", "tutorials/index.md", "reference/rules.md"} <= made.keys()
     assert {f"tutorials/{path.stem}.ipynb" for path in TUTORIALS} <= made.keys()
     assert not [name for name in made if name.endswith(".py")]
+    for path in TUTORIALS:
+        shown = json.loads(made[f"tutorials/{path.stem}.ipynb"])["cells"]
+        code = [cell["source"] for cell in shown if cell["cell_type"] == "code"]
+        assert code == [cell.text for cell in cells(path.read_text(encoding="utf-8")) if cell.kind is CellKind.CODE], (
+            "code is as it was"
+        )
