@@ -123,7 +123,7 @@ def listed(page: str) -> list[str]:
     """The pages of the site that the tables of contents of one name."""
     text = page_text(page)
     entries = [
-        line.strip()
+        re.sub(r"^.*<(.*)>$", r"\1", line.strip())  # `A short title <page>`
         for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for line in block.splitlines()
         if line.strip() and not line.startswith(":")
