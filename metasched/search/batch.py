@@ -21,7 +21,7 @@ from metasched.search.pace import BUILDING, Pace
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
 from metasched.search.room import Room
-from metasched.search.waiting import Waiting
+from metasched.search.waiting import OutOfTime, Waiting
 from metasched.support import interrupts
 
 # How long to wait for a measurement that another process has begun, before looking again.
@@ -172,7 +172,7 @@ class BatchMeasuring:
             for proposal, future in zip(proposals, futures, strict=True):
                 try:
                     found.append((proposal, self._waiting.result(future, self._patience(room))))
-                except TimeoutError:
+                except OutOfTime:
                     break
         for future in futures[len(found) :]:
             future.cancel()
@@ -290,8 +290,11 @@ class BatchMeasuring:
         except KeyboardInterrupt:
             self._give_up(futures, batch)
             raise
-        except TimeoutError:
+        except OutOfTime:
             self._give_up(futures, batch)
+            for _, future in futures:
+                if not future.cancelled() and future.done():
+                    future.result()  # raises what ended a measurement: it is no lack of time
             return False
         return True
 
@@ -357,7 +360,7 @@ class BatchMeasuring:
                 self._count(measurement)
                 identity = again.record.identity
                 new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
-        except TimeoutError:
+        except OutOfTime:
             for _, future in asked:
                 future.cancel()
             return []

@@ -15,6 +15,10 @@ T = TypeVar("T")
 _LOOK_S = 0.05
 
 
+class OutOfTime(Exception):
+    """What was waited for was not there in time. No measurement raises it, as one may TimeoutError."""
+
+
 class Waiting:
     """How the threads of a session wait: one of them computes at a time, and whoever waits lets another go on.
 
@@ -42,14 +46,14 @@ class Waiting:
     def result(self, future: Future[T], patience_s: float | None = None) -> T:
         """The result of a future, once it is there; called while computing. Raises its exception.
 
-        With `patience_s`, it waits for so many seconds, and raises TimeoutError then.
+        With `patience_s`, it waits for so many seconds, and raises OutOfTime then.
         """
         until = float("inf") if patience_s is None else time.monotonic() + patience_s
         with self._others_turn():
             while not future.done() and not self._interrupted.is_set() and (left := until - time.monotonic()) > 0:
                 wait((future,), timeout=min(_LOOK_S, left))
         if not future.done():
-            raise KeyboardInterrupt if self._interrupted.is_set() else TimeoutError
+            raise KeyboardInterrupt if self._interrupted.is_set() else OutOfTime
         return future.result()
 
     def sleep(self, seconds: float) -> None:

@@ -113,3 +113,22 @@ def test_what_hangs_when_the_time_is_up_is_given_up_and_the_rest_is_kept(databas
     assert all(future.cancelled() for future in runner.hung)
     assert report.records == 6
     assert tuned(database, 20, ToyRunner(ToySpace()), guesses=GUESSES).records == 20
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_what_ends_a_measurement_is_raised_and_is_no_lack_of_time(database: Database, hangs: bool) -> None:
+    class Failing(Timed):
+        submitted = 0
+
+        def submit(self, *given, **more):  # type: ignore[no-untyped-def]
+            self.submitted += 1
+            if self.submitted < 6:
+                return super().submit(*given, **more)
+            future: Future[Measurement] = Future()
+            if self.submitted > 6 or not hangs:
+                future.set_exception(TimeoutError("of a network"))
+            return future
+
+    session = toy_session(database, Failing(Clock(), 1e-3, 1e-4), guesses=GUESSES)
+    with session, pytest.raises(TimeoutError, match="of a network"):
+        session.run(budget=1.0)
