@@ -1,6 +1,6 @@
 """What a cluster's worker is asked to do, as functions that are sent by name.
 
-Each takes and gives payloads (`metasched.measure.cluster.payloads`); none raises, so that no exception is unpickled.
+Each takes and gives payloads (`metasched.measure.cluster.payloads`); none raises: what went wrong is in the payload.
 """
 
 from __future__ import annotations

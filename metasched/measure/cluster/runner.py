@@ -97,6 +97,7 @@ class ClusterRunner:
         self._useful = time.monotonic()  # when something was last being done, or there was nothing to do
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closed = threading.Event()
+        self._closing = threading.Lock()  # what was asked before it is closed is answered, if by an exception
         self._joined = threading.Event()
         self._lack: list[Exception] = []  # what ended the coordinator, if anything did
         self._machines = 1
@@ -163,16 +164,22 @@ class ClusterRunner:
     def close(self) -> None:
         """Leave the cluster; measurements under way end with `RunnerClosed`."""
         if not self._closed.is_set():
-            self._closed.set()
+            self._close_for_questions()
             self._events.put(lambda: None)
             if threading.current_thread() is not self._thread:
                 self._thread.join()
             self._connection.close()
 
+    def _close_for_questions(self) -> None:
+        with self._closing:
+            self._closed.set()
+
     def _ask(self, event: Callable[[], None]) -> None:
-        if self._closed.is_set():
-            raise self._lack[0] if self._lack else RunnerClosed("this runner is closed; make another to measure more")
-        self._events.put(event)
+        with self._closing:
+            if not self._closed.is_set():
+                self._events.put(event)
+                return
+        raise self._lack[0] if self._lack else RunnerClosed("this runner is closed; make another to measure more")
 
     # --- the coordinator's thread
 
@@ -189,7 +196,7 @@ class ClusterRunner:
         except Exception as found:  # noqa: BLE001 - raised to whoever waits for a measurement
             error = found
             self._lack.append(found)
-            self._closed.set()
+            self._close_for_questions()
             self._joined.set()
         self._fail_all(error)
 
