@@ -49,7 +49,7 @@ def test_chains_change_to_better_arms_and_none_is_lost() -> None:
     arms = Toys([Toy(flavour=5), Toy(), Toy(flavour=3)])
     now = begun(arms)
     begin = {n: np.full((20, 4), 8) for n in range(3)}
-    after = walked(now, begin, [0.01] * 40)
+    after = walked(now, begin, [0.01] * 80)
     assert counted(after) == 60
     assert len(after[1]) > 40
     assert set(now.pool.arms) == {0, 1, 2}
