@@ -22,7 +22,7 @@ from metasched.measure.timing import TimingPlan
 
 WORKERS = Path(__file__).parent / "workers"
 PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
-LIMITS = Limits(build_s=1.5, run_s=1.5, memory_bytes=300 << 20, recycle_bytes=250 << 20)
+LIMITS = Limits(build_s=2.5, run_s=2.5, memory_bytes=300 << 20, recycle_bytes=250 << 20)
 
 
 @pytest.fixture
