@@ -147,7 +147,7 @@ class LocalRunner:
         self._best: dict[tuple[Any, ...], float] = {}
         self._built = RecentlyBuilt()
         self._ahead: OrderedDict[str, Future[Message]] = OrderedDict()  # what is compiled as soon as it is lowered
-        self._busy: dict[object, WorkerProcess] = {}
+        self._busy: dict[WorkerProcess, object] = {}  # what each is at: a job's future, or code, which several may be
         self._turns = TimingTurns()
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -521,20 +521,20 @@ class LocalRunner:
     def _interrupting(self, work: object, worker: WorkerProcess) -> Iterator[None]:
         """While its body has a worker at a job's future, or at code, giving the job up ends the worker's process."""
         with self._lock:
-            self._busy[work] = worker
+            self._busy[worker] = work
         try:
             yield
         finally:
             with self._lock:
-                del self._busy[work]
+                del self._busy[worker]
 
     def _give_up(self, job: Job) -> None:
         """End the processes that are at a job, if its future was cancelled."""
         if job.future.cancelled():
             code = None if job.lowered is None else job.lowered.code
             with self._lock:
-                for worker in (self._busy.get(job.future), self._busy.get(code)):
-                    if worker is not None:
+                for worker, work in self._busy.items():
+                    if work is job.future or (code is not None and work == code):
                         worker.interrupt()
 
     @contextmanager

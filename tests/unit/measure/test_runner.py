@@ -37,6 +37,7 @@ class Journal:
     waits_for_build: bool = False
     hangs: threading.Event = field(default_factory=threading.Event)
     timing: threading.Event = field(default_factory=threading.Event)
+    both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2, timeout=_S))
 
     @contextmanager
     def entered(self, kind: MessageKind) -> Iterator[None]:
@@ -66,6 +67,8 @@ class FakeProcess:
                 self.journal.hangs.set()
                 self.ended.wait(_S)
                 raise WorkerLost(Loss.KILLED, "killed", "")
+            if message.kind is MessageKind.COMPILE and trace == "twice":
+                self.journal.both.wait()
             if message.kind is MessageKind.COMPILE and trace.startswith("next"):
                 self.journal.built.set()
             if message.kind is MessageKind.RUN:
@@ -90,11 +93,11 @@ class FakeProcess:
 
 
 def runner_of(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, share: CoreShare | None, **settings: Any
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, share: CoreShare | None, builders: int = 2, **settings: Any
 ) -> LocalRunner:
     monkeypatch.setattr("metasched.measure.runner.WorkerProcess", lambda place, *_: FakeProcess(journal, place))
     monkeypatch.setattr("metasched.measure.runner.shared_cores", lambda threads: share)
-    return LocalRunner(RunnerSettings(threads=2, builders=2, plan=PLAN, **settings))
+    return LocalRunner(RunnerSettings(threads=2, builders=builders, plan=PLAN, **settings))
 
 
 def measured(runner: LocalRunner, journal: Journal) -> None:
@@ -134,6 +137,18 @@ def test_what_is_given_up_is_ended_and_the_next_is_measured(monkeypatch: pytest.
         assert journal.hangs.wait(_S)
         assert future.cancel()
         assert runner.submit(PROGRAM, "fine", "t").result(_S).seconds == 0.5
+
+
+def test_equal_code_may_be_compiled_by_two_builders_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with runner_of(Journal(), monkeypatch, None, builders=4) as runner:
+        futures = []
+        for _ in range(2):
+            lowered = runner.lower(PROGRAM, "twice", "t").result(_S)
+            futures.append(runner.submit(PROGRAM, "twice", "t", lowered=lowered))
+            until = time.monotonic() + _S
+            while runner._ahead and time.monotonic() < until:  # until its builder waits for the other
+                time.sleep(1e-3)
+        assert [future.result(_S).seconds for future in futures] == [0.5, 0.5]
 
 
 def pairs(cpu: int) -> list[int]:
