@@ -50,6 +50,8 @@ def is_pitched(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def reshaped(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) -> tuple[int, ...] | None:
     """The strides of the same elements in another shape; None where no strides give them their order."""
+    if 0 in shape:
+        return packed_strides(to)  # no elements, and any strides are theirs
     chunks = _chunks(shape, strides)
     found: list[int] = []
     size, step = chunks.pop() if chunks else (1, 1)

@@ -63,3 +63,8 @@ def test_reshaping_is_numpys(shape: tuple[int, ...], to: tuple[int, ...]) -> Non
 def test_strides_of_packed_arrays() -> None:
     assert packed_strides((2, 3, 4)) == (12, 4, 1)
     assert packed_strides(()) == ()
+
+
+@pytest.mark.parametrize(("shape", "to"), [((0, 10, 9), (3, 0, 30)), ((4, 0), (0,)), ((0,), (0, 1))])
+def test_nothing_may_be_reshaped_into_any_nothing(shape: tuple[int, ...], to: tuple[int, ...]) -> None:
+    assert reshaped(shape, packed_strides(shape), to) == packed_strides(to)
