@@ -79,7 +79,8 @@ def logical_not(site: NodeSite) -> Results:
 @node_type("BitwiseNot")
 def bitwise_not(site: NodeSite) -> Results:
     x = site.operand(0)
-    return (site.elementwise("255 - {0}" if x.type.dtype.is_unsigned else "-1 - {0}", x),)
+    ones = 2**x.type.dtype.bits - 1 if x.type.dtype.is_unsigned else -1
+    return (site.elementwise(f"{ones} - {{0}}", x),)
 
 
 @node_type("IsInf")
