@@ -49,11 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     export.add_argument("--best", type=positive, metavar="N", help="the N fastest of each task only")
     merge = actions.add_parser("import", help="add the records of exported files that are not there yet")
     merge.add_argument("files", metavar="FILE", nargs="+", help="an exported file; - is standard input")
-    merge.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="add the others where some are wrong, and say how many (default: add none)",
-    )
+    _add_skip_invalid(merge)
     _add_db(merge)
     _add_dry_run(merge)
     union = actions.add_parser(
@@ -63,11 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "imported file is; merging the same again changes nothing.",
     )
     union.add_argument("sources", metavar="URL", nargs="+", help="a database to read")
-    union.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="add the others where some are wrong, and say how many (default: add none)",
-    )
+    _add_skip_invalid(union)
     _add_db(union)
     _add_dry_run(union)
     distill = actions.add_parser(
@@ -95,6 +87,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _add_db(parser: ArgumentParser) -> None:
     parser.add_argument("--db", default=DEFAULT_DATABASE, metavar="URL", help="default: %(default)s")
+
+
+def _add_skip_invalid(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="add the others where some are wrong, and say how many (default: add none)",
+    )
 
 
 def _add_dry_run(parser: ArgumentParser) -> None:

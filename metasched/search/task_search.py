@@ -262,11 +262,6 @@ class TaskSearch:
 
     # --- getting ready
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether nothing but building is left to do before its first measurement."""
-        return self._prepared is not None
-
     @cached_property
     def _facts(self) -> TaskFacts:
         return TaskFacts.of(self.task.program, self.task.target)
