@@ -89,4 +89,6 @@ Its files, in reading order:
 - `strategies`: Strategies in contest: every registered one searches a frozen table of measured codes, twenty times each
   task
 - `ablations`: Ablations: what each part of a search is worth, on the frozen table and, for limited spaces, by tuning
+- `pretraining`: What a model is worth that was trained on another CPU: the first 16 codes of a search, against no
+  pre-training
 """

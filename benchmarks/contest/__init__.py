@@ -6,8 +6,9 @@ Its files, in reading order:
 - `collect`: Measuring the codes of the frozen table
 - `described`: What a table's structures are to a search: their variables, decisions, measured rows and features
 - `frozen`: The frozen table as a space that strategies search: it has the measured codes, and nothing else
+- `elsewhere`: The yardstick as another CPU would have seen it: what a model that was trained there learned from
 - `models`: Models that searches are played with: nothing, the roofline, from nothing, of other families, and the
-  installed
+  installed; and those of other families that another CPU has taught
 - `playing`: A search that is played on a table: a strategy proposes, and the table answers
 - `tournament`: Many searches on many tables: contestants by name, each with every task and seed, in processes of their
   own

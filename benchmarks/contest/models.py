@@ -1,19 +1,22 @@
-"""Models that searches are played with: nothing, the roofline, from nothing, of other families, and the installed."""
+"""Models that searches are played with: nothing, the roofline, from nothing, of other families, and the installed; and
+those of other families that another CPU has taught."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from benchmarks.yardstick.contestants import times_of
-from benchmarks.yardstick.data import DATA, read
-from benchmarks.yardstick.samples import samples
+from benchmarks.contest import elsewhere
+from benchmarks.contest.elsewhere import DESKTOP, as_here, in_ratio, seen_here, seen_there
+from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.samples import sources_hash
 from benchmarks.yardstick.tasks import TaskSpec
 from metasched.cost.baseline import RandomModel
-from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.model import CostModel, Model
 from metasched.cost.model_registry import MakeModel, model_of
+from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import TrainedModel
 from metasched.cost.training import train
 from metasched.operators import TWELVE
@@ -26,6 +29,27 @@ NONE, ROOFLINE, SCRATCH, TRANSFERRED, PRETRAINED = (
     "pre-trained",
 )
 MODELS = (NONE, ROOFLINE, SCRATCH, TRANSFERRED, PRETRAINED)
+ELSEWHERE_IN_RATIO, ELSEWHERE_AS_HERE = "transferred, times in ratio", "transferred, times as here"
+
+# What is seen of tasks, where features are kept in a folder.
+_Seen = Callable[[Sequence[TimedTask], Path | None], Iterable[TaskTimes]]
+
+
+def _here(tasks: Sequence[TimedTask], folder: Path | None) -> Iterable[TaskTimes]:
+    return seen_here(tasks, folder=folder)
+
+
+def _in_ratio(tasks: Sequence[TimedTask], folder: Path | None) -> Iterable[TaskTimes]:
+    return seen_there(tasks, DESKTOP, in_ratio, folder=folder)
+
+
+def _as_here(tasks: Sequence[TimedTask], folder: Path | None) -> Iterable[TaskTimes]:
+    return seen_there(tasks, DESKTOP, as_here, folder=folder)
+
+
+_SEEN: Mapping[str, _Seen] = {TRANSFERRED: _here, ELSEWHERE_IN_RATIO: _in_ratio, ELSEWHERE_AS_HERE: _as_here}
+# What decides what is taught, beside the sources that features come from.
+_TAUGHT_BY = (Path(elsewhere.__file__), Path(__file__))
 
 
 def maker(name: str, task: str, folder: Path | None) -> MakeModel:
@@ -33,12 +57,13 @@ def maker(name: str, task: str, folder: Path | None) -> MakeModel:
 
     Args:
         name: of `MODELS`; "transferred" learned from the yardstick's tasks of other families than this one's, and
-            "pre-trained" is what is installed, which has learned from candidates of the twelve themselves.
+            "pre-trained" is what is installed, which has learned from candidates of the twelve themselves. Or
+            "transferred, times ...", which learned from the same tasks on a CPU that is made up (`elsewhere`).
         task: of the twelve operators.
         folder: where the features of the yardstick are kept.
     """
-    if name == TRANSFERRED:
-        taught = transferred(TaskSpec(TWELVE[task].operator).family, folder)
+    if name in _SEEN:
+        taught = transferred(TaskSpec(TWELVE[task].operator).family, folder, name)
         return lambda seed: CostModel(seed, taught)
     made: dict[str, MakeModel] = {
         NONE: RandomModel,
@@ -54,20 +79,27 @@ def _from_scratch(seed: int) -> Model:
 
 
 @cache
-def transferred(family: str, folder: Path | None) -> TrainedModel:
-    """What the yardstick's tasks of other families teach: kept in the folder, if there is one."""
-    path = None if folder is None else folder / f"without-{family.replace(' ', '-')}.json"
+def transferred(family: str, folder: Path | None, name: str = TRANSFERRED) -> TrainedModel:
+    """What the yardstick's tasks of other families teach on the CPU of a model's name: kept in the folder, if there is
+    one, by all that it depends on."""
+    path = None if folder is None else folder / f"taught-{_key(family, name)}.json"
     if path is not None and path.exists():
         return TrainedModel.loads(path.read_text(encoding="utf-8"))
     tasks = [task for task in read(DATA) if task.family != family]
-    taught = train([times_of(one) for one in samples(tasks, DEFAULT_CORE, 1, folder)], 0)
+    taught = train(list(_SEEN[name](tasks, folder)), 0)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(taught.dumps(), encoding="utf-8")
     return taught
 
 
+def _key(family: str, name: str) -> str:
+    sources = (sources_hash().encode(), DATA.read_bytes(), *(path.read_bytes() for path in _TAUGHT_BY))
+    return hashlib.sha256(b"".join((family.encode(), name.encode(), *sources))).hexdigest()[:24]
+
+
 def ready(names: Sequence[str], tasks: Sequence[str], folder: Path | None) -> None:
     """Train what is transferred, before processes that would each do so are begun."""
-    for task in tasks if TRANSFERRED in names else ():
-        transferred(TaskSpec(TWELVE[task].operator).family, folder)
+    for name in names:
+        for task in tasks if name in _SEEN else ():
+            transferred(TaskSpec(TWELVE[task].operator).family, folder, name)
