@@ -173,7 +173,7 @@ def _merge(args: Namespace, console: Console) -> int:
     for url in args.sources:
         with open_database(url, Access.READ) as database:
             for task in database.stats().tasks:
-                found += (_checked(record, url) for record in database.records(task.task))
+                found += (_checked(record, database.url) for record in database.records(task.task))
     return _add_new(args, found, console)
 
 
