@@ -54,6 +54,8 @@ def _cuts(loop: NestLoop, path: Path) -> list[int]:
     vector = next((x.var for x in (loop, *inner) if x.is_vector), None)
     if vector is None or loop.var in statement.reduction or not _is_straight(loop):
         return []
+    if any(outer.var in statement.reduction for outer in path):
+        return []  # Sums under way, in registers, are those of one nest.
     others = {x.var: const(x.extent) for x in around if x is not loop}
     cuts = set()
     for extremum in _clamps(statement, vector):

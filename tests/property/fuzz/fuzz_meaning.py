@@ -61,7 +61,25 @@ _OPERATIONS: Mapping[BinOp, Callable[[int, int], int]] = {
     BinOp.EQ: lambda a, b: a == b,
     BinOp.NE: lambda a, b: a != b,
 }
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min, "i64": wrapped, "i32": lambda a: wrapped(a, 32)}
+
+
+def _clamp(a: int, low: int, high: int) -> int:
+    return min(max(a, low), high)
+
+
+def _mirror(a: int, size: int) -> int:
+    """Reflected once, and what is farther off is at the other end."""
+    return _clamp(2 * (size - 1) - a if a >= size else abs(a), 0, size - 1)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "max": max,
+    "min": min,
+    "i64": wrapped,
+    "i32": lambda a: wrapped(a, 32),
+    "clamp": _clamp,
+    "mirror": _mirror,
+}
 
 
 def is_plain(definition: ProgramDef) -> bool:

@@ -25,7 +25,7 @@ from tests.property.fuzz import fuzz_classics
 T = TypeVar("T")
 
 SIZES = (1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 13)
-_WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "f16", "bf16")
+_WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "f16", "bf16")
 DTYPES = tuple(name for name in _WANTED if name in {d.value for d in DType})
 # Element types of an operator of the library, of its second operand, and of its sums.
 ELEMENTS = (
