@@ -99,13 +99,17 @@ def add_db(parser: _ActionsContainer, default: str | None, what: str) -> None:
 
 
 def db_options(db: DatabaseURLs) -> str:
-    """`--db` as it was given, for a command to repeat."""
-    return " ".join(f"--db {shlex.quote(url)}" for url in ([db] if isinstance(db, str) else db))
+    """`--db` as it was given, but for passwords, for a command to repeat."""
+    from metasched.database.shown_url import shown_url
+
+    return " ".join(f"--db {shlex.quote(shown_url(url))}" for url in ([db] if isinstance(db, str) else db))
 
 
 def first_db(db: DatabaseURLs) -> str:
-    """The URL of the database that is written."""
-    return db if isinstance(db, str) else db[0]
+    """The URL of the database that is written, but for passwords."""
+    from metasched.database.shown_url import shown_url
+
+    return shown_url(db if isinstance(db, str) else db[0])
 
 
 def add_json(parser: ArgumentParser) -> None:

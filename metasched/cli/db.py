@@ -15,6 +15,7 @@ from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
 from metasched.database.best import fastest
+from metasched.database.shown_url import shown_url
 from metasched.database.transfer import (
     DAY_S,
     Removal,
@@ -168,7 +169,7 @@ def _import(args: Namespace, console: Console) -> int:
 def _merge(args: Namespace, console: Console) -> int:
     """Add what other databases hold."""
     if args.db in args.sources:
-        raise UsageError(f"{args.db} is what is added to; leave it out of what is read")
+        raise UsageError(f"{shown_url(args.db)} is what is added to; leave it out of what is read")
     found: list[Record | DatabaseError] = []
     for url in args.sources:
         with open_database(url, Access.READ) as database:
@@ -181,7 +182,7 @@ def _checked(record: Record, url: str) -> Record | DatabaseError:
     try:
         check_record(record)
     except ValueError as error:
-        return DatabaseError(f"{url}: the record of trial {record.trial} is refused: {error}")
+        return DatabaseError(f"{shown_url(url)}: the record of trial {record.trial} is refused: {error}")
     return record
 
 
@@ -199,7 +200,9 @@ def _add_new(args: Namespace, found: Sequence[Record | DatabaseError], console: 
         if not args.dry_run:
             database.add_all(new)
     done = "would be added to" if args.dry_run else "added to"
-    console.print(f"{_count(len(new))} {done} {args.db}; {len(read) - len(new)} of {len(read)} were there already")
+    console.print(
+        f"{_count(len(new))} {done} {shown_url(args.db)}; {len(read) - len(new)} of {len(read)} were there already"
+    )
     if wrong:
         console.note(f"{_some(wrong)}\n{_count(len(wrong))} passed over")
     return 0
@@ -265,7 +268,7 @@ def _prune_damaged(args: Namespace, console: Console) -> int:
 
 def _removed(args: Namespace, number: int, left: int) -> str:
     done = "would be removed from" if args.dry_run else "removed from"
-    return f"{_count(number)} {done} {args.db}; {left} left"
+    return f"{_count(number)} {done} {shown_url(args.db)}; {left} left"
 
 
 def _count(records: int) -> str:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
+from metasched.database.shown_url import shown_url
 from metasched.database.union import UnionDatabase
 from metasched.support.registry import Registry, UnfitError
 
@@ -88,14 +89,14 @@ def _opened(url: str, access: Access, databases: Registry[Opener]) -> Database:
 
 def shown_urls(url: DatabaseURLs) -> str:
     """A URL, or several, for a message."""
-    return url if isinstance(url, str) else ", ".join(url)
+    return ", ".join(map(shown_url, [url] if isinstance(url, str) else url))
 
 
 def scheme_of(url: str, databases: Registry[Opener] = DATABASES) -> str:
     """The scheme of a database URL. Raises `DatabaseError` for a text that is none, or of no known scheme."""
     scheme = _scheme(url)
     if scheme not in databases.names():
-        raise DatabaseError(f"there is no database `{scheme}` (in `{url}`){databases.advice(scheme)}")
+        raise DatabaseError(f"there is no database `{scheme}` (in `{shown_url(url)}`){databases.advice(scheme)}")
     return scheme
 
 

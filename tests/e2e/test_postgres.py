@@ -68,21 +68,3 @@ def test_databases_are_merged_into_it_and_merging_again_changes_nothing(
 def test_without_it_the_message_says_what_to_install() -> None:
     with pytest.raises(MetaschedError, match="pip install metasched-postgres"):
         open_database("postgresql://host/tuning")
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("postgresql://me:secret@host/db", "postgresql://me@host/db"),
-        ("postgresql://me:se?cret@host/db", "postgresql://me@host/db"),
-        ("postgresql://me@host/db?password=secret&sslmode=require", "postgresql://me@host/db?sslmode=require"),
-        ("postgresql://me@host/db?%70assword=secret", "postgresql://me@host/db"),
-        ("postgresql:///db?host=/run/postgresql", "postgresql:///db?host=/run/postgresql"),
-        ("postgresql://host/db@home", "postgresql://host/db@home"),
-    ],
-)
-def test_a_url_is_shown_without_its_passwords(url: str, shown: str) -> None:
-    pytest.importorskip("psycopg", reason="psycopg is in the extra `test`")
-    from metasched_postgres import errors
-
-    assert errors.shown(url) == shown

@@ -8,9 +8,10 @@ from typing import Any
 import psycopg
 
 from metasched.database import Access, Database
+from metasched.database.shown_url import shown_url
 from metasched_postgres import schema
 from metasched_postgres.database import Connection, PostgresDatabase
-from metasched_postgres.errors import explained, shown
+from metasched_postgres.errors import explained
 
 _CONNECT_S = 10
 # A server that hangs, or a lock that nobody gives back, ends in an error and not in a wait for ever.
@@ -24,7 +25,7 @@ def opener(url: str, access: Access) -> Database:
     Its tables are in the schema `metasched`, and are made unless it is only opened to be read. Raises DatabaseError
     for a server that does not answer, and for tables of another version; NoRecord where there are none.
     """
-    where = shown(url)
+    where = shown_url(url)
     connect = partial(_connected, url, access)
     with explained(where):
         connection = connect()
