@@ -29,10 +29,14 @@ MODELS = Registry(None, "model", _checked, MetaschedError, "metasched.cost.model
 def model_of(given: str | MakeModel) -> MakeModel:
     """What makes the model of a name, that which starts from a file of `metasched model train`, or what is given.
 
-    Raises MetaschedError for a name that is not there, ModelError for a file that is no model.
+    Raises MetaschedError for a name that is not there and for what is no function, ModelError for a file that is no
+    model.
     """
     if not isinstance(given, str):
-        return given
+        try:
+            return _checked(given)
+        except UnfitError as error:
+            raise MetaschedError(f"this is no model: {error}\n  hint: a file is named by a text, its path") from None
     if given in MODELS.names():
         return MODELS.get(given)
     path = Path(given)

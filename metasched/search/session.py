@@ -426,6 +426,6 @@ def goal_of(trials: int | None, budget: float | None, patience: int | None = Non
         raise MetaschedError(f"trials is {trials!r}; it is how many measurements to have, such as 64")
     if trials is not None and trials < 1:
         raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
-    if timed is not None and not (isinstance(timed, int | float) and timed > 0):
+    if timed is not None and not (isinstance(timed, int | float) and 0 < timed < float("inf")):
         raise MetaschedError(f"budget is {budget!r}; it is how many seconds to go on, such as 60")
     return Goal(trials, None if budget is None else time.perf_counter() + budget, patience=patience)

@@ -61,7 +61,10 @@ def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
     Raises MetaschedError for a name that is not there, and for what is not a function.
     """
     if not isinstance(given, str):
-        return given
+        try:
+            return _checked(given)
+        except UnfitError as error:
+            raise MetaschedError(f"this is no strategy: {error}") from None
     file, separator, name = given.rpartition(":")
     if given.endswith(".py"):
         file, separator, name = given, ":", _IN_FILE
