@@ -9,11 +9,12 @@ block.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import halide as hl  # type: ignore[import-not-found]
 import numpy as np
@@ -74,20 +75,28 @@ def prepared(spec: dict[str, Any]) -> tuple[Callable[[], object], float]:
     return call, seconds
 
 
+def answers_only() -> TextIO:
+    """Standard output, for answers alone: Halide's warnings, which it prints there, go to standard error."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
 def main() -> None:
+    out = answers_only()
     load_autoschedulers()
     calls: dict[str, Callable[[], object]] = {}
     for line in sys.stdin:
         if line.startswith("measure "):
-            print(json.dumps(block(calls[line.removeprefix("measure ").strip()])), flush=True)
+            print(json.dumps(block(calls[line.removeprefix("measure ").strip()])), file=out, flush=True)
             continue
         spec = json.loads(line)
         try:
             calls[spec["schedule"]], seconds = prepared(spec)
         except hl.HalideError as error:
-            print(json.dumps({"refused": str(error).strip().splitlines()[0]}), flush=True)
+            print(json.dumps({"refused": str(error).strip().splitlines()[0]}), file=out, flush=True)
         else:
-            print(json.dumps({"compile_s": seconds}), flush=True)
+            print(json.dumps({"compile_s": seconds}), file=out, flush=True)
 
 
 if __name__ == "__main__":
