@@ -21,12 +21,13 @@ _NAMED = 3
 def check(examined: Examined) -> Finding:
     """The time that other processes use, and that the host of a virtual machine takes, over a second."""
     del examined
-    before, start = _used(), psutil.cpu_times()
+    before, start = {pid: used for pid, (_, used) in _used().items()}, psutil.cpu_times()
     time.sleep(_WATCHED_S)
     after, stop = _used(), psutil.cpu_times()
-    shares = {name: (used - before.get(pid, (name, used))[1]) / _WATCHED_S for pid, (name, used) in after.items()}
-    busiest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED]
-    total = sum(shares.values())
+    # What has begun meanwhile counts whole. A number that a new process took over may have used less than before.
+    shares = [(name, max(0.0, used - before.get(pid, 0.0)) / _WATCHED_S) for pid, (name, used) in after.items()]
+    busiest = sorted(shares, key=lambda share: -share[1])[:_NAMED]
+    total = sum(share for _, share in shares)
     stolen = (getattr(stop, "steal", 0.0) - getattr(start, "steal", 0.0)) / max(sum(stop) - sum(start), 1e-9)
     facts = {"others_cores": round(total, 3), "stolen": round(stolen, 4)}
     if stolen > _STOLEN:

@@ -88,11 +88,11 @@ def test_a_cache_folder_that_others_can_write(tmp_path: Path, monkeypatch: pytes
 def test_a_busy_neighbour_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            found = neighbours.check(Examined(HERE))
+            # It may get no time in one second where more processes run than cores.
+            found = [neighbours.check(Examined(HERE)) for _ in range(2)]
         finally:
             busy.kill()
-    assert found.state is not Standing.GOOD
-    assert "python" in found.found
+    assert any(one.state is not Standing.GOOD and "python" in one.found for one in found)
 
 
 class Unsteady:

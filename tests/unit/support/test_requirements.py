@@ -22,7 +22,7 @@ def bounds(requirements: list[str]) -> dict[str, str]:
     """The lowest release of each package that requirements allow."""
     found = {}
     for text in requirements:
-        match = re.fullmatch(r"([\w-]+)>=([\d.]+)", text)
+        match = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", text)
         assert match, f"{text}: write NAME>=RELEASE, the oldest release tested"
         found[match[1]] = match[2]
     return found
