@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from metasched.database.best import best_record
 from metasched.database.claims import Claimant
-from metasched.database.record import DatabaseStats, Duplicate, Record, SearchKey, TaskKey
+from metasched.database.record import DatabaseError, DatabaseStats, Duplicate, Record, SearchKey, TaskKey
 from metasched.database.summary import Summary, summary_of
 from metasched.permissions import EVERYTHING, Permission
 
@@ -132,7 +132,10 @@ class BaseDatabase(ABC):
     def close(self) -> None: ...
 
     def stats(self) -> DatabaseStats:
-        raise NotImplementedError(f"{type(self).__name__} does not say what it holds")
+        """What the database holds. Raises DatabaseError where the store cannot say."""
+        raise DatabaseError(
+            f"this database does not say what it holds\n  hint: {type(self).__name__} needs a method `stats` for that"
+        )
 
     def tasks(self) -> tuple[TaskKey, ...]:
         return tuple(found.task for found in self.stats().tasks)

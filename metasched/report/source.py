@@ -9,8 +9,9 @@ from metasched.database.backends import open_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, SearchKey
 
-# How the URL of a database ends that is gone when it is closed.
-_IN_MEMORY = ":memory:"
+# The URLs of files, by which they are opened again: other URLs are shown without their password.
+_FILE = "sqlite:///"
+_IN_MEMORY = f"{_FILE}:memory:"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class RecordSource:
     @staticmethod
     def of(database: Database, search: SearchKey) -> RecordSource:
         """Where the records of a search are that a database holds, which is closed afterwards."""
-        kept = tuple(_of_search(database, search)) if database.url.endswith(_IN_MEMORY) else None
+        opens_again = database.url.startswith(_FILE) and database.url != _IN_MEMORY
+        kept = None if opens_again else tuple(_of_search(database, search))
         return RecordSource(database.url, search, kept)
 
     def records(self) -> Sequence[Record]:
