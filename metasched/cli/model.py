@@ -78,6 +78,9 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _train(args: Namespace, console: Console) -> int:
+    place = Path(args.out).absolute().parent
+    if not place.is_dir():  # said now, and not after the training
+        raise UsageError(f"there is no folder `{place}` to write `{args.out}` to")
     make = train if args.start == _NOTHING else partial(adapted, _start(args.start))
     tasks = _tasks(args, console)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()

@@ -85,6 +85,8 @@ def test_what_is_wrong_is_said() -> None:
     assert run("model", "show", "absent.json")[0] == 2
     status, _, err = run("model", "train", "--db", "sqlite:///absent.db")
     assert status == 2
+    status, _, err = run("model", "train", "--db", URL, "--out", "nowhere/m.json")
+    assert (status, "there is no folder" in err) == (2, True)
     with open_database("sqlite:///empty.db"):
         pass
     status, _, err = run("model", "train", "--db", "sqlite:///empty.db")
