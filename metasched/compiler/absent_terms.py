@@ -12,7 +12,6 @@ from functools import reduce
 
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Expr, Reducer, Select
-from metasched.schedule.rewrite.parts import identity
 
 
 def split_terms(value: Expr, reducer: Reducer | None, stays: Callable[[Expr], bool]) -> tuple[tuple[Expr, ...], Expr]:
@@ -23,7 +22,7 @@ def split_terms(value: Expr, reducer: Reducer | None, stays: Callable[[Expr], bo
     """
     if reducer is None or reducer.is_arg or not isinstance(value, Select):
         return (), value
-    nothing = identity(reducer, value.dtype)
+    nothing = reducer.identity(value.dtype)
     if value.otherwise != nothing:
         return (), value
     conds = _conjuncts(value.cond)

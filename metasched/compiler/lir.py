@@ -87,6 +87,16 @@ class VectorLoop(LStmt):
 
 
 @node
+class AtPlace(LStmt):
+    """`body` for the one `var` of `range(extent)` that `place` is, if it is one of them. Not inside a vector loop."""
+
+    var: str
+    place: Expr
+    extent: int
+    body: LStmt
+
+
+@node
 class If(LStmt):
     cond: Expr
     body: LStmt
@@ -127,10 +137,11 @@ class ArgReduction(LStmt):
 
 @node
 class Prefetch(LStmt):
-    """Ask for the cache lines of `array[index]`, which may be anywhere: nothing is read."""
+    """Ask for the cache lines of `array[index]`, which may be anywhere, into a cache: nothing is read."""
 
     array: str
     index: Expr
+    cache: int = 1
 
 
 @node

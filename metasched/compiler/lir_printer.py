@@ -30,7 +30,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     if isinstance(stmt, lir.ArgReduction):
         return [pad + _best(stmt)]
     if isinstance(stmt, lir.Prefetch):
-        return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]"]
+        into = "" if stmt.cache == 1 else f" into cache {stmt.cache}"
+        return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]{into}"]
     if isinstance(stmt, lir.Reread):
         return [f"{pad}reread"]
     if isinstance(stmt, lir.IntrinsicCall):
@@ -38,8 +39,8 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     if isinstance(stmt, lir.TileMove):
         source = "zeros" if stmt.source is None else _operand(stmt.source)
         return [f"{pad}{_operand(stmt.target)} = {source}"]
-    if isinstance(stmt, lir.If):
-        return [f"{pad}if {print_expr(stmt.cond)}:", *_stmt(stmt.body, depth + 1)]
+    if isinstance(stmt, lir.If | lir.AtPlace):
+        return [f"{pad}{_condition(stmt)}:", *_stmt(stmt.body, depth + 1)]
     if isinstance(stmt, lir.VectorLoop):
         strips = ", unrolled" if stmt.unroll_strips and _strips(stmt) != 1 else ""
         head = f"vector({stmt.lanes}{strips}) {stmt.var} in range({print_expr(stmt.extent)}):"
@@ -48,6 +49,12 @@ def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     word = {lir.LoopMode.SERIAL: "for", lir.LoopMode.PARALLEL: "parallel", lir.LoopMode.UNROLLED: "unrolled"}[stmt.mode]
     counter = "" if stmt.counter is None else f"  @counter({stmt.counter})"
     return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):{counter}", *_stmt(stmt.body, depth + 1)]
+
+
+def _condition(stmt: lir.If | lir.AtPlace) -> str:
+    if isinstance(stmt, lir.If):
+        return f"if {print_expr(stmt.cond)}"
+    return f"at {stmt.var} = {print_expr(stmt.place)} of {stmt.extent}"
 
 
 def _best(stmt: lir.ArgReduction) -> str:

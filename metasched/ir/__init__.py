@@ -8,6 +8,7 @@ Its files, in reading order:
 - `polynomial`: Polynomials with integer coefficients over expressions that are taken as they are
 - `affine`: Integer index arithmetic: its normal form
 - `ranges`: What values index arithmetic takes while loops run: bounds, regions, and what they prove
+- `places`: Where a term of a reduction belongs, where data says so: the one iteration of a loop that has a term
 - `implied_guards`: Guards that other guards imply
 - `linear`: Linear index arithmetic over numbers: a constant plus integer multiples of *atoms*, exact
 - `quasi_affine`: The form that bindings of iteration variables have

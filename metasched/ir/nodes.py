@@ -372,6 +372,7 @@ class LoopKind(Enum):
     PARALLEL = "parallel"
     VECTORIZED = "vectorized"
     UNROLLED = "unrolled"
+    SCATTERED = "scattered"  # of its iterations, only the one that data says has a term is run
 
 
 class Scope(Enum):
@@ -404,6 +405,18 @@ class Reducer(Enum):
     def operation(self) -> BinOp:
         """What combines two values."""
         return _OPERATIONS[self.of_values]
+
+    def identity(self, dtype: DType) -> Const:
+        """The value that it leaves any other unchanged with."""
+        if self in (Reducer.SUM, Reducer.PROD):
+            one = self is Reducer.PROD
+            return Const(float(one) if dtype.is_float else int(one), dtype)
+        lowest = self.of_values is Reducer.MAX
+        if dtype.is_float:
+            return Const(float("-inf") if lowest else float("inf"), dtype)
+        if dtype.is_bool:
+            return Const(not lowest, dtype)
+        return Const(integer_range(dtype)[0 if lowest else 1], dtype)
 
 
 _OPERATIONS = {Reducer.SUM: BinOp.ADD, Reducer.PROD: BinOp.MUL, Reducer.MAX: BinOp.MAX, Reducer.MIN: BinOp.MIN}

@@ -7,6 +7,10 @@ import platform
 import sys
 from functools import cache
 
+NO_TILES = (
+    "this system does not give the process AMX's tile registers (arch_prctl with ARCH_REQ_XCOMP_PERM). Linux has them "
+    "from 5.16 on, and containers and virtual machines may be without; use a trace without intrinsics on tiles"
+)
 # arch_prctl(ARCH_GET_XCOMP_SUPP) writes a mask of what may be asked for; bit 18 is for AMX's tile registers.
 _SYS_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, _XTILEDATA = 158, 0x1021, 18
 

@@ -11,7 +11,8 @@ from numpy.ma import MaskedArray
 
 from metasched.errors import KernelError
 from metasched.lang.report import did_you_mean, listing
-from metasched.runtime.compiled import KernelArgument, data_pointer
+from metasched.runtime.addresses import data_pointer
+from metasched.runtime.compiled import KernelArgument
 
 
 def check_count(kernel: str, parameters: Sequence[KernelArgument], given: int) -> None:

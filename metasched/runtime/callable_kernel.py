@@ -12,9 +12,11 @@ import numpy as np
 from metasched.compiler.cpu.emit.runtime import Status
 from metasched.errors import KernelError, counted
 from metasched.ir.highlight import in_html
+from metasched.ir.nodes import Func
 from metasched.ir.notebook import folded, table
 from metasched.runtime import arguments
-from metasched.runtime.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
+from metasched.runtime.addresses import aligned_empty, data_pointer
+from metasched.runtime.compiled import CompiledKernel, raise_status
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.support.cached import cached_property
 from metasched.target import Target
@@ -22,9 +24,10 @@ from metasched.target import Target
 Array = np.ndarray[Any, Any]
 
 
-# What `Kernel.profile` calls, with the kernel, its inputs and the number of runs. It compares with what the machine can
+# What `Kernel.profile` calls, with the kernel, the scheduled program that it was compiled from, its inputs and the
+# number of runs. It compares with what the machine can
 # do, which is known above this package.
-Profiler = Callable[["CallableKernel", tuple[Any, ...], int], Any]
+Profiler = Callable[["CallableKernel", Func, tuple[Any, ...], int], Any]
 
 
 class Origin(Enum):

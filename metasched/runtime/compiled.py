@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import math
 import time
 import weakref
 from collections.abc import Callable
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metasched.compiler.cpu.emit import emit, runtime
+from metasched.compiler.cpu.emit import runtime
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.python_entry import ENTRY as PYTHON_ENTRY
 from metasched.compiler.cpu.emit.python_entry import KNOWN, EntryArgument, python_entry
 from metasched.compiler.cpu.first_use import import_code_generator
@@ -28,6 +28,8 @@ from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer, Func
 from metasched.runtime import threads
+from metasched.runtime.addresses import data_pointer
+from metasched.runtime.amx_permission import NO_TILES
 from metasched.target import Target
 
 if TYPE_CHECKING:  # it imports Numba
@@ -36,16 +38,6 @@ if TYPE_CHECKING:  # it imports Numba
 LOGGER = logging.getLogger(__name__)
 
 _POINTER = ctypes.c_void_p
-NO_TILES = (
-    "this system does not give the process AMX's tile registers (arch_prctl with ARCH_REQ_XCOMP_PERM). Linux has them "
-    "from 5.16 on, and containers and virtual machines may be without; use a trace without intrinsics on tiles"
-)
-# The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
-# ten times quicker than `ndarray.ctypes.data`.
-_DATA = object.__basicsize__
-# Bytes of a cache line, and of an array for which aligning takes longer than it saves.
-_LINE = 64
-_SMALL = 2048
 
 
 @dataclass(frozen=True)
@@ -126,11 +118,6 @@ def parameters_of(func: Func) -> tuple[KernelArgument, ...]:
 
 def _below(buffer: Buffer) -> int | None:
     return None if buffer.below is None else as_int(buffer.below)
-
-
-def data_pointer(array: np.ndarray[Any, Any]) -> int:
-    """The address of an array's first element."""
-    return _POINTER.from_address(id(array) + _DATA).value or 0
 
 
 class CompiledKernel:
@@ -239,12 +226,3 @@ def raise_status(status: int, workspace_bytes: int) -> None:
     if status == runtime.Status.NO_MEMORY:
         raise KernelError(f"no memory for a workspace of {workspace_bytes} bytes")
     raise KernelError(f"the kernel returned an unknown status {status}")
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An uninitialised C-contiguous array; a large one starts on a cache line, so that vectors do not straddle two."""
-    size = dtype.itemsize * math.prod(shape)
-    if size < _SMALL:
-        return np.empty(shape, dtype)
-    raw = np.empty(size + _LINE, np.uint8)
-    return np.ndarray(shape, dtype, raw, -data_pointer(raw) % _LINE)

@@ -56,7 +56,7 @@ class Kernel(CallableKernel):
             inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named, ["runs"])
         if self.profiler is None or self.program is None or self.trace is None:
             raise KernelError(f"`{self.name}` was made without a trace, and cannot be profiled. Use `ms.compile`")
-        return self.profiler(self, inputs, runs)
+        return self.profiler(self, self.trace.apply_to(self.program).func, inputs, runs)
 
     def pack(self, *weights: Any, **named: Any) -> PackedKernel:
         """This kernel with its weights fixed: `kernel.pack(W)(X)` is bitwise `kernel(X, W)`.

@@ -14,8 +14,9 @@ from metasched.errors import KernelError
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import divide
 from metasched.runtime import arguments
+from metasched.runtime.addresses import aligned_empty
 from metasched.runtime.callable_kernel import CallableKernel
-from metasched.runtime.compiled import CompiledKernel, KernelArgument, aligned_empty, build
+from metasched.runtime.compiled import CompiledKernel, KernelArgument, build
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.packing import why_not_ahead
@@ -194,6 +195,18 @@ class PackedKernel:
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
         return self._main(*inputs, *self._arrays, out=out)
+
+    def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> Any:
+        """Where the time of a call with packed weights goes, on these other arguments; see `Kernel.profile`."""
+        if named:
+            names = [p.name for p in self._inputs]
+            inputs = arguments.in_order(f"`{self.name}`", names, inputs, named, ["runs"])
+        arguments.check_count(self.name, self._inputs, len(inputs))
+        recipe = self._source.recipe
+        if recipe.profiler is None:
+            raise KernelError(f"`{self.name}` was made without a profiler, and cannot be profiled. Use `ms.compile`")
+        func = divide(recipe.trace.apply_to(recipe.program).func, self._source.weights).main
+        return recipe.profiler(self._main, func, (*inputs, *self._arrays), runs)
 
     @property
     def name(self) -> str:

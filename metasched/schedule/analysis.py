@@ -32,6 +32,7 @@ from metasched.ir.nodes import (
     Unary,
     Var,
 )
+from metasched.ir.places import place_of
 from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
@@ -120,6 +121,8 @@ class BlockInfo:
         writes: the buffer that it writes; `positions`: it is an arg-reduction, which also writes a buffer of positions.
         shared: the spatial variables that a read divides by a number which divides the extent, such as `o // 32` for
             the group of a channel, with that number.
+        places: the iteration variables whose value a condition of each term gives, such as `v` in a histogram's sum of
+            what equals `v`, with the variables that this depends on.
         sum_block: for a long sum of f32, the best number of terms to sum in a block; 0 for any other.
     """
 
@@ -150,6 +153,7 @@ class BlockInfo:
     writes: str
     positions: bool
     shared: tuple[tuple[str, int], ...]
+    places: Mapping[str, frozenset[str]]
     sum_block: int
 
     @property
@@ -230,6 +234,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         writes=query.writes(block),
         positions=block.index is not None,
         shared=own.shared,
+        places=own.places,
         sum_block=block_length(func, block),
     )
 
@@ -254,6 +259,7 @@ class _Own:
     costly: bool
     elementwise: bool
     shared: tuple[tuple[str, int], ...]
+    places: Mapping[str, frozenset[str]]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -285,6 +291,7 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
         or any(functions()[name].costly for name in calls),
         elementwise=_is_elementwise(stores, reducer),
         shared=_shared(iters, stores),
+        places=_places(iters, stores[0].value, reducer),
     )
 
 
@@ -359,6 +366,15 @@ def _shared(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tupl
                 if extent and divisor and not extent % divisor:
                     found.setdefault(node.a.name, divisor)
     return tuple(found.items())
+
+
+def _places(iters: tuple[IterVar, ...], value: Expr, reducer: Reducer | None) -> Mapping[str, frozenset[str]]:
+    extents = {it.name: it.extent for it in iters}
+    found = {name: place for name in extents if (place := place_of(value, reducer, name, extents)) is not None}
+    return {
+        name: frozenset[str]().union(*(free_vars(e) for e in (place.index, *place.conds))) & extents.keys()
+        for name, place in found.items()
+    }
 
 
 def _is_elementwise(stores: tuple[Store, ...], reducer: Reducer | None) -> bool:

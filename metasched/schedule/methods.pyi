@@ -459,6 +459,28 @@ class PrimitiveMethods:
             perfect: only sizes that divide what is left of the extent.
             step: what the innermost size is preferably a multiple of, such as the lanes of a vector; 0 for no preference.
         """
+    def scatter(self, loop: LoopRV, *, labels: Sequence[str] = ...) -> None:
+        """Run only the iteration of a loop that has a term: the place that data says, where each term is added.
+
+        For histograms, sums of what falls into each cell or segment and gradients of embeddings, which are written as sums
+        over what equals each place, and for products with one-hot rows: one step instead of a comparison for each place.
+        Every element is updated by the same terms in the same order. Threads need results of their own: `rfactor` a loop of
+        the reduction first, and share that.
+
+        Args:
+            loop: a serial loop over a whole iteration variable, of elements or of terms.
+
+        Requires:
+            One block is inside, a reduction, whose terms have a condition `place == v`, for the variable `v` of the loop,
+            plus or minus what does not depend on it. The other side may be anything that no loop inside changes. Loops of
+            the reduction are around the loop, or it is one, unless the initial value is written by a block of its own. No
+            loop around is vectorized, and none inside is parallel.
+
+        Rewrite:
+            for i in 4096:                              for i in 4096:
+                for v in 256:                    ->         v = X[i]
+                    N[v] += 1 if X[i] == v else 0           N[v] += 1
+        """
     def set_scope(self, block: BlockRV, scope: str, *, labels: Sequence[str] = ...) -> None:
         """Set where the buffer that a block writes lives.
 

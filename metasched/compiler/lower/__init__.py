@@ -19,6 +19,7 @@ Its files; the passes come in the order in which they run:
 - `specialise`: imperfect tiles become a case for the full tile and one for the rest
 - `accumulators`: accumulators move to registers around the reduction loops they are invariant in
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
+- `scatters`: of a scattered loop, only the iteration that data says has a term is run
 - `terms`: terms of a reduction that are not there become guards
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
   fewest registers
@@ -51,6 +52,7 @@ from metasched.compiler.lower.nest import NameSupply, NestStmt
 from metasched.compiler.lower.operand_order import order_operands
 from metasched.compiler.lower.partial_sums import sum_in_blocks
 from metasched.compiler.lower.register_warnings import RegisterWarnings
+from metasched.compiler.lower.scatters import place_terms
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, Storage, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
@@ -125,7 +127,7 @@ def _lowered(func: Func, target: Target) -> _Lowered:
     nest = specialise(cut_at_clamps(nest, names))
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
-    nest = guard_terms(nest)
+    nest = guard_terms(place_terms(nest))
     nest = order_operands(nest, storages, target, names)
     check_copies(nest)
     return _Lowered(func, place_guards(nest), storages, declined.warnings)

@@ -35,6 +35,7 @@ from metasched.compiler.lower.nest import (
     many,
     map_assigns,
     map_children,
+    over_elements,
     sequence,
     with_body,
 )
@@ -178,7 +179,7 @@ class Promotion:
         """Record a warning where a tile would be in registers if its loops were unrolled."""
         indexing = frozenset[str]().union(*(free_vars(i) for indices in update.written.values() for i in indices))
         rolled = [x for x in inner if x.var in indexing and not x.unroll]
-        if not rolled or any(x.kind is LoopKind.PARALLEL for x in rolled):
+        if not rolled or any(x.kind in (LoopKind.PARALLEL, LoopKind.SCATTERED) for x in rolled):
             return
         straight = {x.var: replace(x, unroll=True) for x in inner}
         inside = {x.var: x for x in path if x.is_vector} | straight
@@ -252,7 +253,7 @@ class Promotion:
         loops = [loop for loop in inner if loop.var in tile]
         absent = _absent_loops(inner, update)
         body: NestStmt = replace(copy, guards=tuple(g for g in copy.guards if absent.isdisjoint(free_vars(g))))
-        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_tile"), tensor=None, prefetch=0) for loop in loops]
+        clones = [over_elements(loop, self._names.fresh(f"{loop.var}_tile")) for loop in loops]
         if made.tiles is not None:
             rows = len(clones) - len(made.indices) + 1
             clones[rows] = replace(clones[rows], tensor=made.tiles.nest.tensor)

@@ -41,6 +41,7 @@ from metasched.schedule.annotations.blocked_sum import blocked_sum
 from metasched.schedule.annotations.fastmath import fastmath
 from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.prefetch import prefetch
+from metasched.schedule.annotations.prefetch_tile import prefetch_tile
 from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 
@@ -132,13 +133,14 @@ def _loop(loop: For, context: _Context) -> NestStmt:
         context.parallel or kind is LoopKind.PARALLEL,
         limit,
     )
-    ahead = _number(prefetch, loop.annotations) or 0
+    ahead, tile = (_number(key, loop.annotations) or 0 for key in (prefetch, prefetch_tile))
     unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
     body = _stmt(loop.body, inner)
     # Registers of more lanes would not be told apart by where they start.
     lanes = int(lanes_used(lanes, extent))
-    return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, tensor=tensorized_by(loop), prefetch=ahead)
+    tensor = tensorized_by(loop)
+    return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, (), tensor, ahead, tile)
 
 
 _VECTOR = LoopKind.VECTORIZED

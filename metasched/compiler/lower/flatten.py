@@ -21,7 +21,7 @@ from metasched.compiler.lower.nest import (
     When,
     with_body,
 )
-from metasched.compiler.lower.prefetch import ahead_of
+from metasched.compiler.lower.prefetch import TilePrefetch, ahead_of
 from metasched.compiler.lower.storage import Storage, relative
 from metasched.compiler.lower.tensors import statement_of
 from metasched.dtypes import INDEX
@@ -97,6 +97,15 @@ class _Flattener:
                 lambda name: self._storages[name].kind in _IN_MEMORY,
                 lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
             )
+        if loop.prefetch_tile:
+            body = TilePrefetch(
+                loop.var,
+                loop.prefetch_tile,
+                lambda name: self._storages[name].dtype.bytes if self._storages[name].kind in _IN_MEMORY else 0,
+                lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
+            ).within(body)
+        if loop.place is not None:
+            return lir.AtPlace(loop.var, self._index(loop.place, depths), loop.extent, body)
         if loop.rereads:
             body = lir.Body((lir.Reread(), body))
         extent: Expr = const(loop.extent)

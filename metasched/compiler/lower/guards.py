@@ -45,7 +45,8 @@ def _resolve(stmt: NestStmt, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
 
 def _loop(stmt: NestLoop, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     body, pending = _resolve(stmt.body, lanes | {stmt.var} if stmt.is_vector else lanes)
-    fixed = stmt.unroll or stmt.kind is LoopKind.PARALLEL or stmt.tensor is not None
+    whole = stmt.unroll or stmt.kind is LoopKind.PARALLEL or stmt.place is not None
+    fixed = whole or stmt.tensor is not None
     start = 0 if fixed else max((_start(cond, stmt.var) or 0 for cond in pending), default=0)
     if 0 < start < stmt.extent:
         shifted = substitute_loops(stmt.body, {stmt.var: Var(stmt.var) + start})
@@ -58,7 +59,7 @@ def _loop(stmt: NestLoop, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
         first = None if fixed else _start(cond, stmt.var)
         if first is not None and first <= 0:
             continue  # All iterations meet it.
-        clip = None if stmt.unroll or stmt.kind is LoopKind.PARALLEL else _clip(cond, stmt.var)
+        clip = None if whole else _clip(cond, stmt.var)
         if clip is None or not lanes.isdisjoint(free_vars(clip)):
             kept.append(cond)
         else:

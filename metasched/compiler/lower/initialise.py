@@ -21,6 +21,7 @@ from metasched.compiler.lower.nest import (
     assigns,
     many,
     map_children,
+    over_elements,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import free_vars
@@ -54,7 +55,7 @@ def _start(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
         start = replace(start, positions=replace(assign.positions, value=assign.positions.init))
     body: NestStmt = replace(start, value=assign.init, guards=guards)
     loops = [loop for loop in path if loop.var in needed]
-    clones = [replace(loop, var=names.fresh(f"{loop.var}_init"), tensor=None, prefetch=0) for loop in loops]
+    clones = [over_elements(loop, names.fresh(f"{loop.var}_init")) for loop in loops]
     old = [loop.var for loop in loops]
     body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
     assert isinstance(body, Assign)

@@ -45,7 +45,6 @@ from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.dtypes import DType
 from metasched.ir.affine import ZERO, const, free_vars
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var, no_position
-from metasched.schedule.rewrite.parts import identity
 from metasched.target import Target
 
 
@@ -120,7 +119,9 @@ class ReductionLanes:
 
     def _apart(self, loops: list[NestLoop], body: Assign) -> NestStmt:
         """`body` inside clones of loops."""
-        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_lanes"), prefetch=0) for loop in loops]
+        clones = [
+            replace(loop, var=self._names.fresh(f"{loop.var}_lanes"), prefetch=0, prefetch_tile=0) for loop in loops
+        ]
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
 
@@ -179,4 +180,4 @@ def _neutral(reducer: Reducer, dtype: DType) -> Const:
     """What a lane starts from. Of floats only -0 leaves every summand as it is, 0 included."""
     if reducer is Reducer.SUM and dtype.is_float:
         return Const(-0.0, dtype)
-    return identity(reducer, dtype)
+    return reducer.identity(dtype)

@@ -85,8 +85,9 @@ class NestLoop(NestStmt):
 
     `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
     `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
-    for, 0 for not at all. With `rereads`, every iteration reads its operands from memory again. `counter` is as in
-    `lir.Loop`.
+    for, 0 for not at all; `prefetch_tile` the same for what is asked for pass by pass of the loops inside. With
+    `rereads`, every iteration reads its operands from memory again. `counter` is as in `lir.Loop`. `place` is the only
+    iteration of a scattered loop that is run, where it is one of them.
     """
 
     var: str
@@ -99,12 +100,16 @@ class NestLoop(NestStmt):
     clips: tuple[Expr, ...] = ()
     tensor: str | None = None
     prefetch: int = 0
+    prefetch_tile: int = 0
     rereads: bool = False
     counter: int | None = None
+    place: Expr | None = None
 
     @property
     def steps(self) -> int:
         """Times the body runs, a vector of lanes counting once."""
+        if self.kind is LoopKind.SCATTERED:
+            return 1
         return -(-self.extent // self.lanes)
 
     @property
@@ -169,6 +174,12 @@ def in_threads(path: Path) -> bool:
 
 def with_body(loop: NestLoop, body: NestStmt) -> NestLoop:
     return loop if body is loop.body else replace(loop, body=body)
+
+
+def over_elements(loop: NestLoop, var: str) -> NestLoop:
+    """A clone of a loop, for a statement about every element that its terms go to."""
+    kind = LoopKind.SERIAL if loop.kind is LoopKind.SCATTERED else loop.kind
+    return replace(loop, var=var, kind=kind, tensor=None, prefetch=0, prefetch_tile=0)
 
 
 def around(loops: Path | list[NestLoop], body: NestStmt) -> NestStmt:

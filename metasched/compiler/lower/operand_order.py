@@ -115,7 +115,13 @@ def _tile(body: NestStmt, storages: Mapping[str, Storage]) -> _Tile | None:
     """The tile that a statement is, if it is straight code that updates accumulators."""
     loops: list[NestLoop] = []
     while isinstance(body, NestLoop):
-        if not (body.unroll or body.steps == 1) or body.clips or body.prefetch or body.tensor is not None:
+        if (
+            not (body.unroll or body.steps == 1)
+            or body.clips
+            or body.prefetch
+            or body.prefetch_tile
+            or body.tensor is not None
+        ):
             return None
         loops.append(body)
         body = body.body

@@ -36,6 +36,7 @@ from metasched.compiler.lower.nest import (
     many,
     map_assigns,
     map_children,
+    over_elements,
     with_body,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
@@ -152,7 +153,7 @@ class _Blocked:
     def _over_elements(self, body: Assign) -> NestStmt:
         """`body` inside clones of the loops over the elements of a block."""
         loops = [loop for loop in self._inner if loop.var in self._update.spatial]
-        clones = [replace(loop, var=self._names.fresh(f"{loop.var}_part"), tensor=None, prefetch=0) for loop in loops]
+        clones = [over_elements(loop, self._names.fresh(f"{loop.var}_part")) for loop in loops]
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
         return around(clones, substitute_loops(body, renamed))
 

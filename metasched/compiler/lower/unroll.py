@@ -49,14 +49,16 @@ def _mark(stmt: NestStmt) -> tuple[NestStmt, _Run]:
     innermost = isinstance(stmt.body, Assign)
     nearest = stmt.limit if innermost else run.nearest
     unroll = stmt.unroll or _joins(stmt, run, nearest)
-    copies = run.copies * stmt.steps if run.copies is not None and unroll else None
+    # Of a scattered loop one iteration is run, in straight code.
+    straight = unroll or stmt.kind is LoopKind.SCATTERED
+    copies = run.copies * stmt.steps if run.copies is not None and straight else None
     if stmt.tensor is not None:
         copies = 1  # One statement does all of it.
     return replace(stmt, body=body, unroll=unroll), _Run(copies, run.limit, nearest)
 
 
 def _joins(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
-    if run.copies is None or loop.kind is LoopKind.PARALLEL:
+    if run.copies is None or loop.kind in (LoopKind.PARALLEL, LoopKind.SCATTERED):
         return False
     limit = run.limit if run.limit is not None else nearest if loop.limit is not None else None
     return limit is not None and bool(joins_unrolled(run.copies * loop.steps, limit))

@@ -54,12 +54,17 @@ class _Widths:
                 longest = self._fitting(node.extent, "the iterations of a loop")[1]
                 if isinstance(node, lir.Loop) and node.mode is lir.LoopMode.PARALLEL and longest > _MOST_PARALLEL:
                     raise BuildError("parallel loop too long", f"`{node.var}` has {longest} iterations")
-                if longest > self._loops.get(node.var, 0):
-                    self._loops[node.var] = longest
-                    self._intervals.clear()
+                self._enter(node.var, longest)
+            elif isinstance(node, lir.AtPlace):
+                self._enter(node.var, node.extent)
         for node in body.walk():
             for e in _expressions(node):
                 self._interval(e)
+
+    def _enter(self, var: str, longest: int) -> None:
+        if longest > self._loops.get(var, 0):
+            self._loops[var] = longest
+            self._intervals.clear()
 
     def _interval(self, e: Expr) -> Interval:
         found = self._intervals.get(e)

@@ -97,10 +97,14 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
             (producer.name, outside[0], loop.var),
             "choose a loop around all readers of the block, or move the readers together first",
         )
-    vector = [x.var for x in (*query.loops_above_loop(ctx.func, loop.var), loop) if x.kind is LoopKind.VECTORIZED]
-    if vector:
+    path = (*query.loops_above_loop(ctx.func, loop.var), loop)
+    decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
+    if decided is not None:
         raise ScheduleError(
-            OP, f"loop `{vector[0]}` is vectorized", (producer.name, vector[0]), "compute_at before vectorize"
+            OP,
+            f"loop `{decided.var}` is {decided.kind.value}",
+            (producer.name, decided.var),
+            "compute_at before deciding how it runs",
         )
     return consumers
 

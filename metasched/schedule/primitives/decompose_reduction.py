@@ -7,7 +7,7 @@ from dataclasses import replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars, simplify, substitute
-from metasched.ir.nodes import Block, Expr, For, IterKind, Seq, Stmt, Store, Var, no_position, seq
+from metasched.ir.nodes import Block, Expr, For, IterKind, LoopKind, Seq, Stmt, Store, Var, no_position, seq
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
@@ -142,5 +142,6 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
         assert isinstance(var, Var)
         # A copy of `loop` itself stays in its shared parallel region; loops further in belong to none.
         region = x.region if x.var == loop.var else ""
-        stmt = replace(x, var=var.name, body=stmt, annotations=other_annotations(x), region=region)
+        kind = LoopKind.SERIAL if x.kind is LoopKind.SCATTERED else x.kind
+        stmt = replace(x, var=var.name, body=stmt, kind=kind, annotations=other_annotations(x), region=region)
     return name, stmt

@@ -14,7 +14,6 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.parts import (
-    identity,
     readers,
     replace_buffers,
     require_intermediate,
@@ -58,7 +57,7 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
     rest = _rest(reduction, last)
     values = _values(ctx, reduction, last)
     init = tidy(substitute(rest, values))
-    if reduction.init != identity(reduction.reducer, init.dtype):
+    if reduction.init != reduction.reducer.identity(init.dtype):
         init = Binary(reduction.reducer.operation, reduction.init, init)
     _require_there(ctx, reduction, last, init)
     indices = tuple(simplify(substitute(e, values)) for e in last.store.indices)

@@ -38,7 +38,6 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.buffer_copies import copy_after, copy_before
 from metasched.schedule.rewrite.loops import own_nest
 from metasched.schedule.rewrite.nest import copy_block, index_names
-from metasched.schedule.rewrite.parts import identity
 from metasched.support.cached import cached_property
 
 OP = "pad_einsum"
@@ -267,7 +266,7 @@ class _Padded:
         for other in inside[1:]:
             cond = Binary(BinOp.AND, cond, other)
         assert self.block.reducer is not None
-        value = Select(cond, value, identity(self.block.reducer, load.type))
+        value = Select(cond, value, self.block.reducer.identity(load.type))
         name = ctx.fresh(f"{self.block.name}.{load.buffer}.pad")
         return Block(name, iters, at, (), Store(target.name, at, value)), target
 

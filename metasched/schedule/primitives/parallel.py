@@ -65,9 +65,9 @@ def parallel(ctx: Context, loop: LoopName) -> None:
         raise ScheduleError(
             OP, f"loop `{other.var}` of the same nest is parallel", (loop, other.var), "fuse the two loops instead"
         )
-    vector = next((s for s in around if s.kind is LoopKind.VECTORIZED), None)
-    if vector is not None:
-        raise ScheduleError(OP, f"loop `{vector.var}` around it is vectorized", (loop, vector.var))
+    decided = next((s for s in around if s.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
+    if decided is not None:
+        raise ScheduleError(OP, f"loop `{decided.var}` around it is {decided.kind.value}", (loop, decided.var))
     # Between loops of a shared region, it joins that region.
     changed = query.replace_stmt(ctx.func, target, replace(target, kind=LoopKind.PARALLEL, region=_region(ctx, target)))
     require_regions(OP, changed, target)

@@ -46,6 +46,14 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
     for loop in reversed(order):
         body = replace(loop, body=body)
     changed = query.replace_stmt(ctx.func, chain[0], body)
+    scattered = next((loop for loop in chain if loop.kind is LoopKind.SCATTERED), None)
+    if scattered is not None and set(chain[: chain.index(scattered)]) != set(order[: order.index(scattered)]):
+        raise ScheduleError(
+            OP,
+            f"other loops would be around scattered loop `{scattered.var}`",
+            (scattered.var,),
+            "reorder before scatter",
+        )
     moved = next((loop for loop in chain if loop.kind is LoopKind.PARALLEL), None)
     if moved is not None:
         require_regions(OP, changed, moved)

@@ -79,13 +79,13 @@ def _sources(ctx: Context, consumer: Block) -> list[Block]:
 
 def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None:
     loop = path[-1]
-    vector = [x.var for x in path if x.kind is LoopKind.VECTORIZED]
-    if vector:
+    decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
+    if decided is not None:
         raise ScheduleError(
             OP,
-            f"loop `{vector[0]}` is vectorized",
-            (consumer.name, vector[0]),
-            "reverse_compute_at before vectorize",
+            f"loop `{decided.var}` is {decided.kind.value}",
+            (consumer.name, decided.var),
+            "reverse_compute_at before deciding how it runs",
         )
     if loop.var in loops_of(ctx.func, consumer.name):
         raise ScheduleError(

@@ -16,7 +16,6 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.nest import iter_names, simplify_sides
 from metasched.schedule.rewrite.parts import (
     child_with,
-    identity,
     insert,
     reduction,
     require_only_writer,
@@ -194,7 +193,7 @@ class _Factored:
             store=stores[0],
             index=None if block.index is None else stores[1],
             reducer=block.reducer if still else None,
-            init=identity(block.reducer, self.partials[0].dtype) if still else None,
+            init=block.reducer.identity(self.partials[0].dtype) if still else None,
             annotations=block.annotations if still else (),
         )
 

@@ -61,9 +61,10 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     tensor = next((s for s in nest if s is not target and tensorized_by(s) is not None), None)
     if tensor is not None:
         raise ScheduleError(OP, f"loop `{tensor.var}` of the same nest is tensorized", (loop, tensor.var))
-    parallel = next((s for s in nest if s.kind is LoopKind.PARALLEL), None)
-    if parallel is not None:
-        raise ScheduleError(OP, f"loop `{parallel.var}` inside it is parallel", (loop, parallel.var))
+    decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED)
+    other = next((s for s in nest if s.kind in decided_kinds), None)
+    if other is not None:
+        raise ScheduleError(OP, f"loop `{other.var}` inside it is {other.kind.value}", (loop, other.var))
     wrong = next((a.key for a in target.annotations if LoopKind.VECTORIZED in known_annotations()[a.key].not_on), None)
     if wrong is not None:
         raise ScheduleError(

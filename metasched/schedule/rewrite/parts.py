@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from metasched.dtypes import INDEX, DType
+from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import simplify
@@ -20,7 +20,6 @@ from metasched.ir.nodes import (
     Func,
     IterKind,
     Load,
-    Reducer,
     Scope,
     Select,
     Seq,
@@ -128,22 +127,6 @@ def require_producers_stay(ctx: Context, op: str, block: Block, kept: frozenset[
                 (block.name, producer.name, left[-1]),
                 f"{op} `{block.name}` before moving `{producer.name}` under its loops",
             )
-
-
-def identity(reducer: Reducer, dtype: DType) -> Const:
-    """The value that a reduction leaves unchanged."""
-    if reducer in (Reducer.SUM, Reducer.PROD):
-        one = reducer is Reducer.PROD
-        return Const(float(one) if dtype.is_float else int(one), dtype)
-    lowest = reducer.of_values is Reducer.MAX
-    if dtype.is_float:
-        return Const(float("-inf") if lowest else float("inf"), dtype)
-    if dtype.is_bool:
-        return Const(not lowest, dtype)
-    unsigned = dtype.is_unsigned
-    bits = dtype.bits if unsigned else dtype.bits - 1
-    low = 0 if unsigned else -(1 << bits)
-    return Const(low if lowest else (1 << bits) - 1, dtype)
 
 
 def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block, hint: str) -> None:

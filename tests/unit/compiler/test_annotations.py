@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
@@ -168,6 +168,75 @@ def test_serial_loops_inside_are_asked_for_at_their_start() -> None:
     sch.annotate(i, "prefetch", 2)
     prefetches = [line.strip() for line in lowered(sch).splitlines() if "prefetch" in line]
     assert prefetches == ["prefetch A[i*20 + 40]"]
+    check(sch)
+
+
+def sliced(ahead: int, *, by: str = "k_0") -> Schedule:
+    """A product in slices of 10 terms, each used for 3 tiles of 4 rows; the loop `by` asks for tiles."""
+    sch = Schedule(parse_program(DENSE, M=64, K=40))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    j0, j1 = sch.split(j, [None, 32])
+    k0, k1 = sch.split(k, [None, 10])
+    i0, i1 = sch.split(i, [None, 4])
+    sch.reorder(j0, k0, i0, k1, i1, j1)
+    sch.vectorize(j1, lanes=16)
+    sch.annotate(sch.get_block("C"), "unroll_limit", 8)
+    packed = sch.cache_read(sch.get_block("C"), "B")
+    sch.transform_layout(packed, "d0, d1 -> d1//32, d0, d1%32")
+    sch.annotate({"k_0": k0, "j_0": j0}[by], "prefetch_tile", ahead)
+    return sch
+
+
+def asked(sch: Schedule) -> list[str]:
+    return [line.strip() for line in lowered(sch).splitlines() if "prefetch" in line]
+
+
+def test_a_tile_is_asked_for_in_equal_parts_while_the_one_before_is_used() -> None:
+    sch = sliced(1)
+    # 10 terms of 32 columns in 3 * 10 passes are 11 elements a pass.
+    assert asked(sch) == ["prefetch B_global[j_0*1280 + k_0*320 + i_0*110 + k_1*11 + 320] into cache 2"]
+    at = [line.strip() for line in lowered(sch).splitlines()]
+    assert at[at.index(asked(sch)[0]) - 1] == "for k_1 in range(10):"
+    assert asked(sliced(0)) == []
+    assert "i32 0, i32 2, i32 1)" in emitted(sch)  # LLVM's locality of the second cache
+    check(sch)
+
+
+def test_a_tile_of_several_panels_is_asked_for_by_the_loop_over_panels() -> None:
+    # 40 terms in 4 * 3 * 10 passes: 11 elements a pass, and 1280 to the next panel.
+    sch = sliced(1, by="j_0")
+    assert asked(sch) == ["prefetch B_global[j_0*1280 + k_0*330 + i_0*110 + k_1*11 + 1280] into cache 2"]
+    check(sch)
+
+
+def test_what_is_used_once_and_what_quotients_decide_is_no_tile() -> None:
+    sch = sliced(1)
+    assert not any(" A[" in line for line in asked(sch))  # rows of A lie apart, and each is used once
+    dense = Schedule(parse_program(DENSE))
+    dense.annotate(dense.get_loops(dense.get_block("C"))[0], "prefetch_tile", 1)
+    assert asked(dense) == []  # 20 elements of a row are less than what the hardware finds itself
+    fused = Schedule(parse_program(DENSE, M=512, K=300))
+    i, j, k = fused.get_loops(fused.get_block("C"))
+    j0, j1 = fused.split(j, [None, 128])
+    fused.reorder(i, j0, k, j1)
+    fused.annotate(fused.fuse(i, j0), "prefetch_tile", 1)
+    assert not any(" A[" in line for line in asked(fused))  # four iterations after one another read one row of A
+    check(fused)
+
+
+WINDOWS = """program windows[H=9, C=8, O=32](X: f32[H, C], K: f32[3, C, O]) -> Y: f32[H - 2, O]:
+    Y[h, o] = sum[r, c](X[h + r, c] * K[r, c, o])"""
+
+
+def test_runs_of_a_tile_that_lie_apart_are_asked_for_each_with_its_counterpart() -> None:
+    sch = Schedule(parse_program(WINDOWS))
+    h, o, r, c = sch.get_loops(sch.get_block("Y"))
+    c0, c1 = sch.split(c, [None, 4])
+    sch.reorder(c0, r, h, c1, o)
+    sch.vectorize(o, lanes=16)
+    sch.annotate(c0, "prefetch_tile", 1)
+    # A row of the filter is 8 * 32 elements on; 4 * 32 of each row in 7 * 4 passes.
+    assert asked(sch) == ["prefetch K[c_0*128 + r*256 + h*20 + c_1*5 + 128] into cache 2"]
     check(sch)
 
 

@@ -16,7 +16,8 @@ from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.ir.nodes import Cast, Scalar, Select
 from metasched.lang import parse_program
-from metasched.runtime.compiled import CompiledKernel, KernelArgument, aligned_empty, build, compile_func, compile_loops
+from metasched.runtime.addresses import aligned_empty
+from metasched.runtime.compiled import CompiledKernel, KernelArgument, build, compile_func, compile_loops
 from metasched.runtime.kernel import Kernel, Origin
 from tests.support.lir_runner import F32, HOST, block, c, ld, loop, v, vector, write
 

@@ -27,6 +27,12 @@ program pipe[N=6](A: f32[N]) -> C: f32[N]:
 """
 
 
+COUNTS = """
+program counts[N=8, V=4](X: i64[N]) -> C: i32[V]:
+    count: C[v < V] = sum[i if X[i] == v](i32(1))
+"""
+
+
 def _sampled() -> ms.Schedule:
     sch = schedule(RELU_PAD_MATMUL, seed=3)
     sch.choose("how", ["a", True, 2, 0.5, 'with "quotes"'])
@@ -66,6 +72,14 @@ def _parts() -> ms.Schedule:
     return sch
 
 
+def _scattered() -> ms.Schedule:
+    sch = schedule(COUNTS)
+    v, i = loops_of(sch, "count")
+    sch.reorder(i, v)
+    sch.scatter(v)
+    return sch
+
+
 SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "sampled": _sampled,
     "moved": _moved,
@@ -74,6 +88,7 @@ SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "stored": stored,
     "tensorized": tensorized,
     "in_winograds_form": in_winograds_form,
+    "scattered": _scattered,
 }
 
 

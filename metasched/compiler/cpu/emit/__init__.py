@@ -30,9 +30,3 @@ Its files, in reading order:
   their data
 - `steps`: Kernels called one after another from compiled code, from a table: a network's steps
 """
-
-from __future__ import annotations
-
-from metasched.compiler.cpu.emit.module import EmittedModule, emit
-
-__all__ = ["EmittedModule", "emit"]

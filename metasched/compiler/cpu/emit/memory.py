@@ -37,6 +37,8 @@ _REMEMBERED = 16
 
 # Bytes of a line, as far as streams and prefetches go.
 _LINE = 64
+# What LLVM calls the locality of a prefetch is 3 for the first cache, 2 for the second.
+_NEAREST = 4
 _REGISTER = 64  # bytes of the widest vectors: a broadcast fills one
 _VECTOR = 16  # the smallest store that goes past the caches
 
@@ -379,7 +381,7 @@ class Memory:
         place: Place = (form.terms, width, width, form.const % width)
         text.known.stored(storage.array.name, place, form.const, value, _remembered(storage))
 
-    def prefetch(self, array: str, index: Expr) -> None:
+    def prefetch(self, array: str, index: Expr, cache: int) -> None:
         """Ask for the lines that `array[index]` is in, a line apart from its first lane on, and each once."""
         storage = self.scope.arrays[array]
         shared, step, varying = self.split_lane(self.scope.indices.form(index))
@@ -394,7 +396,7 @@ class Memory:
                 address = self.pointer(storage, Linear(element, shared.terms))
                 self.text.known.names[key] = address
                 self.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-                self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+                self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {_NEAREST - cache}, i32 1)")
 
     def _register_store(self, storage: ArrayPointer, form: Linear, value: SSAValue) -> None:
         """A store of whole vectors to a register array; lanes that do not run keep what they have.

@@ -15,7 +15,7 @@ from metasched.compiler.cpu.emit.tensor import TensorOperands, emitters
 from metasched.compiler.cpu.emit.tiles import TileRegisters
 from metasched.compiler.cpu.emit.types import SSAValue, constant, first_lanes
 from metasched.compiler.lir import LoopMode
-from metasched.dtypes import INDEX
+from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
@@ -48,15 +48,15 @@ class Statements(Expressions):
         elif isinstance(stmt, lir.ArgReduction):
             self._bests.update(stmt)
         elif isinstance(stmt, lir.Prefetch):
-            self.prefetch(stmt.array, stmt.index)
+            self.prefetch(stmt.array, stmt.index, stmt.cache)
         elif isinstance(stmt, lir.Reread):
             self._reread()
         elif isinstance(stmt, lir.Loop):
             self._loop(stmt)
         elif isinstance(stmt, lir.VectorLoop):
             self._vector_loop(stmt)
-        elif isinstance(stmt, lir.If):
-            self._if(stmt)
+        elif isinstance(stmt, lir.If | lir.AtPlace):
+            self._under_condition(stmt)
         elif isinstance(stmt, lir.IntrinsicCall):
             emitters()[stmt.name](TensorOperands(self, self._tiles, stmt))
             self._tiles.forget(stmt.output.first.buffer)
@@ -113,6 +113,12 @@ class Statements(Expressions):
 
     # --- conditions ---
 
+    def _under_condition(self, stmt: lir.If | lir.AtPlace) -> None:
+        if isinstance(stmt, lir.AtPlace):
+            self._at(stmt)
+        else:
+            self._if(stmt)
+
     def _if(self, stmt: lir.If) -> None:
         cond = self.value(stmt.cond)
         if cond.text == "true":
@@ -124,6 +130,24 @@ class Statements(Expressions):
                 self.statement(stmt.body)
         else:
             self.branch(cond, self.written(stmt.body), lambda: self.statement(stmt.body))
+
+    def _at(self, stmt: lir.AtPlace) -> None:
+        """What is inside is a level of its own, as what depends on the variable cannot be computed further out."""
+        place = self.value(stmt.place)
+        # A negative number is a large one without its sign.
+        inside = SSAValue(self.text.pure(f"icmp ult {place.typed}, {stmt.extent}"), DType.BOOL)
+
+        def body() -> None:
+            self.text.open_level()
+            values = (0, stmt.extent - 1)
+            with (
+                self.scope.variable(stmt.var, place, self.text.depth),
+                self.scope.indices.ranged(stmt.var, values),
+            ):
+                self.statement(stmt.body)
+            self.text.close_level()
+
+        self.branch(inside, self.written(stmt.body), body)
 
     def branch(self, cond: SSAValue, written: frozenset[str], body: Callable[[], None]) -> None:
         """Run `body` when a scalar condition holds."""

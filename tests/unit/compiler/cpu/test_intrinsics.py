@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from metasched.compiler.cpu import intrinsics as codes
-from metasched.compiler.cpu.emit import emit, tensor
+from metasched.compiler.cpu.emit import tensor
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.tensor import emitters
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower

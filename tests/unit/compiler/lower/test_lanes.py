@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.cost.features import NAMES, features_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.errors import KernelError
 from metasched.reference.execution import reference

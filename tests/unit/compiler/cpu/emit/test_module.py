@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.compiler import lir
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import Array, ArrayKind, LoopMode
 from metasched.errors import BuildError
 from metasched.ir.nodes import Binary, BinOp

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_runs, find_span, find_splats
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program

@@ -1,0 +1,57 @@
+"""Of a scattered loop, only the iteration that data says has a term is run: which one that is becomes its place.
+
+This comes after initial values and accumulators are placed, which are about all iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, Path, When, assigns, map_assigns, map_children
+from metasched.errors import BuildError
+from metasched.ir.affine import const, free_vars
+from metasched.ir.nodes import Expr, LoopKind
+from metasched.ir.places import TermPlace, place_of
+
+
+def place_terms(stmt: NestStmt, path: Path = ()) -> NestStmt:
+    """`stmt` with the places of scattered loops found.
+
+    Raises BuildError where a later step of the schedule has changed what a term or its place is.
+    """
+    if not isinstance(stmt, NestLoop):
+        return map_children(stmt, lambda child: place_terms(child, path))
+    if stmt.kind is not LoopKind.SCATTERED:
+        return map_children(stmt, lambda child: place_terms(child, (*path, stmt)))
+    found = [a for _, a in assigns(stmt)]
+    if all(a.reducer is None for a in found):
+        return replace(stmt, kind=LoopKind.SERIAL)  # Each element has one term, and is written whatever it is.
+    place = _place(stmt, found, path)
+    if place is None:
+        raise BuildError(
+            "scattered loop without a place",
+            f"`{stmt.var}` has no condition any more that says at which iteration a term is",
+        )
+    body = map_assigns(stmt.body, lambda a: replace(a, value=place.value, guards=(*a.guards, *place.conds)))
+    return replace(stmt, place=place.index, body=place_terms(body, (*path, stmt)))
+
+
+def _place(loop: NestLoop, found: list[Assign], path: Path) -> TermPlace | None:
+    if len(found) != 1:
+        return None
+    inside = next(inner for inner, _ in assigns(loop.body))
+    ranges = {x.var: const(x.extent) for x in (*path, loop, *inside)}
+    place = place_of(found[0].value, found[0].reducer, loop.var, ranges)
+    if place is None:
+        return None
+    used = frozenset[str]().union(*(free_vars(e) for e in (place.index, *place.conds)))
+    # What the place reads may only be there where conditions hold that are left inside.
+    kept = [g for g in found[0].guards if loop.var in free_vars(g)] + _conditions(loop.body)
+    changed = used & {x.var for x in inside}
+    return None if changed or any(used & free_vars(cond) for cond in kept) else place
+
+
+def _conditions(stmt: NestStmt) -> list[Expr]:
+    if isinstance(stmt, When):
+        return [*stmt.conds, *_conditions(stmt.body)]
+    return _conditions(stmt.body) if isinstance(stmt, NestLoop) else []

@@ -1,0 +1,78 @@
+"""Scattered loops in the low-level program: one iteration, at the place of a term."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from metasched.compiler.lir_printer import print_kernel
+from metasched.compiler.lower import lower
+from metasched.errors import BuildError
+from metasched.ir import query
+from metasched.ir.nodes import Select
+from metasched.lang import parse_program
+from metasched.reference.execution import reference
+from metasched.runtime.compiled import build
+from metasched.runtime.kernel import Kernel
+from metasched.schedule.trace import Schedule
+from metasched.target import Target
+from tests.support.lir_interpreter import run_lir
+
+HERE = Target.detect(threads=1)
+TEXT = """
+program cells[H=6, W=9, Z=5](X: f32[H, W], V: i64[H, W]) -> C: f32[2, Z]:
+    fill: C[c < 2, z < Z] = sum[i, j if V[i, j] % 7 == z + 1](X[i, j] if c == 0 else 1.0)
+"""
+
+
+def scattered(**sizes: int) -> Schedule:
+    sch = Schedule(parse_program(TEXT, **sizes))
+    c, z, i, j = sch.get_loops(sch.get_block("fill"))
+    sch.reorder(i, j, z, c)
+    sch.scatter(z)
+    return sch
+
+
+def test_the_place_is_found_once_and_its_elements_are_neighbours_in_straight_code() -> None:
+    sch = scattered()
+    sch.annotate(sch.get_block("fill"), "unroll_limit", 16)
+    text = print_kernel(lower(sch.func, HERE))
+    assert "at z = V[j + i*9] % 7 - 1 of 5:" in text.replace("i*9 + j", "j + i*9")
+    assert "unrolled c in range(2):" in text
+    assert "acc" not in text, "sums at places that data says are in memory"
+
+
+def test_places_outside_are_left_out() -> None:
+    sch = scattered()
+    rng = np.random.default_rng(0)
+    values = rng.integers(-4, 5, (6, 9)).astype(np.float32)
+    places = rng.integers(-(2**62), 2**62, (6, 9))
+    places[0, :2] = -(2**63), 2**63 - 1
+    expected = reference(sch.program)(values, places)
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(values, places), expected)
+    interpreted = run_lir(lower(sch.func, HERE), [values, places]).data["C"]
+    np.testing.assert_array_equal(interpreted.reshape(expected.shape), expected)
+
+
+def test_long_sums_in_blocks_have_partial_sums_at_all_places() -> None:
+    sch = scattered(H=40)
+    sch.annotate(sch.get_block("fill"), "blocked_sum", 64)
+    values, places = np.ones((40, 9), np.float32), np.arange(360).reshape(40, 9) % 8
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(values, places), reference(sch.program)(values, places))
+
+
+def test_of_one_term_every_element_is_written() -> None:
+    sch = scattered(H=1, W=1)
+    values, places = np.ones((1, 1), np.float32), np.full((1, 1), 3)
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(values, places), reference(sch.program)(values, places))
+
+
+def test_a_condition_that_is_not_there_any_more() -> None:
+    sch = scattered()
+    block = query.find_block(sch.func, "fill")
+    assert isinstance(block.store.value, Select)
+    every = replace(block, store=replace(block.store, value=block.store.value.then))
+    with pytest.raises(BuildError, match="scattered loop without a place"):
+        lower(query.replace_stmt(sch.func, block, every), HERE)
