@@ -7,7 +7,8 @@ Its files, in reading order:
 - `facts`: The typed facts on blocks that rules exchange; they are not recorded in a trace
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `columns`: Neighbouring columns innermost in a reduction across rows
-- `compute_location`: Sampled compute locations of producers that are still at the root
+- `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
+- `consumers`: The block that reads a result element by element, and can be computed wherever that is
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
 - `grouping`: Stages of a pipeline in groups, each computed row by row in strips that threads share
 - `im2col`: Convolutions as products of matrices
@@ -20,11 +21,13 @@ Its files, in reading order:
 - `parallelize`: Threads over the outermost loops
 - `parities`: Loops split by the divisor of a condition
 - `prefetch`: Lines asked for before they are read
+- `prefetch_tiles`: Tiles of weights asked for while the ones before are used
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
 - `rolling`: Rows that neighbouring rows of a stencil share, kept in a sliding window
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
 - `row_runs`: Loops over what lies in a row, as one
+- `scatter`: Sums of what belongs to each place, by going to the place of each term
 - `stream`: Stores past the caches
 - `strips`: Reductions that feed others, computed in strips that stay in the second cache
 - `tensorize`: Tensor intrinsics: tiles around an instruction, with operands packed as it takes them

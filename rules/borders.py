@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from metasched.rules.consumers import elementwise_consumer
 from metasched.rules.facts import Threaded, Vectorized
 
 import metasched as ms
 
 APART, COLUMNS, COPIED = "apart", "columns apart", "copied"
+UNROLLED = 8  # Vectors of a row of a tile: its sums are in registers only if no loop goes over them.
 
 
 @ms.rule
@@ -53,7 +55,9 @@ def borders(
     bordered = [it.name for it in info.spatial[:-1] if inside.get(it.name, (0, it.extent)) != (0, it.extent)]
     if not bordered or info.spatial[-1].name in found:
         return ms.skip("no dimension but the last has borders" if not bordered else "vectors would run across borders")
-    nest = _Nest(block, info, inside, tuple(bordered[-2:]), tile, lanes, small)
+    nest = _Nest(block, info, inside, tuple(bordered[-2:]), tile, lanes, small, elementwise_consumer(trial, info))
+    if nest.consumer is not None and trial.refusal(nest.make) is not None:
+        nest = replace(nest, consumer=None)
     reason = trial.refusal(nest.make)
     if reason is not None:
         return ms.skip(reason)
@@ -95,7 +99,8 @@ def _inline(sch: ms.Schedule, padding: list[str]) -> None:
 class _Nest:
     """The nest of a block whose padding is inlined; loops over `bordered` are partitioned.
 
-    `by_columns`: the last variable of the terms is the outermost.
+    `consumer` is computed from each tile while that is in registers. `by_columns`: the last variable of the terms is
+    the outermost.
     """
 
     block: ms.BlockRV
@@ -105,9 +110,12 @@ class _Nest:
     tile: int
     lanes: tuple[int, ...]
     small: int
+    consumer: ms.BlockRV | None = None
     by_columns: bool = False
 
     def make(self, sch: ms.Schedule) -> None:
+        nest = {self.info.name} | (set() if self.consumer is None else set(self.info.readers))
+        apart = set(sch.block_names()) - nest
         outer: dict[str, ms.LoopRV] = {}
         inner: list[ms.LoopRV] = []
         sizes: dict[str, ms.Int] = {}
@@ -127,16 +135,20 @@ class _Nest:
         if self.by_columns:
             terms.reverse()
         sch.reorder(*outer.values(), columns, *terms, *inner, lane)
+        count = sch.sample_categorical(list(self.lanes), name="lanes")
+        if self.consumer is not None:
+            _compute_in_tile(sch, self.consumer, columns, count)
         for loop in (*terms, *inner):
             sch.unroll(loop)
-        sch.vectorize(lane, lanes=sch.sample_categorical(list(self.lanes), name="lanes"))
+        sch.vectorize(lane, lanes=count)
+        sch.annotate(self.block, "unroll_limit", UNROLLED)
         shared = next((it.name for it in others if it.extent != 1), others[0].name)
         for name in reversed(self.bordered):
             _, outer[name], _ = sch.loop_partition(outer[name], self._points(name, sizes[name]))
         if (self.info.instances or self.small) >= self.small:
             sch.parallel(outer[shared])
         for name in sch.block_names():
-            if sch.describe(sch.get_block(name)).writes == self.info.writes:
+            if name not in apart:
                 sch.add_fact(sch.get_block(name), Vectorized())
                 sch.add_fact(sch.get_block(name), Threaded())
 
@@ -145,3 +157,13 @@ class _Nest:
         low, high = self.inside[name]
         first = ms.ceildiv(low, size)
         return [first, ms.maximum(first, high // size)]
+
+
+def _compute_in_tile(sch: ms.Schedule, consumer: ms.BlockRV, columns: ms.LoopRV, lanes: ms.Int) -> None:
+    """Compute a consumer from each tile of elements, unrolled as the tile is."""
+    outside = len(sch.get_loops(consumer))
+    sch.reverse_compute_at(consumer, columns)
+    *inner, lane = sch.get_loops(consumer)[-outside:]
+    for loop in inner:
+        sch.unroll(loop)
+    sch.vectorize(lane, lanes=lanes)

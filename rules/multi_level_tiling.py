@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from metasched.rules.consumers import elementwise_consumer
 from metasched.rules.facts import Digits, Factored, Strip, Tiled
 
 import metasched as ms
@@ -76,7 +77,7 @@ class _Tiled:
         """The places where the consumer can be, or else those where a write cache can be copied out."""
         if self.info.positions:
             return []  # Values and positions are written together, directly to their outputs.
-        for kind in [CONSUMER, CACHE] if _has_consumer(trial, self.info) else [CACHE]:
+        for kind in [CONSUMER, CACHE] if elementwise_consumer(trial, self.info) is not None else [CACHE]:
             places = [f"{kind} at level {level}" for level in after]
             legal = [place for place in places if trial.refusal(partial(self.fuse, fusion=place)) is None]
             if legal:
@@ -94,17 +95,18 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
     spatial = {it.name for it in info.spatial if it.extent != 1}
     if not any(spatial - read.iters for read in info.reads):
         return "it reads every element once for each result, so tiles reuse nothing"
+    if sch.facts(block, Strip) is not None and _of_rows(info):
+        return "it goes once along rows, which a strip has in the cache"
     return None
 
 
-def _has_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
-    """Whether exactly one block reads the result, and is element-wise over the same elements."""
-    if info.output or len(info.readers) != 1:
-        return False
-    consumer = sch.get_block(info.readers[0])
-    reader = sch.describe(consumer)
-    free = reader.trivial or (not reader.output and sch.facts(consumer, Strip) is not None)
-    return reader.elementwise and free and len(reader.iters) == len(info.spatial)
+def _of_rows(info: ms.BlockInfo) -> bool:
+    """Whether a reduction goes along the rows of a buffer of which it reads every element once, such as a largest
+    score; what else it reads, such as a mask, is small.
+    """
+    moving = {it.name for it in info.iters if it.extent != 1}
+    terms = {it.name for it in info.iters if it.reduces}
+    return any(moving <= set(read.bare) and read.bare[-1] in terms for read in info.reads if read.bare)
 
 
 def _tile(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from metasched.rules.facts import Tiled, Vectorized
+from metasched.rules.facts import Strip, Tiled, Vectorized
 
 import metasched as ms
 
@@ -24,7 +24,8 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     section 4). `panels of all` does so for every operand that has such tiles, and `X in panels by tile` for what the
     tile of a thread reads, where that is large. Constant operands are copied ahead only:
     that is done once, whatever the number of calls. Others are where the copy can pay: vectors would gather it, or the
-    second cache does not hold much more than it; and one that vectors do not run along, where it is far larger.
+    second cache does not hold much more than it; and one that vectors do not run along, where it is far larger. What
+    vectors would gather in each of several strips (see `strips`) is always copied.
 
     Args:
         reuse: how often an element is read, at least, for a copy of the whole operand to be offered at every call.
@@ -38,7 +39,9 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     legal = {name: steps for name, steps in offered.items() if not _refusal(sch, block, tiled, steps)}
     if not legal:
         return ms.skip("no operand is reused that can be copied")
-    how = sch.choose("packed", [*legal, NONE])
+    gathered = any(operand.strided for steps in legal.values() for _, operand in steps)
+    # What every strip would gather again, is copied.
+    how = sch.choose("packed", [*legal] if gathered and sch.facts(block, Strip) is not None else [*legal, NONE])
     if how != NONE:
         _pack(sch, block, tiled, legal[how])
     return None

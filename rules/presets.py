@@ -17,11 +17,13 @@ from metasched.rules.padding import padding
 from metasched.rules.parallelize import parallelize
 from metasched.rules.parities import parities
 from metasched.rules.prefetch import prefetch
+from metasched.rules.prefetch_tiles import prefetch_tiles
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.rolling import rolling
 from metasched.rules.row_chain import row_chain
 from metasched.rules.row_runs import row_runs
+from metasched.rules.scatter import scatter
 from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
@@ -42,6 +44,7 @@ cpu = (
     grouping,
     inline,
     strips,
+    scatter,
     rfactor,
     borders,
     parities,
@@ -60,6 +63,7 @@ cpu = (
     columns,
     parallelize,
     prefetch,
+    prefetch_tiles,
     vectorize,
     reduction_lanes,
     stream,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,15 @@ SMALL = {
     "max_pool2d_nhwc": {"H": 9, "W": 8, "C": 17, "R": 3, "S": 2, "P": 1},
     "max_pool3d_ndhwc": {"Z": 5, "H": 6, "W": 7, "C": 9, "R": 2, "S": 2, "P": 1},
 }
+
+
+ACTIVATED = """
+program activated[H=9, W=11, C=20](X: f32[H, W, C], K: f32[3, 3, C], b: f32[C]) -> Y: f32[H, W, C]:
+    Xp: f32[H + 2, W + 2, C]
+    pad: Xp[h, w, c] = X[h - 1, w - 1, c] if h >= 1 and h < H + 1 and w >= 1 and w < W + 1 else 0
+    conv: A[h < H, w < W, c] = sum[r < 3, s < 3](Xp[h + r, w + s, c] * K[r, s, c])
+    relu: Y[h, w, c] = max(A[h, w, c] + b[c], 0)
+"""
 
 
 def drawn(program: ms.Program, count: int, how: str = "apart") -> list[ms.Schedule]:
@@ -39,6 +50,18 @@ def test_borders_are_nests_of_their_own(operator: str) -> None:
 def test_columns_apart(operator: str) -> None:
     for sch in drawn(operators.load(operator, **SMALL[operator]), 2, "columns apart"):
         assert sum(name.endswith(("head", "tail")) for name in sch.block_names()) == 2
+        correct(sch)
+
+
+@pytest.mark.parametrize(("how", "nests"), [("apart", 9), ("columns apart", 3)])
+def test_what_follows_is_computed_tile_by_tile(how: str, nests: int) -> None:
+    """In each nest: no array has more of the sums than a tile's."""
+    for sch in drawn(ms.parse_program(ACTIVATED), 1, how):
+        blocks = [sch.describe(sch.get_block(name)) for name in sch.block_names()]
+        assert sum(block.name.startswith("relu") for block in blocks) == nests == len(blocks) / 2
+        kept = re.findall(r"^    \w+ A\w*: f32\[(\d+)\]", print_kernel(lower(sch.func, AVX512)), re.MULTILINE)
+        assert kept
+        assert all(int(count) <= 8 * 8 * 20 for count in kept)
         correct(sch)
 
 

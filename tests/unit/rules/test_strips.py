@@ -128,3 +128,28 @@ def test_decided_blocks_are_left_alone() -> None:
     block = sch.get_block("down")
     sch.unroll(sch.get_loops(block)[-1])
     assert always().apply(sch, block) == ms.skip("it is scheduled already")
+
+
+MASKED = """
+program masked[L=96, M=17, D=3, E=6](Q: f32[L, D], K: f32[M, D], C: f32[M], V: f32[M, E]) -> O: f32[L, E]:
+    scores:  S[i, j] = sum[d](Q[i, d] * K[j, d])
+    largest: m[i] = max[j](S[i, j] + C[j])
+    apart:   e[i, j] = S[i, j] - m[i]
+    mixed:   O[i, d] = sum[j](e[i, j] * V[j, d])
+"""
+
+
+def test_a_strip_s_sums_along_rows_are_left_to_lanes_and_what_it_would_gather_is_copied() -> None:
+    """A mask that all rows read makes no product of a largest score; vectors along the keys would gather these."""
+    space, sketches = in_strips(MASKED, "multi_level_tiling", "packing")
+    assert sketches
+    for sketch in sketches:
+        addresses = {variable.address for variable in sketch.variables} | set(sketch.structure)
+        assert not any("(largest)" in address for address in addresses)
+        assert "multi_level_tiling(scores)/fusion" in sketch.structure
+        assert sketch.structure["packing(scores)/packed"] == "K in panels"
+    rows = sketches[0].repair(sketches[0].sample(np.random.default_rng(0), 3))
+    correct(sketches[0].trace_of(rows[sketches[0].mask(rows)][0]).apply_to(space.program))
+    alone = ms.space(ms.parse_program(MASKED), rules=["multi_level_tiling", "packing"])
+    found = {sketch.structure.get("packing(scores)/packed") for sketch in alone}
+    assert found == {"K in panels", "none"}, "apart, that is for measurements to tell"

@@ -1,0 +1,47 @@
+"""Tiles of weights asked for while the ones before are used."""
+
+from __future__ import annotations
+
+import math
+
+from metasched.rules.facts import Tiled
+
+import metasched as ms
+
+LIKELY = 0.9  # How likely a loop asks: weights come from beyond the second cache in most calls.
+
+
+@ms.rule
+def prefetch_tiles(sch: ms.Schedule, block: ms.BlockRV, *, fewest_bytes: int | None = None) -> ms.Skip | None:
+    """Ask for the next tile of a constant operand while one is used, where a call does not find it in the caches.
+
+    Between two calls of a kernel, other kernels of a network have driven its weights out. A tile is used for several
+    tiles of rows, and the next comes into the second cache meanwhile, a part in each pass (what Goto and van de Geijn
+    2008, section 4.2.3, leave to the hardware, which follows a run no further than a page). The loop over tiles of
+    terms asks for the next tile of terms, and the outermost loop of the nest for what its next iteration uses; whether
+    each does is a random variable.
+
+    Args:
+        fewest_bytes: the smallest constant operand to apply this to; by default what the target's first cache holds.
+    """
+    tiled = sch.facts(block, Tiled)
+    if tiled is None or tiled.terms is None:
+        return ms.skip("it is not tiled")
+    least = sch.target.l1 if fewest_bytes is None else fewest_bytes
+    if not any(size > least for size in _constant_bytes(sch, sch.describe(block))):
+        return ms.skip("it reads no constant operand that is larger than the first cache")
+    outermost = sch.get_loops(block)[0]
+    for name, loop in (("terms", tiled.terms), ("outermost", outermost)):
+        ahead = sch.sample_categorical([1, 0], probabilities=[LIKELY, 1 - LIKELY], name=name)
+        sch.annotate(loop, "prefetch_tile", ahead)
+    return None
+
+
+def _constant_bytes(sch: ms.Schedule, info: ms.BlockInfo) -> list[int]:
+    """The bytes of each operand that is a constant, or a copy of constants."""
+    constants = {argument.name for argument in sch.program.inputs if argument.const}
+    for source in map(sch.describe, map(sch.get_block, info.sources)):
+        if all(read.buffer in constants for read in source.reads):
+            constants.add(source.writes)
+    read = [x for x in info.reads if x.buffer in constants]
+    return [x.dtype.bytes * math.prod(extent or 1 for extent in x.shape) for x in read]

@@ -1,0 +1,66 @@
+"""The rule that asks for tiles of weights while those before are used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.compiler.lir_printer import print_kernel
+from metasched.compiler.lower import lower
+from tests.support.rulework import TARGET, correct, reasons, rule
+
+DENSE = """
+program dense[N=24, M=96, K=40](A: f32[N, K], const B: f32[K, M], const C: f32[M]) -> Y: f32[N, M]:
+    T[i, j] = sum[k](A[i, k] * B[k, j])
+    Y[i, j] = T[i, j] + C[j]
+"""
+TILES = rule("prefetch_tiles")(fewest_bytes=1024)
+RULES = ["multi_level_tiling", "packing", "parallelize", TILES, "vectorize", "unroll"]
+
+
+def asks(sch: ms.Schedule) -> bool:
+    return "prefetch B" in print_kernel(lower(sch.func, TARGET))
+
+
+def test_weights_are_asked_for_where_a_tile_is_used_for_several_rows() -> None:
+    space = ms.space(ms.parse_program(DENSE), rules=RULES)
+    sketch = space.sketch_near(
+        {"multi_level_tiling(T)/fusion": "consumer at level 1", "packing(T)/packed": "B in panels"}
+    )
+    numbers = {
+        "multi_level_tiling(T)/i": "[_, 1, 3, 8]",
+        "multi_level_tiling(T)/j": "[_, 1, 1, 32]",
+        "multi_level_tiling(T)/k": "[_, 10]",
+    }
+    found = {}
+    for terms, outermost in ((0, 0), (1, 0), (0, 1)):
+        given = {**numbers, "prefetch_tiles(T)/terms": terms, "prefetch_tiles(T)/outermost": outermost}
+        trace = _decided(sketch.trace_of(sketch.sample(np.random.default_rng(0), 1)[0]), given)
+        sch = trace.apply_to(sketch.program)
+        correct(sch)
+        found[terms, outermost] = asks(sch)
+    assert found == {(0, 0): False, (1, 0): True, (0, 1): True}
+
+
+def _decided(trace: ms.Trace, values: dict[str, object]) -> ms.Trace:
+    lines = []
+    for line in str(trace).splitlines():
+        address = line.split('@ "')[-1].split('"')[0]
+        lines.append(f"{line.split(' := ')[0]} := {values[address]}" if address in values else line)
+    return ms.parse_trace("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (DENSE.replace("const B", "B"), "no constant operand"),
+        (DENSE.replace("K=40", "K=2"), "no constant operand"),
+    ],
+    ids=["computed", "small"],
+)
+def test_what_does_not_ask(text: str, reason: str) -> None:
+    assert reasons(text, "prefetch_tiles")["T"] == "it is not tiled"
+    space = ms.space(ms.parse_program(text), rules=RULES)
+    assert reason in space.explain()
+    assert not any("prefetch_tiles" in name for name in space.addresses())
