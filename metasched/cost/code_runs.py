@@ -143,6 +143,8 @@ class _Walk:
             self._vector_loop(stmt, run, grid, lane)
         elif isinstance(stmt, lir.If):
             self._condition(stmt, run, grid, lane)
+        elif isinstance(stmt, lir.AtPlace):
+            self._at(stmt, run, grid, lane)
         elif isinstance(stmt, lir.Write):
             self._write(stmt, run, grid, lane)
         elif isinstance(stmt, lir.ArgReduction):
@@ -237,6 +239,17 @@ class _Walk:
             run.counts[InstructionKind.BRANCH] += _copies(over)
         inside = self._opened(run.executions * share, stmt.body, run.var)
         self.statement(stmt.body, inside, grid, lane)
+
+    def _at(self, stmt: lir.AtPlace, run: _Run, grid: _Grid, lane: _Lane | None) -> None:
+        """Data is not known: the places are any."""
+        loads: list[Load] = []
+        for kind, count in _operations(stmt.place, loads).items():
+            run.counts[kind] += count * _copies(grid)
+        for load in loads:
+            self._load(load, run, grid, lane, 1.0)
+        run.counts[InstructionKind.BRANCH] += _copies(grid)
+        with self._bound(stmt.var, self._rng.integers(0, stmt.extent, SAMPLE)):
+            self.statement(stmt.body, run, grid, lane)
 
     # --- writes
 

@@ -18,7 +18,7 @@ from metasched.cost.conditions import Condition, Opposite, condition_of, conjunc
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars, substitute
+from metasched.ir.affine import as_int, const, free_vars, substitute
 from metasched.ir.index_map import image, image_shape
 from metasched.ir.nodes import (
     Annotation,
@@ -306,7 +306,7 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
         out.append(
             LoopInfo(
                 loop.var,
-                table.slot(loop.extent),
+                table.slot(const(1) if loop.kind is LoopKind.SCATTERED else loop.extent),
                 loop.kind,
                 table.slot(loop.lanes) if loop.kind is LoopKind.VECTORIZED and loop.lanes is not None else None,
                 limited,

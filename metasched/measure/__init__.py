@@ -28,6 +28,8 @@ Its files, in reading order:
 - `quiet`: Nothing else runs while a candidate is timed: work and timing take turns
 - `recently_built`: The machine code of the candidates that were built last, so that measuring one of them again builds
   nothing
+- `expected_results`: What the candidates of a program are checked against: its data and expected results, in a file,
+  computed once
 - `job`: A candidate on its way through a runner, and the order in which those of a batch are visited
 - `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that
   makes one

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 
 from metasched.compiler.cpu.codegen import compile_text
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.compiler.lower.layouts import memory_shape
 from metasched.ir.nodes import Buffer, Func

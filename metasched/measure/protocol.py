@@ -46,6 +46,12 @@ class Message:
     body: dict[str, Any] = field(default_factory=dict)
     blob: bytes = b""
 
+    @property
+    def said(self) -> str:
+        """What an answer that is not DONE says went wrong."""
+        body = self.body
+        return str(body.get("traceback") or body.get("detail") or body.get("reason") or body)
+
     def encode(self) -> bytes:
         """The frame."""
         text = json.dumps({"kind": self.kind.value, "body": self.body}).encode()

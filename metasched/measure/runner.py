@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import queue
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
-from metasched.ir.source import Setting
-from metasched.measure.archive import write_arrays
-from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic
 from metasched.measure.cores import CoreShare, shared_cores
-from metasched.measure.inputs import Inputs, given_inputs
+from metasched.measure.expected_results import ExpectedResults
+from metasched.measure.inputs import Inputs
 from metasched.measure.job import Job, turn_order
 from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
@@ -109,9 +104,6 @@ class RunnerSettings:
         return shared_cores(self.threads)
 
 
-_Key = tuple[str, tuple[tuple[str, Setting], ...]]  # a program's text and parameters
-
-
 class LocalRunner:
     """A `Runner` in worker processes of its own, which start at once and end with it, or with this process.
 
@@ -127,7 +119,6 @@ class LocalRunner:
 
     def __init__(self, settings: RunnerSettings, inputs: Inputs | None = None) -> None:
         self._settings = settings
-        self._inputs = inputs
         remove_abandoned()
         folder = TemporaryFolder()
         self._folder = folder.path
@@ -142,11 +133,11 @@ class LocalRunner:
             self._idle.put(builder)
         self._building = ThreadPoolExecutor(settings.builders, "metasched-build")
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._given: dict[_Key, Inputs | None] = {}
-        self._data: dict[tuple[_Key, AllowedArithmetic], Future[Path]] = {}
+        self._expected = ExpectedResults(self._folder, settings.seed, inputs, self._building.submit, self._prepared)
         self._best: dict[tuple[Any, ...], float] = {}
         self._built = RecentlyBuilt()
         self._ahead: OrderedDict[str, Future[Message]] = OrderedDict()  # what is compiled as soon as it is lowered
+        self._wanted: Counter[str] = Counter()  # how many jobs wait for the machine code of what was lowered
         self._busy: dict[WorkerProcess, object] = {}  # what each is at: a job's future, or code, which several may be
         self._turns = TimingTurns()
         self._closed = threading.Event()
@@ -182,10 +173,13 @@ class LocalRunner:
         candidate = MeasureCandidate(str(program), program.params, trace, target)
         future: Future[Measurement] = Future()
         job = Job(program, candidate, future, best_s, plan or self._settings.plan, {}, lowered)
-        future.add_done_callback(lambda _: self._give_up(job))
+        code = None if lowered is None else lowered.code
         with self._lock:
             self._refuse_if_closed()
+            if code is not None:
+                self._wanted[code] += 1
             self._jobs.put(job)
+        future.add_done_callback(lambda _: self._leave(job, code))
         return future
 
     def _refuse_if_closed(self) -> None:
@@ -198,7 +192,7 @@ class LocalRunner:
         `inputs` is the data of its arguments, by default that of the runner. A program keeps the inputs that it was
         first prepared with.
         """
-        self._expected(program, inputs=inputs)
+        self._expected.of(program, inputs=inputs)
 
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
@@ -265,7 +259,7 @@ class LocalRunner:
         while more is not None:
             if not more.future.done():
                 batch.append(more)
-                under_way.append(self._expected(more.program, more.arithmetic))
+                under_way.append(self._expected.of(more.program, more.arithmetic))
                 under_way.append(self._building.submit(self._build, more))
             more = self._next(under_way) if len(batch) < _MAX_BATCH else None
         while not all(job.future.done() for job in batch) and wait(under_way, _TICK_S).not_done:
@@ -404,7 +398,7 @@ class LocalRunner:
             job.finish()
             return
         started = time.perf_counter()
-        self._expected(job.program, job.arithmetic).result()
+        self._expected.of(job.program, job.arithmetic).result()
         job.count({"reference": time.perf_counter() - started})
 
     def _visit(self, job: Job) -> None:
@@ -416,7 +410,7 @@ class LocalRunner:
             self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
         body = {
             "artefact": job.artefact.body["artefact"],
-            "data": str(self._expected(job.program, job.arithmetic).result()),
+            "data": str(self._expected.of(job.program, job.arithmetic).result()),
             "plan": asdict(job.plan),
             "best_s": self._best_of(job),
             "before_s": median_of(job.visits[-1:]) if job.visits else None,
@@ -461,51 +455,9 @@ class LocalRunner:
         elif is_known_well(job.visits, self._best_of(job), job.plan):
             job.finish()
 
-    def _expected(
-        self, program: Program, arithmetic: AllowedArithmetic = AS_WRITTEN, inputs: Inputs | None = None
-    ) -> Future[Path]:
-        """The file of a program's data and expected results, with the tolerance of a way to compute them.
-
-        It is asked for when the two are first seen.
-        """
-        key = (str(program), program.params)
-        with self._lock:
-            data = self._given.setdefault(key, inputs or self._inputs)
-            if (key, arithmetic) not in self._data:
-                self._data[key, arithmetic] = self._building.submit(self._prepare, program, arithmetic, data)
-            return self._data[key, arithmetic]
-
-    def _prepare(self, program: Program, arithmetic: AllowedArithmetic, inputs: Inputs | None) -> Path:
-        """Have a builder compute a program's data and expected results."""
-        text = str(program)
-        said = json.dumps((text, program.params, arithmetic.steps, arithmetic.fastmath))
-        name = hashlib.sha256(said.encode()).hexdigest()[:16]
-        given = given_inputs(program.func, inputs, self._settings.seed)
-        given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
-        with explaining(f"writing data to {self._folder}"):
-            write_arrays(given_path, given.arrays)
-        body = {
-            "program": text,
-            "params": program.params,
-            "given": str(given_path),
-            "ranges": given.ranges,
-            "seed": self._settings.seed,
-            "steps": arithmetic.steps,
-            "fastmath": arithmetic.fastmath,
-            "path": str(path),
-        }
-        what = f"computing the expected result of {program.key}"
-        answer = self._prepared(Message(MessageKind.PREPARE, body), what)
-        if answer.kind is MessageKind.FAILED:
-            raise CheckError(f"{what} failed: {_text(answer)}")
-        if answer.kind is MessageKind.LACK:
-            raise ResourceError(f"{what} failed: {_text(answer)}")
-        if answer.kind is not MessageKind.DONE:
-            raise WorkerBug(f"{what} failed", _text(answer), MeasureCandidate(text, program.params, "", ""))
-        return path
-
     def _prepared(self, request: Message, what: str) -> Message:
-        """The answer of whichever builder is free; one that dies over it is no candidate's fault, and is replaced."""
+        """The answer to a request for expected results; a builder that dies over it is no candidate's fault, and is
+        replaced."""
         for attempt in range(1, _PREPARATIONS + 1):
             try:
                 with self._builder() as builder:
@@ -528,14 +480,22 @@ class LocalRunner:
             with self._lock:
                 del self._busy[worker]
 
-    def _give_up(self, job: Job) -> None:
-        """End the processes that are at a job, if its future was cancelled."""
-        if job.future.cancelled():
-            code = None if job.lowered is None else job.lowered.code
-            with self._lock:
-                for worker, work in self._busy.items():
-                    if work is job.future or (code is not None and work == code):
-                        worker.interrupt()
+    def _leave(self, job: Job, code: str | None) -> None:
+        """A job's future is done; if it was cancelled, end the processes that are at what nobody else waits for."""
+        with self._lock:
+            if code is not None:
+                self._wanted[code] -= 1
+                if self._wanted[code]:
+                    code = None  # another waits for the same machine code
+                else:
+                    del self._wanted[code]
+            if not job.future.cancelled():
+                return
+            if code is not None:
+                self._ahead.pop(code, None)  # whoever asks for it later does not get the end of this one
+            for worker, work in self._busy.items():
+                if work is job.future or (code is not None and work == code):
+                    worker.interrupt()
 
     @contextmanager
     def _builder(self) -> Iterator[WorkerProcess]:
@@ -552,10 +512,5 @@ def _failure(answer: Message, candidate: MeasureCandidate) -> Failure:
     if answer.kind is MessageKind.FAILED:
         return Failure(answer.body["reason"], answer.body["detail"])
     if answer.kind is MessageKind.LACK:
-        raise ResourceError(f"measuring a candidate failed: {_text(answer)}")
-    raise WorkerBug("a worker raised an exception while measuring a candidate", _text(answer), candidate)
-
-
-def _text(answer: Message) -> str:
-    body = answer.body
-    return str(body.get("traceback") or body.get("detail") or body.get("reason") or body)
+        raise ResourceError(f"measuring a candidate failed: {answer.said}")
+    raise WorkerBug("a worker raised an exception while measuring a candidate", answer.said, candidate)

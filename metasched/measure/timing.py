@@ -47,6 +47,14 @@ class Surroundings(StrEnum):
     LAST_CACHE = "network, constants from the last cache"  # the second caches have held other data since
     MEMORY = "network, constants from memory"
     IN_PLACE = "network, in place"  # in the call of a network: what its records say is what that network runs
+    # In the call of a network, reductions that it may join: as one kernel, and as several. Traces say nothing there.
+    TOGETHER = "network, in place, in strips"
+    APART = "network, in place, by several kernels"
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether kernels are measured in this to find the best of them."""
+        return self not in {Surroundings.IN_PLACE, Surroundings.TOGETHER, Surroundings.APART}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Its files, in reading order:
 
 - `task`: What is tuned: a program for a target, in a space; and the fingerprint by which spaces are compared
+- `searched`: What a search needs of a task
 - `task_progress`: How far each task of a session is: what schedulers and objectives go by
 - `objectives`: What a session over several tasks minimises: the objectives f1 to f4 of Ansor (Zheng et al. 2020,
   section 6)
@@ -14,6 +15,7 @@ Its files, in reading order:
 - `wider_strategy`: A strategy with random draws beside it, for a search that has stagnated: what it breeds comes from
   what it knows
 - `pace`: How long candidates of a task take, so that no more are begun than there is time for
+- `goal`: When a run ends: after so many trials, so many seconds, or so many trials without a gain
 - `room`: What a batch may take: how many trials, and how long
 - `session`: Tuning in steps: one task or several, with a given runner, strategy, model and database
 - `waiting`: Waiting for measurements while other tasks of the session go on
@@ -34,10 +36,12 @@ Its files, in reading order:
 - `population`: Array operations on populations: rows of integers
 - `selection`: The rows scored in one round, and the selection of a batch from them
 - `round`: One round of a search: what a strategy looks at before it proposes a batch, scored by the model
+- `outlook`: What a round begins with that was looked at before the times of the last batch were known
 - `structure_breeding`: Which structures a round looks at: those measured fastest, some drawn once for all, and
   offspring of the best
 - `batch_choice`: The choice of a batch from a round: high scores that are unlike one another, new structures, random
   picks
+- `descent`: Steps from the best that were measured: the neighbours of a few candidates, from as near as there are any
 - `diverse`: A diverse batch by submodular choice, as in AutoTVM (Chen et al. 2018, section 5.2)
 - `guided`: What strategies that are guided by a model have in common: they learn, look, choose, and fill a batch
 - `chains`: Markov chains over the rows of some arms, which walk together under a model's score

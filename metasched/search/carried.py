@@ -24,7 +24,8 @@ from metasched.knowledge.anchor import Anchor, anchor_of
 from metasched.knowledge.library import Knowledge, Neighbour
 from metasched.knowledge.roles import Roles
 from metasched.lang.decisions import decision_text
-from metasched.lang.instructions import HOLE, Decision
+from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.schedule.kinds import ROOT
 from metasched.schedule.trace import Trace
 from metasched.search.population import legal
 from metasched.search.sketch_arm import SketchArm
@@ -67,8 +68,12 @@ class Carried:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the neighbour decided all of the structure: else its space was another, and so may its time be."""
-        return self.sketch.structure.keys() <= self.decided
+        """Whether the neighbour decided all of the structure: else its space was another, and so may its time be.
+
+        A block that stays where it is, at the root, is as in a space without this decision.
+        """
+        left = self.sketch.structure.keys() - self.decided
+        return all(self.sketch.structure[address] == Ref(ROOT) for address in left)
 
     @property
     def name(self) -> str:

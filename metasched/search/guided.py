@@ -76,13 +76,13 @@ class GuidedSearch(ABC):
         self.scored += now.scored
         return chosen
 
-    def open_round(self, history: History, looks: Looks) -> Round:
-        """A round that knows a history, from which the model learns first."""
+    def open_round(self, history: History, looks: Looks, purpose: Sequence[int] = ()) -> Round:
+        """A round that knows a history, from which the model learns first; `purpose` as of `Round`."""
         if len(history) != self._fitted:
             with self.phases.timed(Phase.MODEL):
                 self.model.fit(history.times)
             self._fitted = len(history)
-        return Round(self.arms, history, self.model, looks, self.seed)
+        return Round(self.arms, history, self.model, looks, self.seed, purpose)
 
     def begin(self, now: Round, active: int, fresh: int, elite: int) -> tuple[list[int], list[Candidate]]:
         """Look at structures, and open the best: as `open_best`."""

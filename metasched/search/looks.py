@@ -32,6 +32,10 @@ class Looks:
         """Remember what candidates of this round look like."""
         self._of_arm.setdefault(arm, _Block(arm)).add(rows, features)
 
+    def features(self, arm: int) -> Features:
+        """What was remembered of an arm in this round, in order."""
+        return self._of_arm[arm].features
+
     def twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate] = ()) -> list[bool]:
         """Whether each has the features of an earlier one, of one taken, or of one measured. All are of this round."""
         new = self._history.features[self._counted :]
@@ -66,14 +70,19 @@ class _Block:
         self._keys.append(keys(rows))
         self._features.append(features)
 
-    def looks(self, rows: Rows) -> list[int]:
-        """Raises KeyError for a row that was not added."""
+    @property
+    def features(self) -> Features:
+        """Of all rows, in order."""
         if len(self._keys) > 1:
             self._keys, self._features = [np.concatenate(self._keys)], [np.concatenate(self._features)]
-        known, wanted = self._keys[0], keys(rows)
+        return self._features[0]
+
+    def looks(self, rows: Rows) -> list[int]:
+        """Raises KeyError for a row that was not added."""
+        features, known, wanted = self.features, self._keys[0], keys(rows)
         order = np.argsort(known, kind="stable")
         at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
         missing = np.flatnonzero(known[at] != wanted)
         if len(missing):
             raise KeyError(f"row {rows[missing[0]].tolist()} of arm {self._arm} is not of this round")
-        return [hash(row.tobytes()) for row in self._features[0][at]]
+        return [hash(row.tobytes()) for row in features[at]]

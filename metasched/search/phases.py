@@ -13,6 +13,7 @@ class Phase(StrEnum):
     GUESS = "guess"
     SPACE = "space"
     SCORING = "scoring"
+    AHEAD = "ahead"  # scoring for the next batch while this one is built
     MODEL = "model"
     BUILD = "build"
     RUN = "run"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from metasched.database.best import Noise
 from metasched.database.record import Record, Role
@@ -88,6 +89,24 @@ class TuningReport(TextReport):
         from metasched.report.page import save_page  # it imports the compiler
 
         return save_page(self.analysis, path)
+
+    def figures(self) -> dict[str, Any]:
+        """The saved page's pictures as `plotly.graph_objects.Figure` by title, but for the best kernel's roofline.
+
+        Raises ReportError where the extra `report` is not installed, NoRecord where the database is no longer there.
+        """
+        from metasched.report.figures import figures_of  # it imports the compiler
+
+        return figures_of(self.analysis)
+
+    def _ipython_display_(self) -> None:
+        from metasched.report.figures import show_in_notebook  # it imports the compiler
+
+        try:
+            analysis = self.analysis
+        except MetaschedError:  # the table says so
+            analysis = None
+        show_in_notebook(repr(self), self._repr_html_(), analysis)
 
     def _repr_html_(self) -> str:
         from metasched.report.page import in_notebook  # it imports the compiler

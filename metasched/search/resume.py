@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
@@ -31,10 +31,14 @@ class Resumed:
     pending: tuple[Observation, ...]
 
 
-def resume(known: Known, space: SearchSpace, strategy: Observer, earlier: Earlier) -> Resumed:
+def resume(
+    known: Known, space: SearchSpace, strategy: Observer, earlier: Earlier, look_ahead: Callable[[int], None]
+) -> Resumed:
     """Have a new strategy observe the results of other searches in this space, then each batch, by one `observe` each.
 
     Results that others have added since come first, too; with them, proposals may differ from those of one long run.
+    `look_ahead` is called with the number of the last batch that is whole, before it is observed: that is when the
+    strategy looked ahead to the next one.
     """
     shown = earlier.observations()
     if shown:
@@ -46,6 +50,8 @@ def resume(known: Known, space: SearchSpace, strategy: Observer, earlier: Earlie
         return Resumed(0, 0, ())
     *whole, last = batches
     for batch in whole:
+        if batch is whole[-1]:
+            look_ahead(batch[0][0][0])
         strategy.observe(_observations(batch))
     (number, *_), _ = last[0]
     return Resumed(number, sum(map(len, whole)), tuple(_observations(last)))

@@ -29,13 +29,16 @@ class Round:
         model: what scores rows.
         looks: by which twins are known; what it has of an earlier round is forgotten.
         seed: of the search. With the number of observations it decides every draw, by `rng` or by `stream`.
+        purpose: numbers that tell rounds with the same observations apart.
     """
 
-    def __init__(self, arms: Arms, history: History, model: Model, looks: Looks, seed: int) -> None:
+    def __init__(
+        self, arms: Arms, history: History, model: Model, looks: Looks, seed: int, purpose: Sequence[int] = ()
+    ) -> None:
         self.arms = arms
         self.history = history
         self.pool = Pool(lambda arm: keys(history.rows(arm)))
-        self.rng = np.random.default_rng([seed, len(history)])
+        self.rng = np.random.default_rng([seed, len(history), *purpose])
         self.scored = 0
         self._model = model
         self._looks = looks
@@ -84,6 +87,11 @@ class Round:
         if len(rows):
             self.pool.add(arm, rows, scores)
             self._looks.add(arm, rows, features)
+
+    def described(self, arm: int, chosen: Positions | None = None) -> Described:
+        """An arm's rows in the pool with their features: all of them, or those at some positions."""
+        rows, features = self.pool.rows(arm), self._looks.features(arm)
+        return (rows, features) if chosen is None else (rows[chosen], features[chosen])
 
     # --- what is promising
 

@@ -21,14 +21,16 @@ from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
 from metasched.report.progress_view import Shown, view_of
 from metasched.search.batch import NOTHING, Meanwhile
+from metasched.search.goal import Goal, goal_of
 from metasched.search.objectives import Objective, Weights, objective_of
 from metasched.search.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
+from metasched.search.searched import Searched
 from metasched.search.side_by_side import SideBySide
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task_progress import TaskProgress
 from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, SchedulerInputs, scheduler_of
-from metasched.search.task_search import Goal, Parts, Searched, Step, TaskSearch
+from metasched.search.task_search import Parts, Step, TaskSearch
 from metasched.search.waiting import Waiting
 
 DEFAULT_DATABASE = "sqlite:///metasched.db"
@@ -408,24 +410,3 @@ class TuningSession:
     def _leave(self) -> None:
         for search in self._searches:
             search.leave()
-
-
-def goal_of(trials: int | None, budget: float | None, patience: int | None = None) -> Goal:
-    """When a run that begins now ends. Raises MetaschedError if none of them is given, or one is not positive."""
-    if trials is None and budget is None and patience is None:
-        raise MetaschedError(
-            "say when to end: `trials`, how many measurements to have, `budget`, seconds, or `patience`, how many "
-            "trials without a gain"
-        )
-    waits: object = patience
-    if waits is not None and not (isinstance(waits, int) and waits > 0):
-        raise MetaschedError(f"patience is {patience!r}; it is how many trials may be made without a gain, such as 100")
-    counted: object = trials
-    timed: object = budget
-    if counted is not None and not isinstance(counted, int):
-        raise MetaschedError(f"trials is {trials!r}; it is how many measurements to have, such as 64")
-    if trials is not None and trials < 1:
-        raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
-    if timed is not None and not (isinstance(timed, int | float) and 0 < timed < float("inf")):
-        raise MetaschedError(f"budget is {budget!r}; it is how many seconds to go on, such as 60")
-    return Goal(trials, None if budget is None else time.perf_counter() + budget, patience=patience)

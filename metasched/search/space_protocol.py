@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -152,6 +152,18 @@ class Strategy(Protocol):
     def propose(self, count: int) -> list[Candidate]: ...
 
     def observe(self, results: Sequence[Observation]) -> None: ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A strategy that can do a part of the work for the next batch before the times of the last one are known.
+
+    What it proposes is the same whether `look_ahead` was called or not: else it does that part later.
+    """
+
+    def look_ahead(self) -> None:
+        """Do what needs no results of the batch proposed last; called while that is built, before `observe`."""
+        ...
 
 
 class SearchSpace(Protocol):

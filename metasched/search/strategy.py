@@ -16,7 +16,7 @@ from metasched.support.python_file import names_of
 from metasched.support.registry import Registry, UnfitError, listed
 
 GROUP = "metasched.strategies"
-DEFAULT_STRATEGY = "evolutionary"
+DEFAULT_STRATEGY = "evolutionary_with_steps"
 # What makes the strategy in a file, where no name is given, as in ours.
 _IN_FILE = "strategy"
 # The first candidates of a search: what looks best without a doubt, and nothing for the sake of learning. So a search

@@ -66,7 +66,7 @@ class StructureBreeding:
     def begin(self, now: Round) -> None:
         """Put the structures that a round begins with into its pool: those measured fastest, and the first ones."""
         parents = dict.fromkeys([*now.history.arms[: self._config.structures], *self.first])
-        now.add_described({n: self._probe(now, n) for n in parents})
+        now.add_described({n: self._probe(now, n) for n in parents if not now.pool.filled(n)})
 
     def breed(self, now: Round) -> None:
         """Add new ones to the pool, bred from those that look best, in a few steps: children may be parents."""

@@ -7,16 +7,13 @@ batch that was cut short is proposed again and its rest is measured.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
-from metasched.cost.core import Core
 from metasched.cost.features import Features
 from metasched.cost.model import LearnsFromOthers, Model
 from metasched.cost.model_registry import MakeModel
@@ -26,16 +23,14 @@ from metasched.database.best import FINALISTS, comparison
 from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
-from metasched.ir.program import Program
-from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
-from metasched.measure.timing import Surroundings
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.batch import BatchMeasuring, Meanwhile
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
 from metasched.search.earlier import Earlier, located
+from metasched.search.goal import Goal
 from metasched.search.known import Known
 from metasched.search.other_tasks import OtherTasks
 from metasched.search.pace import Pace, build_seconds
@@ -44,6 +39,7 @@ from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expect
 from metasched.search.report import TuningReport
 from metasched.search.resume import Resumed, resume
 from metasched.search.room import Room
+from metasched.search.searched import Searched
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs
 from metasched.search.task_progress import TaskFacts
@@ -51,53 +47,15 @@ from metasched.search.waiting import Waiting
 from metasched.search.wider_strategy import WiderStrategy
 from metasched.support import collection
 from metasched.support.cached import cached_property
-from metasched.target import Target
 
+# What other tasks teach a model.
+Lessons = tuple[TaskTimes, ...]
 # Batches in a row without new code, after which the space is taken to hold none.
 _PATIENCE = 6
 # What proposes half of a batch where a search has stagnated.
 _ELSEWHERE = "random"
 # Candidates of the short list that are proposed in one batch, with nothing learned in between.
-_FEW = 12
-
-
-class Searched(Protocol):
-    """What a search needs of a task; `metasched.search.task.Task` provides it."""
-
-    @property
-    def program(self) -> Program: ...
-
-    @property
-    def target(self) -> Target: ...
-
-    @property
-    def core(self) -> Core:
-        """What operations of one of the CPU's cores cost, for features."""
-        ...
-
-    @property
-    def inputs(self) -> Inputs | None:
-        """The data of arguments, by name."""
-        ...
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What kernels are timed in."""
-        ...
-
-    @property
-    def arms(self) -> SearchSpace:
-        """The space, made at first use."""
-        ...
-
-    def guesses(self) -> Guesses:
-        """The guesses: schedules chosen without measuring."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """A text by which equal spaces are known."""
-        ...
+_FEW = 6
 
 
 @dataclass(frozen=True)
@@ -117,34 +75,6 @@ class Parts:
     waiting: Waiting
     others: OtherTasks
     guess: bool = True
-
-
-@dataclass(frozen=True)
-class Goal:
-    """When to end: at so many trials of the task, failures and earlier ones included, at a time of
-    `time.perf_counter` (what is under way is given up a little later, at the `deadline`), at a total of so many trials
-    of a session's tasks, or of a task after so many trials (its `patience`) without one that is faster by more than
-    noise; None for never.
-    """
-
-    trials: int | None = None
-    until: float | None = None
-    total: int | None = None
-    patience: int | None = None
-    deadline: float | None = None
-
-    @property
-    def wanted(self) -> int:
-        return sys.maxsize if self.trials is None else self.trials
-
-    @property
-    def wanted_together(self) -> int:
-        return sys.maxsize if self.total is None else self.total
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is up."""
-        return self.until is not None and time.perf_counter() >= self.until
 
 
 @dataclass(frozen=True)
@@ -183,7 +113,7 @@ class _Open:
     guesses: list[Proposal]
     seeds: list[Proposal] = field(default_factory=list)
     proposals: list[Proposal] | None = None
-    lessons: tuple[TaskTimes, ...] = ()
+    lessons: Lessons = ()
 
     def __post_init__(self) -> None:
         self.batch = self.resumed.batch
@@ -312,10 +242,16 @@ class TaskSearch:
             given = StrategyInputs(space.arms, model, parts.seed, self.phases)
             strategy = WiderStrategy(parts.strategy(given), STRATEGIES.get(_ELSEWHERE)(given))
             earlier = Earlier(self.known, space, self.task.program)
-            with collection.put_off():
-                resumed = resume(self.known, space, strategy, earlier)
+            lessons: list[TaskTimes] = []
+
+            def look_ahead(batch: int) -> None:
+                lessons[:] = self._teach(model, (), batch)
+                strategy.look_ahead()
+
+            with self.phases.timed(Phase.SCORING), collection.put_off():
+                resumed = resume(self.known, space, strategy, earlier, look_ahead)
             guesses = with_expectations(unmeasured(prepared.guesses, self.known, space), space.arms, model)
-            self._open = _Open(space, strategy, model, resumed, guesses)
+            self._open = _Open(space, strategy, model, resumed, guesses, lessons=tuple(lessons))
             if resumed.before == 0:
                 self._begin(self._open, prepared.guesses, earlier)
         return self._open
@@ -354,7 +290,8 @@ class TaskSearch:
         else:
             proposals = [*at.guesses, *(at.proposals or ())]
             with parts.others.running(self.key, batch):
-                self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, meanwhile)
+                beside = replace(meanwhile, while_lowering=lambda: self._look_ahead(at, goal, meanwhile))
+                self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, beside)
         if at.proposals is not None and not self.exhausted:
             self._learn(at, goal)
             if not self.is_out_of_time:
@@ -377,7 +314,7 @@ class TaskSearch:
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.put_off():
-            self._teach(at)
+            at.lessons = self._teach(at.model, at.lessons, at.batch)
             count = batch_size(at.before, len(self.prepare().guesses.traces))
             proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
             new = [Proposal(place, candidate, None, role) for place, (candidate, role) in proposed]
@@ -386,19 +323,27 @@ class TaskSearch:
         self._proposing_s = time.perf_counter() - started
         return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
 
+    def _look_ahead(self, at: _Open, goal: Goal, meanwhile: Meanwhile) -> None:
+        """While this batch is built, do what the next one needs, of another task and of this one."""
+        meanwhile.while_lowering()
+        new = sum(not proposal.is_settled(self.known) for proposal in at.proposals or ())
+        if at.proposals is not None and self.left(goal) > new and not self._lacks_time(goal):
+            with self.phases.timed(Phase.AHEAD), collection.put_off():
+                at.strategy.look_ahead()
+
     def _looks_elsewhere(self, at: _Open) -> bool:
         """Whether half of the batch is drawn at random: as it was begun, or where the search has stagnated."""
         return self.known.has_drawn(at.batch) if self.known.is_begun(at.batch) else self.known.stagnation().is_reached
 
-    def _teach(self, at: _Open) -> None:
-        """Have the model learn what is recorded of other tasks, unless it has learned that already."""
-        if not isinstance(at.model, LearnsFromOthers) or self._parts.others.core != self.task.core:
-            return
-        lessons = self._parts.others.lessons(self.key, self.task.program, self.known, at.batch)
-        if len(lessons) != len(at.lessons) or any(a is not b for a, b in zip(lessons, at.lessons, strict=True)):
+    def _teach(self, model: Model, before: Lessons, batch: int) -> Lessons:
+        """Have the model learn what is recorded of other tasks for a batch, unless it has learned that `before`."""
+        if not isinstance(model, LearnsFromOthers) or self._parts.others.core != self.task.core:
+            return before
+        lessons = self._parts.others.lessons(self.key, self.task.program, self.known, batch)
+        if len(lessons) != len(before) or any(a is not b for a, b in zip(lessons, before, strict=True)):
             with self.phases.timed(Phase.MODEL):
-                at.model.teach(lessons)
-            at.lessons = lessons
+                model.teach(lessons)
+        return lessons
 
     def _trace(self, space: SearchSpace, candidate: Candidate) -> str | None:
         with self.phases.timed(Phase.SPACE):
@@ -559,12 +504,13 @@ def batch_size(start: int, beside: int = 1) -> int:
     """How many a strategy is to propose after `start` proposals: more as there are more results to learn from.
 
     In the first batch there are a guess and expert traces `beside` them, and maybe results of other versions. What the
-    former leave of the short list is proposed at once where it is little: another batch takes a second, and would learn
-    for a few.
+    former leave of the short list is proposed in two halves, of which the second has learned from the first: what the
+    model is wrong about, it is wrong about in all that it proposes at once. Where it is little, it is one batch, since
+    another takes a second.
     """
     if start == 0:
         left = max(4, SHORT_LIST - beside)
-        return left if left <= _FEW else 8
+        return left if left <= _FEW else (left + 1) // 2
     if start < SHORT_LIST:
         return min(8, max(4, SHORT_LIST - start))
     return 8 if start < 64 else 16 if start < 256 else 32

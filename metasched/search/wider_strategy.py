@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from metasched.database.record import Role
-from metasched.search.space_protocol import Candidate, Observation, Strategy
+from metasched.search.space_protocol import Candidate, LooksAhead, Observation, Strategy
 
 # A candidate, and why it is proposed.
 Proposed = tuple[Candidate, Role]
@@ -28,6 +28,11 @@ class WiderStrategy:
         """Have both observe the results of a batch."""
         self._strategy.observe(results)
         self._elsewhere.observe(results)
+
+    def look_ahead(self) -> None:
+        """Have the strategy do what needs no results of the batch proposed last, if it can."""
+        if isinstance(self._strategy, LooksAhead):
+            self._strategy.look_ahead()
 
     def propose(self, count: int, is_stagnant: bool) -> list[Proposed]:
         """So many candidates or fewer. Where the search is stagnant, every other one is drawn from all structures; so a

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.cost.condition_cycles import joint_share
 from metasched.cost.core import DEFAULT_CORE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
 from metasched.cost.expected import Limit, expected

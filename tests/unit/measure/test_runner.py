@@ -36,6 +36,7 @@ class Journal:
     pinned: list[Set[int]] = field(default_factory=list)
     waits_for_build: bool = False
     hangs: threading.Event = field(default_factory=threading.Event)
+    goes_on: threading.Event = field(default_factory=threading.Event)
     timing: threading.Event = field(default_factory=threading.Event)
     both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2, timeout=_S))
 
@@ -67,6 +68,12 @@ class FakeProcess:
                 self.journal.hangs.set()
                 self.ended.wait(_S)
                 raise WorkerLost(Loss.KILLED, "killed", "")
+            if message.kind is MessageKind.COMPILE and trace == "slow":
+                self.journal.hangs.set()
+                while not self.journal.goes_on.is_set():
+                    if self.ended.wait(1e-3):
+                        self.ended.clear()
+                        raise WorkerLost(Loss.KILLED, "killed", "")
             if message.kind is MessageKind.COMPILE and trace == "twice":
                 self.journal.both.wait()
             if message.kind is MessageKind.COMPILE and trace.startswith("next"):
@@ -137,6 +144,32 @@ def test_what_is_given_up_is_ended_and_the_next_is_measured(monkeypatch: pytest.
         assert journal.hangs.wait(_S)
         assert future.cancel()
         assert runner.submit(PROGRAM, "fine", "t").result(_S).seconds == 0.5
+
+
+@pytest.mark.parametrize("builders", [1, 2])
+def test_giving_one_up_ends_no_compilation_that_another_waits_for(
+    monkeypatch: pytest.MonkeyPatch, builders: int
+) -> None:
+    journal = Journal()
+    with runner_of(journal, monkeypatch, None, builders=builders) as runner:
+        lowered = runner.lower(PROGRAM, "slow", "t").result(_S)
+        assert journal.hangs.wait(_S)
+        one, two = (runner.submit(PROGRAM, "slow", "t", lowered=lowered) for _ in range(2))
+        assert one.cancel()
+        journal.goes_on.set()
+        assert two.result(_S).failure is None
+
+
+def test_what_was_given_up_while_it_was_compiled_is_compiled_anew_for_who_asks_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal = Journal()
+    with runner_of(journal, monkeypatch, None, builders=1) as runner:
+        lowered = runner.lower(PROGRAM, "slow", "t").result(_S)
+        assert journal.hangs.wait(_S)
+        assert runner.submit(PROGRAM, "slow", "t", lowered=lowered).cancel()
+        journal.goes_on.set()
+        assert runner.submit(PROGRAM, "slow", "t", lowered=lowered).result(_S).failure is None
 
 
 def test_equal_code_may_be_compiled_by_two_builders_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from metasched.cost.trained import shipped
 from metasched.knowledge.distill import described
 from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
-from metasched.lang.instructions import HOLE, Decision
+from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.search.arms import SpaceArms
 from metasched.search.carried import Carried, CarriedOver, carried_into
 from metasched.search.guess import guess
@@ -142,6 +142,22 @@ def test_structure_that_the_neighbour_did_not_decide_leaves_it_less_than_whole()
     assert carried(space_of(PRODUCT)).is_whole
     half = replace(ENTRY, structure=ENTRY.structure[:1])
     assert not carried(space_of(PRODUCT), Knowledge((half,))).is_whole
+
+
+@ms.rule
+def placed(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Compute what follows a reduction at a sampled place."""
+    if sch.describe(block).reduces:
+        return ms.skip("it is a reduction")
+    sch.reverse_compute_at(block, sch.sample_compute_location(block))
+    return None
+
+
+def test_a_block_that_stays_where_it_is_leaves_a_neighbour_whole() -> None:
+    program = ms.parse_program(RENAMED)
+    found = carried(ms.space(program, [tiles, placed, unrolled], target=AVX512))
+    assert found.sketch.structure["placed(act)/act"] == Ref("root")
+    assert found.is_whole
 
 
 def test_a_number_of_another_kind_is_drawn_instead() -> None:

@@ -244,7 +244,7 @@ def test_another_guess_of_the_same_code_is_not_waited_for(database: Database) ->
     assert RIVAL not in runner.traces
 
 
-@pytest.mark.parametrize(("experts", "asked"), [(2, 8), (5, 10), (10, 5), (14, 4)])
+@pytest.mark.parametrize(("experts", "asked"), [(2, 7), (5, 5), (10, 5), (14, 4)])
 def test_the_strategy_is_asked_for_some_however_many_experts_there_are(
     database: Database, experts: int, asked: int
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
@@ -69,9 +70,10 @@ class Journal(ToyRunner):
     [
         (0, 0, 8),
         (0, 1, 8),
-        (0, 3, 8),
-        (0, 4, 12),
-        (0, 6, 10),
+        (0, 3, 7),
+        (0, 4, 6),
+        (0, 6, 5),
+        (0, 10, 6),
         (0, 20, 4),
         (9, 1, 7),
         (14, 6, 4),
@@ -79,7 +81,9 @@ class Journal(ToyRunner):
         (64, 1, 16),
     ],
 )
-def test_the_short_list_is_one_batch_where_little_of_it_is_left(start: int, beside: int, size: int) -> None:
+def test_the_short_list_is_proposed_in_halves_and_at_once_where_little_of_it_is_left(
+    start: int, beside: int, size: int
+) -> None:
     assert batch_size(start, beside) == size
 
 
@@ -121,7 +125,7 @@ def test_guesses_and_expert_traces_are_lowered_while_the_space_is_made(database:
         own = first.program.key
         assert runner.log == [("prepare", own), ("lower", own), ("lower", own), ("space", own), ("submit", own)]
         tuning.step(trials=2)
-    assert runner.log[5:14] == [*[("lower", own)] * 8, ("submit", own)], "the expert trace was lowered already"
+    assert runner.log[5:13] == [*[("lower", own)] * 7, ("submit", own)], "the expert trace was lowered already"
     del runner.log[:]
     with session(database, runner, first) as tuning:
         tuning.step(trials=3)
@@ -325,6 +329,12 @@ def test_mistakes(settings: dict[str, object], message: str) -> None:
         ({"budget": -1}, "budget is -1; it is how many seconds"),
         ({"budget": float("inf")}, "budget is inf; it is how many seconds"),
         ({"budget": "long"}, "budget is 'long'; it is how many seconds"),
+        ({"trials": True}, "trials is True; it is how many measurements"),
+        ({"budget": True}, "budget is True; it is how many seconds"),
+        ({"patience": True}, "patience is True; it is how many trials"),
+        ({"trials": np.True_}, "it is how many measurements"),
+        ({"budget": np.True_}, "it is how many seconds"),
+        ({"patience": np.True_}, "it is how many trials"),
         ({"patience": 0}, "patience is 0; it is how many trials may be made without a gain"),
     ],
 )

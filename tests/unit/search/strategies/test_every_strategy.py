@@ -15,7 +15,7 @@ from metasched.cost.model import CostModel
 from metasched.database.backends import open_database
 from metasched.errors import MetaschedError
 from metasched.lang.instructions import Decision
-from metasched.search.space_protocol import Candidate, Observation, Strategy
+from metasched.search.space_protocol import Candidate, LooksAhead, Observation, Strategy
 from metasched.search.strategy import GROUP, STRATEGIES, StrategyInputs, strategy_of
 from tests.support.toy_search import ToyRunner, ToySpace, tuned
 from tests.support.toys import Bench, Fixed, Toy, Toys
@@ -28,7 +28,8 @@ def made(name: str, seed: int = 0, arms: Toys = ARMS) -> Strategy:
 
 
 def test_ours() -> None:
-    ours = "annealing bandit beam droplet evolutionary evolutionary_no_crossover mcts metropolis random"
+    ours = "annealing bandit beam droplet evolutionary evolutionary_no_crossover evolutionary_with_steps "
+    ours += "mcts metropolis random"
     assert set(STRATEGIES.names()) >= set(ours.split())
 
 
@@ -61,6 +62,21 @@ def test_a_resumed_search_proposes_what_an_uninterrupted_one_would_have(name: st
     proposed = whole.propose(4)
     assert resumed.propose(4) == proposed
     assert whole.propose(4) == proposed
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES.names() if isinstance(made(name), LooksAhead)])
+def test_looking_ahead_changes_nothing_that_is_proposed(name: str) -> None:
+    """Whether there is time for it while a batch is built, is chance."""
+    arms = Toys([Toy(width=3 + n % 2, flavour=n % 7) for n in range(40)])
+    bench, one, other = Bench(arms), made(name, arms=arms), made(name, arms=arms)
+    assert isinstance(one, LooksAhead)
+    for _ in range(4):
+        proposed = one.propose(8)
+        assert other.propose(8) == proposed
+        one.look_ahead()
+        results = bench.measure(proposed)
+        one.observe(results)
+        other.observe(results)
 
 
 @every

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
+from metasched.search.space_protocol import Observation
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
 from metasched.search.strategy import SHORT_LIST
@@ -40,6 +41,52 @@ def test_the_first_candidates_are_what_the_model_likes_best_and_none_at_random()
         seen.append(bench.seen)
     assert seen[0][:SHORT_LIST] == seen[1][:SHORT_LIST]
     assert seen[0][SHORT_LIST:] != seen[1][SHORT_LIST:]
+
+
+def test_what_is_left_once_times_are_known_is_a_small_part_of_the_work() -> None:
+    """The rest is done when it looks ahead."""
+    arms = [Toy(), Toy(flavour=1)]
+    bench, strategy = Bench(arms), evolution(arms, config=EvolutionConfig(population=512, ahead=3))
+    run(strategy, bench, 1)
+    scored = []
+    for _ in range(3):
+        proposed = strategy.propose(8)
+        before = strategy.scored
+        strategy.look_ahead()
+        ahead = strategy.scored
+        strategy.observe(bench.measure(proposed))
+        strategy.propose(8)
+        scored.append((ahead - before, strategy.scored - ahead))
+    assert sum(later for _, later in scored) < sum(ahead for ahead, _ in scored) / 2
+
+
+def test_looking_ahead_changes_nothing_that_is_proposed() -> None:
+    """A search that is resumed does later what it did while a batch was built."""
+    arms = [Toy(flavour=n) for n in range(6)]
+    config = EvolutionConfig(population=128, ahead=3)
+    bench, one, other = Bench(arms), evolution(arms, config=config), evolution(arms, config=config)
+    for _ in range(4):
+        proposed = one.propose(8)
+        assert other.propose(8) == proposed
+        one.look_ahead()
+        results = bench.measure(proposed)
+        one.observe(results)
+        other.observe(results)
+
+
+def test_what_was_bred_ahead_is_chosen_by_the_times_that_are_known_since() -> None:
+    """What is proposed depends on the results of the batch before, not of those before that alone."""
+    found = []
+    for slow in (0, 1):
+        arms = [Toy(), Toy(flavour=1)]
+        strategy = evolution(arms, config=EvolutionConfig(population=128, ahead=3))
+        bench = Bench(arms)
+        run(strategy, bench, 1)
+        results = bench.measure(strategy.propose(16))
+        strategy.look_ahead()
+        strategy.observe([Observation(r.candidate, 9.0 if r.candidate.arm == slow else 1e-3) for r in results])
+        found.append([candidate.arm for candidate in strategy.propose(16)])
+    assert found[0].count(0) < found[1].count(0)
 
 
 def test_a_good_arm_gets_most_of_the_budget() -> None:

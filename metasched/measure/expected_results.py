@@ -1,0 +1,93 @@
+"""What the candidates of a program are checked against: its data and expected results, in a file, computed once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol
+
+from metasched.errors import ResourceError
+from metasched.ir.program import Program
+from metasched.ir.source import Setting
+from metasched.measure.archive import write_arrays
+from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic
+from metasched.measure.inputs import Inputs, given_inputs
+from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.records import CheckError, MeasureCandidate, WorkerBug
+from metasched.measure.resources import explaining
+
+_Key = tuple[str, tuple[tuple[str, Setting], ...]]  # a program's text and parameters
+
+
+class Begin(Protocol):
+    """Begins a call on a thread of its own, such as `ThreadPoolExecutor.submit`."""
+
+    def __call__(self, call: Callable[[], Path], /) -> Future[Path]: ...
+
+
+class ExpectedResults:
+    """Files of data and expected results, with the tolerance of a way to compute them, made when first asked for.
+
+    Args:
+        folder: where the files are put.
+        seed: of the data.
+        inputs: what data arguments take, where nothing else is said for a program.
+        begin: begins a call on another thread.
+        ask: the answer of a worker to a request, and what it is about, for messages.
+    """
+
+    def __init__(
+        self, folder: Path, seed: int, inputs: Inputs | None, begin: Begin, ask: Callable[[Message, str], Message]
+    ) -> None:
+        self._folder = folder
+        self._seed = seed
+        self._inputs = inputs
+        self._begin = begin
+        self._ask = ask
+        self._given: dict[_Key, Inputs | None] = {}
+        self._files: dict[tuple[_Key, AllowedArithmetic], Future[Path]] = {}
+        self._lock = threading.Lock()
+
+    def of(
+        self, program: Program, arithmetic: AllowedArithmetic = AS_WRITTEN, inputs: Inputs | None = None
+    ) -> Future[Path]:
+        """The file of a program, for a way to compute it. It keeps the inputs that it was first asked for with."""
+        key = (str(program), program.params)
+        with self._lock:
+            data = self._given.setdefault(key, inputs or self._inputs)
+            if (key, arithmetic) not in self._files:
+                self._files[key, arithmetic] = self._begin(lambda: self._made(program, arithmetic, data))
+            return self._files[key, arithmetic]
+
+    def _made(self, program: Program, arithmetic: AllowedArithmetic, inputs: Inputs | None) -> Path:
+        """Have a worker compute a program's data and expected results."""
+        text = str(program)
+        said = json.dumps((text, program.params, arithmetic.steps, arithmetic.fastmath))
+        name = hashlib.sha256(said.encode()).hexdigest()[:16]
+        given = given_inputs(program.func, inputs, self._seed)
+        given_path, path = self._folder / f"{name}.given.npz", self._folder / f"{name}.npz"
+        with explaining(f"writing data to {self._folder}"):
+            write_arrays(given_path, given.arrays)
+        body = {
+            "program": text,
+            "params": program.params,
+            "given": str(given_path),
+            "ranges": given.ranges,
+            "seed": self._seed,
+            "steps": arithmetic.steps,
+            "fastmath": arithmetic.fastmath,
+            "path": str(path),
+        }
+        what = f"computing the expected result of {program.key}"
+        answer = self._ask(Message(MessageKind.PREPARE, body), what)
+        if answer.kind is MessageKind.FAILED:
+            raise CheckError(f"{what} failed: {answer.said}")
+        if answer.kind is MessageKind.LACK:
+            raise ResourceError(f"{what} failed: {answer.said}")
+        if answer.kind is not MessageKind.DONE:
+            raise WorkerBug(f"{what} failed", answer.said, MeasureCandidate(text, program.params, "", ""))
+        return path

@@ -1,0 +1,64 @@
+"""When a run ends: after so many trials, so many seconds, or so many trials without a gain."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+from metasched.errors import MetaschedError
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When to end: at so many trials of the task, failures and earlier ones included, at a time of
+    `time.perf_counter` (what is under way is given up a little later, at the `deadline`), at a total of so many trials
+    of a session's tasks, or of a task after so many trials (its `patience`) without one that is faster by more than
+    noise; None for never.
+    """
+
+    trials: int | None = None
+    until: float | None = None
+    total: int | None = None
+    patience: int | None = None
+    deadline: float | None = None
+
+    @property
+    def wanted(self) -> int:
+        return sys.maxsize if self.trials is None else self.trials
+
+    @property
+    def wanted_together(self) -> int:
+        return sys.maxsize if self.total is None else self.total
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.until is not None and time.perf_counter() >= self.until
+
+
+def goal_of(trials: int | None, budget: float | None, patience: int | None = None) -> Goal:
+    """When a run that begins now ends. Raises MetaschedError if none of them is given, or one is not positive."""
+    if trials is None and budget is None and patience is None:
+        raise MetaschedError(
+            "say when to end: `trials`, how many measurements to have, `budget`, seconds, or `patience`, how many "
+            "trials without a gain"
+        )
+    if patience is not None and not (_is_count(patience) and patience > 0):
+        raise MetaschedError(f"patience is {patience!r}; it is how many trials may be made without a gain, such as 100")
+    if trials is not None and not _is_count(trials):
+        raise MetaschedError(f"trials is {trials!r}; it is how many measurements to have, such as 64")
+    if trials is not None and trials < 1:
+        raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
+    if budget is not None and not (_is_number(budget) and 0 < budget < float("inf")):
+        raise MetaschedError(f"budget is {budget!r}; it is how many seconds to go on, such as 60")
+    return Goal(trials, None if budget is None else time.perf_counter() + budget, patience=patience)
+
+
+def _is_count(value: object) -> bool:
+    """Whether it is an integer; True, which is one to Python, answers another question."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return _is_count(value) or isinstance(value, float)
