@@ -16,18 +16,23 @@ Its files, in reading order:
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
+- `growing/`: A model with a size that grows from call to call, as one network of fixed capacity
 - `mapped_files`: Large weights where they are in their file: pages of it that are read when they are needed, and let go
   afterwards
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
 - `model_file`: A model's file, read as data
+- `size_expressions`: Sizes that a model says by others: `past_sequence_length + 1`
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
 - `importing`: From a model to a graph
-- `inputs`: Inputs for trying a network: random numbers of its types
+- `inputs`: Inputs of a network: arrays of its types, checked, and random ones for trying it
 - `choices`: What decides how a task is scheduled: a trace that is known for it, or that it runs as it is written
+- `step_code`: Machine code of a task as data: its arguments and its bytes
 - `task_code`: Machine code of a task: its program with a schedule, divided into what is computed of constants once,
   and a step
 - `default_choice`: The schedule of a program that nothing is known for
 - `code_archive`: Machine code of a task as bytes: JSON that says what it is, and the code itself
+- `owned_files`: Files of a cache that are trusted: this user's, in a folder of this user's, which nobody else can
+  write
 - `code_cache`: Machine code of tasks on disk: a file each, in a folder of the user's cache that only its owner can
   write
 - `builder_worker`: A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`
@@ -35,10 +40,19 @@ Its files, in reading order:
 - `kernels`: Machine code for the tasks of a graph: from the cache, or made by their choices or the guess
 - `plan`: Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes
 - `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them
+- `execution_plan`: What a call of a network runs, as data: kernels, where arguments lie, what becomes of outputs and
+  states
 - `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another
 - `weights`: Weights of a network as its kernels read them, held once in one piece of memory
 - `state`: What a network holds between calls: states, such as a decoder's cache of keys and values
 - `executable`: A network that runs: one call of compiled code for all kernels, over one arena
+- `planning`: From a graph and machine code of its kernels to what runs: where each value lies, packed weights, and the
+  steps
+- `signature`: What callers see of a network without its graph: names and types of what it takes and returns
+- `network_archive`: A compiled network as bytes: JSON that says what it is, and machine code; weights are apart
+- `network_cache`: Compiled networks on disk: a second process runs one without reading the model's graph
+- `network_key`: What a compiled network on disk was made from, as a key: the model's digest, what it is loaded with,
+  versions
 - `export`: A compiled network as a folder that runs with NumPy alone: a Python file, machine code, and packed
   weights
 - `profile`: Where a network's time goes: each kernel's in place, its share of the machine's limit, where its
@@ -49,10 +63,14 @@ Its files, in reading order:
 - `recorded`: What is recorded for the tasks of a network: their best times, and traces as choices
 - `settling`: Tuned kernels in the network's own call, in turns with those that ran before: what is slower there is not
   used
+- `strip_turns`: Groups of reductions in a network's own call: each in strips by one kernel, in turns with its kernels
+  apart
 - `tuning_view`: Ways to watch networks being tuned: a table that changes on a terminal or in a notebook, a line now and
   then elsewhere
 - `tuning`: Tuning networks: one session over the tasks of one or several, whose order a task scheduler chooses
 - `network`: A network as its users hold it
-- `ranged`: A model whose sizes are ranges: a network for each size that a call has
+- `buckets/`: One network for many sizes: kernels for the largest of them, in which nothing beyond a call's sizes counts
+- `ranged`: A model whose sizes are ranges: a network for each bucket of sizes, in which only the sizes of a call count
+- `opened_model`: A model's file with what is settled of it: the graphs of its sizes
 - `loading`: Networks from models' files: of one size, or of ranges of sizes
 """

@@ -7,8 +7,10 @@ are numbers when they are needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -62,10 +64,49 @@ class NodeOrigin:
     value: str
 
 
+# A node of the model, what it computes, and the number of a program of it.
+FoldedPlace: TypeAlias = tuple[str, str, int]
+
+
+class Folding:
+    """Which programs of small constants are computed at load.
+
+    What was decided for one graph of a model is done for others of it after `again`, so that they have the same nodes.
+    A program is known by its place: the node that it is of, what that computes, and how many the node had before.
+    """
+
+    def __init__(self, never: Collection[FoldedPlace] = ()) -> None:
+        """`never`: what is not computed at load."""
+        self._decided: dict[FoldedPlace, bool] = dict.fromkeys(never, False)
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self.made: dict[FoldedPlace, list[Array]] = {}
+
+    def again(self) -> None:
+        """Begin with another graph."""
+        self._seen.clear()
+
+    def place(self, origin: NodeOrigin) -> FoldedPlace:
+        """That of the next program of a node."""
+        own = origin.node, origin.value
+        self._seen[own] += 1
+        return *own, self._seen[own]
+
+    def decides(self, place: FoldedPlace, small: Callable[[], bool]) -> bool:
+        """Whether a program is computed at load; in the first graph, where it is small."""
+        if place not in self._decided:
+            self._decided[place] = small()
+        return self._decided[place]
+
+    def keep(self, place: FoldedPlace, made: Sequence[Array]) -> None:
+        """Remember what was computed, a graph after another."""
+        self.made.setdefault(place, []).extend(made)
+
+
 class GraphBuilder:
     """Values and nodes made so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, folding: Folding | None = None) -> None:
+        self._folding = folding or Folding()
         self._types: dict[str, ValueType] = {}
         self._constants: dict[str, Array] = {}
         self._nodes: list[Node] = []
@@ -119,7 +160,7 @@ class GraphBuilder:
             if type_.size == 0:
                 raise Unsupported(f"`{name}`, {type_}, has no elements, and the result has")
         program = self._parsed(_program_text(origin.op, stages, outputs, read))
-        folded = self._folded(program, outputs, read)
+        folded = self._folded(origin, program, outputs, read)
         if folded is not None:
             return tuple(self.constant(origin.value, a, t) for a, t in zip(folded, outputs.values(), strict=True))
         names = tuple(self._typed(origin.value, type_) for type_ in outputs.values())
@@ -146,19 +187,19 @@ class GraphBuilder:
         return known
 
     def _folded(
-        self, program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]
+        self, origin: NodeOrigin, program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]
     ) -> tuple[Array, ...] | None:
         """What a program of small constants computes; None where it has other inputs, or is not small."""
-        types = [*outputs.values(), *(operand.type for operand in read.values())]
-        if any(operand.constant is None for operand in read.values()) or any(
-            type_.size > _FOLDED_ELEMENTS for type_ in types
-        ):
+        if any(operand.constant is None for operand in read.values()):
             return None
-        if program.work.operations > _FOLDED_WORK or _widens_weights(read.values(), outputs.values()):
+        place = self._folding.place(origin)
+        if not self._folding.decides(place, lambda: _is_small(program, outputs, read)):
             return None
         given = [operand.constant for operand in (read[buffer.name] for buffer in program.inputs)]
         made = reference(program)(*given)
-        return made if isinstance(made, tuple) else (made,)
+        arrays = made if isinstance(made, tuple) else (made,)
+        self._folding.keep(place, arrays)
+        return arrays
 
     def _typed(self, like: str, type_: ValueType) -> str:
         """A new value of a type: its name is like this one, and that of no other value."""
@@ -168,6 +209,13 @@ class GraphBuilder:
             name = f"{like}.{self._taken[like]}"
         self._types[name] = type_
         return name
+
+
+def _is_small(program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]) -> bool:
+    types = [*outputs.values(), *(operand.type for operand in read.values())]
+    if any(type_.size > _FOLDED_ELEMENTS for type_ in types) or program.work.operations > _FOLDED_WORK:
+        return False
+    return not _widens_weights(read.values(), outputs.values())
 
 
 def _widens_weights(read: Iterable[GraphValue], outputs: Iterable[ValueType]) -> bool:

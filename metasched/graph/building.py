@@ -14,7 +14,7 @@ from metasched.errors import BuildError, BuildWarning, ResourceError, callers_le
 from metasched.graph.builder_worker import WantedCode, request
 from metasched.graph.choices import AS_WRITTEN, Choice
 from metasched.graph.code_archive import from_bytes
-from metasched.graph.task_code import TaskCode
+from metasched.graph.step_code import TaskCode
 from metasched.ir.program import Program
 from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec
 from metasched.measure.protocol import Message, MessageKind

@@ -6,7 +6,7 @@ import json
 import struct
 from typing import Any
 
-from metasched.graph.task_code import StepArgument, StepArgumentKind, StepCode, TaskCode
+from metasched.graph.step_code import StepArgument, StepArgumentKind, StepCode, TaskCode
 
 _LENGTH = struct.Struct("<Q")
 
@@ -14,7 +14,7 @@ _LENGTH = struct.Struct("<Q")
 def to_bytes(code: TaskCode) -> bytes:
     """The bytes of a task's machine code."""
     parts = [part for part in (code.main, code.prologue) if part is not None]
-    said = {"origin": code.origin, "trace": code.trace, "parts": [_described(part) for part in parts]}
+    said = {"origin": code.origin, "trace": code.trace, "parts": [described(part) for part in parts]}
     text = json.dumps(said).encode()
     return b"".join([_LENGTH.pack(len(text)), text, *(part.data for part in parts)])
 
@@ -26,9 +26,9 @@ def from_bytes(data: bytes) -> TaskCode:
         at = _LENGTH.size + length
         said = json.loads(data[_LENGTH.size : at])
         parts = []
-        for described in said["parts"]:
-            end = at + int(described["bytes"])
-            parts.append(_part(described, data[at:end]))
+        for one in said["parts"]:
+            end = at + int(one["bytes"])
+            parts.append(part_of(one, data[at:end]))
             at = end
         if at != len(data) or len(parts) not in (1, 2):
             raise ValueError(f"{len(data)} bytes, and {at} are described")
@@ -37,7 +37,8 @@ def from_bytes(data: bytes) -> TaskCode:
         raise ValueError(f"no machine code of a task: {error!r}") from error
 
 
-def _described(part: StepCode) -> dict[str, Any]:
+def described(part: StepCode) -> dict[str, Any]:
+    """What a part is but for its bytes, as JSON takes it."""
     return {
         "bytes": len(part.data),
         "arguments": [(a.kind.value, a.number, a.nbytes) for a in part.arguments],
@@ -46,7 +47,8 @@ def _described(part: StepCode) -> dict[str, Any]:
     }
 
 
-def _part(said: dict[str, Any], data: bytes) -> StepCode:
+def part_of(said: dict[str, Any], data: bytes) -> StepCode:
+    """A part by what `described` said, and its bytes."""
     arguments = tuple(
         StepArgument(StepArgumentKind(kind), number, nbytes) for kind, number, nbytes in said["arguments"]
     )

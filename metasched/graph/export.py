@@ -16,7 +16,8 @@ from metasched.compiler.cpu.emit.steps import STEP, STEPS, STEPS_MODULE
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.graph.errors import NetworkError
-from metasched.graph.executable import Executable, NetworkLayout
+from metasched.graph.executable import Executable
+from metasched.graph.execution_plan import ExecutionPlan
 from metasched.graph.ir import ValueType
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import Target
@@ -39,8 +40,8 @@ def export_network(executable: Executable, name: str, target: Target, folder: st
             f"export writes machine code for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
     folder = Path(folder)
-    layout = executable.layout
-    description, code = _described(layout, name, target)
+    plan = executable.plan
+    description, code = _described(plan, name, target)
     files = {
         "network.py": _source(name).encode(),
         "code.bin": code,
@@ -67,25 +68,25 @@ def _write(path: Path, data: Any) -> None:
         new.replace(path)
 
 
-def _described(layout: NetworkLayout, name: str, target: Target) -> tuple[dict[str, Any], bytes]:
+def _described(plan: ExecutionPlan, name: str, target: Target) -> tuple[dict[str, Any], bytes]:
     """What `network.json` says, and the machine code that it is about."""
     import_code_generator()
     from metasched.compiler.cpu.codegen import compile_text
 
-    parallel = any(code.parallel for code in layout.codes)
+    parallel = any(code.parallel for code in plan.codes)
     pool = compile_text(runtime.PROCESS_MODULE, target.with_threads(1)).data if parallel else b""
     table = compile_text(STEPS_MODULE, target.with_threads(1)).data
-    pieces = [table, pool, *(code.data for code in layout.codes)]
+    pieces = [table, pool, *(code.data for code in plan.codes)]
     code = b"".join(pieces)
     description = {
         "name": name,
         "machine": EXPORTED_MACHINE,
         "features": cpu_flags(target),
-        "inputs": _types(layout.inputs),
-        "outputs": _types(layout.outputs),
-        "results": [{"written": r.written, "copied": r.copied} for r in layout.results],
-        "arena_bytes": layout.arena_bytes,
-        "weight_bytes": layout.weight_bytes,
+        "inputs": _types(plan.inputs),
+        "outputs": _types(plan.outputs),
+        "results": [{"written": r.written, "copied": r.copied} for r in plan.results],
+        "arena_bytes": plan.arena.nbytes,
+        "weight_bytes": plan.weight_bytes,
         "code_hash": hashlib.sha256(code).hexdigest(),
         "code_bytes": [len(piece) for piece in pieces],
         "state": runtime.STATE,
@@ -95,9 +96,9 @@ def _described(layout: NetworkLayout, name: str, target: Target) -> tuple[dict[s
         "pool_slots": [(runtime.LAUNCH, LAUNCH_FUNCTION), (runtime.ALLOWED, runtime.ALLOWED_FUNCTION)],
         "step": STEP,
         "run": STEPS,
-        "nodes": layout.nodes,
-        "steps": layout.steps,
-        "places": layout.places,
+        "nodes": plan.nodes,
+        "steps": plan.steps,
+        "places": plan.places,
     }
     return description, code
 

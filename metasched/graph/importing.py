@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
+from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Graph, ValueType
@@ -16,6 +16,7 @@ from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import node_types
 from metasched.graph.site import NodeSite
+from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type
 
 _OURS = ("", "ai.onnx")
@@ -58,13 +59,13 @@ class _Scope:
         return self.values[name]
 
 
-def import_model(model: ModelFile, binding: Binding) -> Graph:
-    """The graph of a model.
+def import_model(model: ModelFile, binding: Binding, folding: Folding | None = None) -> Graph:
+    """The graph of a model; `folding` says what is computed at load, where that was decided for another graph of it.
 
     Raises RefusedModel with every node that cannot be expressed, and NetworkError for a model that is wrong or whose
     sizes are not all settled.
     """
-    importer = _Importer(model)
+    importer = _Importer(model, folding)
     return importer.graph(binding)
 
 
@@ -78,11 +79,16 @@ def open_sizes(model: ModelFile) -> dict[str, tuple[str, ...]]:
     }
 
 
+def initializers(model: ModelFile) -> frozenset[str]:
+    """The names of the weights of a model."""
+    return frozenset(tensor.name for tensor in model.proto.graph.initializer)
+
+
 class _Importer:
-    def __init__(self, model: ModelFile) -> None:
+    def __init__(self, model: ModelFile, folding: Folding | None) -> None:
         self._model = model
         self._proto = model.proto
-        self._builder = GraphBuilder()
+        self._builder = GraphBuilder(folding)
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
         self._seen = 0
@@ -136,7 +142,8 @@ class _Importer:
             unknown = [name for name in given if name not in names]
             if unknown:
                 raise NetworkError(f"`{what}` names {_listed(unknown)}; the inputs are {_listed(names)}")
-        named = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
+        written = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
+        named = written | {name for text in written for name in names_in(text)}
         unknown = [name for name in binding.sizes if name not in named]
         if unknown:
             raise NetworkError(f"no size is named {_listed(unknown)}; those left open are {_listed(sorted(named))}")
@@ -350,8 +357,9 @@ def _full(node: Any) -> str:
 def _extent(name: str, number: int, dim: Any, sizes: Mapping[str, int], open_: list[str]) -> int:
     if dim.HasField("dim_value"):
         return int(dim.dim_value)
-    if dim.dim_param in sizes:
-        return int(sizes[dim.dim_param])
+    known = size_of(dim.dim_param, sizes) if dim.dim_param else None
+    if known is not None:
+        return known
     what = f"`{dim.dim_param}`" if dim.dim_param else "an unnamed one"
     open_.append(f"{what} (dimension {number} of `{name}`)")
     return 1

@@ -1,12 +1,15 @@
-"""Inputs for trying a network: random numbers of its types."""
+"""Inputs of a network: arrays of its types, checked, and random ones for trying it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from metasched.errors import KernelError
 from metasched.graph.ir import Array, ValueType
+from metasched.runtime.foreign import as_numpy
 
 
 def random_inputs(types: Mapping[str, ValueType], seed: int = 0) -> dict[str, Array]:
@@ -22,3 +25,32 @@ def _random(type_: ValueType, rng: np.random.Generator) -> Array:
     if type_.dtype.is_float:
         return rng.standard_normal(type_.shape).astype(type_.dtype.numpy)
     return rng.integers(0, 2, type_.shape).astype(type_.dtype.numpy)
+
+
+def checked_inputs(network: str, wanted: Mapping[str, ValueType], inputs: Sequence[Any]) -> list[Array]:
+    """What a call gives as NumPy arrays. Raises KernelError for what is not of the types that a network takes."""
+    return checked_types(wanted, as_arrays(network, wanted, inputs))
+
+
+def as_arrays(network: str, wanted: Mapping[str, ValueType], inputs: Sequence[Any]) -> list[Array]:
+    """What a call gives as NumPy arrays, where it can be. Raises KernelError for too many or too few."""
+    if len(inputs) != len(wanted):
+        listed = ", ".join(f"{name}: {type_}" for name, type_ in wanted.items())
+        raise KernelError(f"network `{network}` takes ({listed}), and {len(inputs)} inputs are given")
+    return [
+        np.asarray(value) if isinstance(value, np.generic) else as_numpy(name, value)
+        for name, value in zip(wanted, inputs, strict=True)
+    ]
+
+
+def checked_types(wanted: Mapping[str, ValueType], taken: Sequence[Array]) -> list[Array]:
+    """Arrays of a call. Raises KernelError for what is not of the type that a network takes."""
+    for (name, type_), array in zip(wanted.items(), taken, strict=True):
+        if not isinstance(array, np.ndarray):
+            raise KernelError(f"the input `{name}` is {type_}, and a {type(array).__name__} is given")
+        if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
+            raise KernelError(
+                f"the input `{name}` is {type_}, and an array of {array.dtype} {array.shape} is given\n"
+                "  hint: cast or reshape it; other sizes are bound at load"
+            )
+    return list(taken)

@@ -160,6 +160,30 @@ class KernelOfTask:
         return {name: strides for name, strides in zip(names, self.pitches, strict=True) if strides}
 
 
+@dataclass(frozen=True)
+class Growth:
+    """A size that grows from call to call, in a graph that has room for the longest.
+
+    Attributes:
+        length: the input that says how long it is before a call: one whole number from 0 on.
+        longest: the largest that it may be.
+        values: of inputs and outputs that grow with it, for each dimension how much longer than the length it is; None
+            for one that does not grow. What lies beyond means nothing.
+
+    """
+
+    length: str
+    longest: int
+    values: Mapping[str, tuple[int | None, ...]]
+
+    def shape(self, name: str, whole: tuple[int, ...], length: int) -> tuple[int, ...]:
+        """The shape that a value has at a length, where there is room for `whole`."""
+        offsets = self.values.get(name)
+        if offsets is None:
+            return whole
+        return tuple(n if b is None else length + b for n, b in zip(whole, offsets, strict=True))
+
+
 class GraphError(MetaschedError):
     """A graph that is not well formed. No model makes one: it is a defect of what made the graph."""
 
@@ -177,6 +201,7 @@ class Graph:
         nodes: what computes the other values, in an order in which they can run.
         parts: the values that lie in the memory of others.
         states: inputs that the network holds between calls, and the labels of the outputs that they are next.
+        growth: what grows from call to call, if anything does.
 
     """
 
@@ -188,6 +213,7 @@ class Graph:
     nodes: tuple[Node, ...]
     parts: Mapping[str, ValuePart] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
+    growth: Growth | None = None
 
     @property
     def computes(self) -> Iterator[Compute]:

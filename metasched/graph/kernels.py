@@ -8,10 +8,12 @@ from metasched.calibration.store import core_of
 from metasched.graph.builder_worker import WantedCode
 from metasched.graph.building import build_in_processes
 from metasched.graph.choices import GUESSED, Choice, Choices
-from metasched.graph.code_cache import CodeCache, code_key
+from metasched.graph.code_cache import CodeCache
 from metasched.graph.default_choice import default_choice, is_small
 from metasched.graph.ir import Graph
-from metasched.graph.task_code import TaskCode, compile_task
+from metasched.graph.owned_files import code_key
+from metasched.graph.step_code import TaskCode
+from metasched.graph.task_code import compile_task
 from metasched.target import Target
 
 # With so few programs that take time to be made, none of them is worth starting a process for, which takes 2 seconds.

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, overload
 
 from metasched.database.backends import DatabaseLike
-from metasched.graph.importing import Binding, import_model, open_sizes
+from metasched.graph.errors import NetworkError
+from metasched.graph.growing.sizes import GrowingSize
+from metasched.graph.importing import open_sizes
+from metasched.graph.ir import Graph
 from metasched.graph.model_file import ModelLike, read_model
-from metasched.graph.network import Network
+from metasched.graph.network import Network, folded
+from metasched.graph.network_cache import CachePlace, NetworkCache
+from metasched.graph.network_key import network_key
+from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.ranged import NetworkOfSizes, SizeRange, Sizes
-from metasched.graph.state import with_states
+from metasched.graph.ranged import NetworkOfSizes, SizeRange
+from metasched.graph.signature import DeferredGraph
+from metasched.graph.weights import WeightStore
 from metasched.target import Target
 
 
@@ -25,7 +33,7 @@ def load_onnx(
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     db: DatabaseLike | None = None,
-    **sizes: int,
+    **sizes: int | str | GrowingSize,
 ) -> Network: ...
 
 
@@ -39,7 +47,7 @@ def load_onnx(
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     db: DatabaseLike | None = None,
-    **sizes: int | tuple[int, int] | SizeRange,
+    **sizes: int | str | GrowingSize | tuple[int, int] | SizeRange,
 ) -> Network | NetworkOfSizes: ...
 
 
@@ -52,7 +60,7 @@ def load_onnx(
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     db: DatabaseLike | None = None,
-    **sizes: int | tuple[int, int] | SizeRange,
+    **sizes: int | str | GrowingSize | tuple[int, int] | SizeRange,
 ) -> Network | NetworkOfSizes:
     """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.
 
@@ -69,25 +77,55 @@ def load_onnx(
         precision: "f32", what the model says, or "bf16": products of bf16, added up in f32. A quantised model computes
             with the bytes that it says at any precision.
         db: a database whose records are taken, as by `Network.use`: a URL, or one that is open.
-        sizes: sizes that the model leaves open, by their names in it: `seq=128`; or ranges, `seq=(1, 512)`, for a
-            `NetworkOfSizes`, which takes inputs of all sizes in them.
+        sizes: sizes that the model leaves open, by their names in it: `seq=128`; a text says one by others,
+            `total="past + 1"`; ranges, `seq=(1, 512)` or a `SizeRange` with buckets, make a `NetworkOfSizes`, which
+            takes inputs of all sizes in them; `past=GrowingSize(512)` is a size that grows from call to call, and makes
+            the model's caches states.
 
     Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
     nodes that cannot be expressed, and NetworkError for a file that is damaged or sizes that are not settled.
     """
-    file = read_model(model)
-    fixed = {name: size for name, size in sizes.items() if isinstance(size, int)}
-    ranges = {name: _range(size) for name, size in sizes.items() if not isinstance(size, int)}
+    ranges = {name: _range(size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
+    single = {name: size for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
+    target, precision = target or Target.detect(), ProductPrecision.of(precision)
 
-    def made(more: Sizes) -> Network:
-        binding = Binding({**fixed, **more}, shapes or {}, values or {})
-        net = Network(with_states(import_model(file, binding), states or {}), target, precision)
+    def opened() -> OpenedModel:
+        return OpenedModel(read_model(model), single, shapes or {}, values or {}, states or {})
+
+    def made(graph: Graph | DeferredGraph, weights: WeightStore | None = None, at: CachePlace | None = None) -> Network:
+        net = Network(graph, target, precision, weights=weights, place=at)
         return net if db is None else net.use(db)
 
-    if not ranges:
-        return made({})
-    given = {*(values or {}), *(states or {})}
-    return NetworkOfSizes(made, ranges, {n: d for n, d in open_sizes(file).items() if n not in given})
+    if ranges:
+        return _of_sizes(opened(), ranges, target, made)
+
+    def key() -> str | None:
+        return network_key(model, single, shapes or {}, values or {}, states or {}, target, precision)
+
+    found = key()
+    if found is None:
+        return made(opened().graph({}))
+    place = CachePlace(NetworkCache.open(), found)
+    stored = place.get()
+    if stored is None:
+        return made(opened().graph({}), at=place)
+
+    def read() -> Graph:
+        if key() != found:
+            raise NetworkError(f"{model!r} has changed since it was loaded, and is read again for this")
+        return opened().graph({})
+
+    return made(DeferredGraph(stored.signature, read), at=place)
+
+
+def _of_sizes(
+    model: OpenedModel, ranges: Mapping[str, SizeRange], target: Target, made: Callable[..., Network]
+) -> NetworkOfSizes:
+    given = {*model.values, *model.states}
+    inputs = {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
+    return NetworkOfSizes(
+        lambda more: folded(model.graph(more), target), partial(made, weights=WeightStore()), ranges, inputs
+    )
 
 
 def _range(size: tuple[int, int] | SizeRange) -> SizeRange:

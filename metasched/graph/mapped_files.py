@@ -32,7 +32,10 @@ class MappedFile:
 
     def find(self, data: bytes) -> int | None:
         """Where the file has these bytes, beginning behind what was found last; None where it has not."""
-        at = self._at
+        found = self._found(data, self._at)
+        return self._found(data, 0) if found is None and self._at else found
+
+    def _found(self, data: bytes, at: int) -> int | None:
         while (at := self._pages.find(data[:_NEEDLE], at)) >= 0:
             if np.array_equal(self._bytes[at : at + len(data)], np.frombuffer(data, np.uint8)):
                 self._at = at + len(data)

@@ -9,7 +9,7 @@ import psutil
 
 from metasched.graph.errors import NetworkError
 from metasched.graph.ir import Array, ValueType
-from metasched.runtime.compiled import data_pointer
+from metasched.runtime.addresses import data_pointer
 
 # From this size on, large pages save more than their rounding takes.
 _LARGE = 4 << 20

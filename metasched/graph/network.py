@@ -11,38 +11,53 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, TaskKey
-from metasched.errors import KernelError
 from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
 from metasched.graph.executable import Executable
-from metasched.graph.inputs import random_inputs
+from metasched.graph.execution_plan import StepInfo
+from metasched.graph.growing.calls import with_room, without_room
+from metasched.graph.inputs import as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
+from metasched.graph.network_cache import CachePlace
 from metasched.graph.packed_constants import let_constants_go, return_free_memory
+from metasched.graph.passes.constant_folding import constant_folding
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.passes.declaration import PassContext
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
+from metasched.graph.passes.strips import StripGroup, strip_groups, strips
+from metasched.graph.planning import executable
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile, profiled
-from metasched.graph.recorded import add_settled, choices_of, records_to_run, surroundings_of
-from metasched.graph.settling import Settlement, settle
+from metasched.graph.recorded import (
+    add_groups,
+    add_settled,
+    choices_of,
+    recorded_ways,
+    records_to_run,
+    surroundings_of,
+)
+from metasched.graph.settling import Settlement, expected_seconds, settle
+from metasched.graph.signature import DeferredGraph, Signature
 from metasched.graph.state import NetworkState
+from metasched.graph.strip_turns import StripSettlement, most_groups, open_groups, settle_groups
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
-from metasched.graph.tuning import NetworkReport, NetworkSettings, tune_graphs
+from metasched.graph.tuning import DEFAULT_BUDGET_S, NetworkReport, NetworkSettings, tune_graphs
 from metasched.graph.tuning_view import NetworkShown
+from metasched.graph.weights import WeightStore
 from metasched.knowledge.library import KnowledgeLike
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
 from metasched.runtime import arguments
-from metasched.runtime.foreign import as_numpy
+from metasched.search.goal import goal_of
 from metasched.search.objectives import Objective
 from metasched.search.session import DEFAULT_DATABASE
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
@@ -60,28 +75,53 @@ class Network:
     are several. Kernels are compiled at the first call, or by `compile`. Several threads may call one network.
 
     Attributes:
-        graph: what the model says.
-        optimised: what runs: the graph after the passes; see `passes`.
+        signature: what it takes and returns.
         precision: what products are computed from.
+        ways: groups of reductions that were timed, by the structural hashes of their joined programs: whether they are
+            computed in strips by one kernel.
         state: what it holds between calls, by the names of inputs that calls do not give; empty for most networks.
 
     """
 
     def __init__(
-        self, graph: Graph, target: Target | None = None, precision: ProductPrecision | str = ProductPrecision.F32
+        self,
+        graph: Graph | DeferredGraph,
+        target: Target | None = None,
+        precision: ProductPrecision | str = ProductPrecision.F32,
+        *,
+        weights: WeightStore | None = None,
+        place: CachePlace | None = None,
     ) -> None:
-        self.graph = graph
+        """`weights` are those of other networks of the model: what is the same in this one is held once.
+
+        `place` is where the network is kept on disk, compiled with the schedules that it has when nothing is tuned.
+        """
+        self._given = graph
+        self.signature = graph.signature if isinstance(graph, DeferredGraph) else Signature.of(graph)
         self.target = target or Target.detect()
         self.precision = ProductPrecision.of(precision)
         self.choices: Choices = NO_CHOICES
-        self.state = NetworkState(self._state_types)
+        self.ways: Mapping[str, bool] = {}
+        self.state = NetworkState(self.signature.held)
         self._executable: Executable | None = None
         self._error: PrecisionError | None = None
+        self._weights = weights
+        self._cached = place
         self._lock = threading.Lock()
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What the model says; of a network that was found on disk, the model is read when somebody looks at it."""
+        return self._given.read() if isinstance(self._given, DeferredGraph) else self._given
 
     @property
     def _options(self) -> PassOptions:
-        return PassOptions(self.target, precision=self.precision)
+        return self._options_with({})
+
+    def _options_with(self, ways: Mapping[str, bool]) -> PassOptions:
+        known = {**self.ways, **ways}
+        faster = frozenset(key for key, together in known.items() if together)
+        return PassOptions(self.target, frozenset(), self.precision, faster, frozenset(known) - faster)
 
     @cached_property
     def optimised(self) -> Graph:
@@ -111,7 +151,7 @@ class Network:
         return TaskTable([TaskRow(task, times.get(task.key), counts[task.key]) for task in tasks])
 
     def _keys(self, task: NetworkTask) -> list[TaskKey]:
-        kinds = (kind for kind in Surroundings if kind is not Surroundings.IN_PLACE)
+        kinds = (kind for kind in Surroundings if kind.is_searched)
         return [TaskKey.of(task.program, self.target, kind) for kind in kinds]
 
     def _records(self, database: Database, allow: Allow) -> Mapping[str, Record]:
@@ -124,6 +164,7 @@ class Network:
         db: DatabaseLike = DEFAULT_DATABASE,
         *,
         budget: float | None = None,
+        patience: int | None = None,
         objective: str | Objective = "sum",
         scheduler: str | MakeScheduler = NETWORK_SCHEDULER,
         seed: int = 0,
@@ -145,7 +186,8 @@ class Network:
         Args:
             trials: measurements of all tasks together to have in the database in the end, earlier ones included.
             db: where they are kept: a URL, or a database that is open.
-            budget: seconds that it may take. By default 600, where no number of trials is given.
+            budget: seconds that it may take. By default 600, where nothing else says when to end.
+            patience: end with a task after so many trials of it without one that is faster by more than noise.
             objective: what is minimised: "sum", the network's time; "early_stopping", the same without tasks that have
                 not become faster for long; "latency=SECONDS", which ends as soon as that is reached; or an `Objective`.
             scheduler: "gradient", "round_robin", or a function of `SchedulerInputs`.
@@ -158,7 +200,7 @@ class Network:
         settings = NetworkSettings(
             db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
         )
-        return tune_networks([self], trials, budget=budget, settings=settings)
+        return tune_networks([self], trials, budget=budget, patience=patience, settings=settings)
 
     def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
         """Run the best kernels that are recorded in a database, where there are any. Returns this network.
@@ -167,6 +209,7 @@ class Network:
         """
         with ExitStack() as own:
             database = own.enter_context(opened_database(db, Access.READ))
+            self._go_ways(recorded_ways(database, self.target))
             self.schedule_by(choices_of(self._records(database, allow), tasks_of(self.optimised)))
         return self
 
@@ -176,26 +219,30 @@ class Network:
             self.choices = {**self.choices, **choices}
             self._executable = None
 
+    def _go_ways(self, ways: Mapping[str, bool]) -> None:
+        """Compute groups of reductions in these ways, from the next call on."""
+        if all(self.ways.get(key) is together for key, together in ways.items()):
+            return
+        with self._lock:
+            self.ways = {**self.ways, **ways}
+            self.optimised = self._again()
+            self._executable = None
+
     @property
     def inputs(self) -> Mapping[str, ValueType]:
         """Names and types of what a call is given, in order."""
-        return {name: self.graph.types[name] for name in self.graph.inputs if name not in self.graph.states}
+        return self.signature.given
 
     @property
     def outputs(self) -> Mapping[str, ValueType]:
         """Names and types of what a call returns, in order."""
-        held = self.graph.states.values()
-        return {label: self.graph.types[name] for label, name in self.graph.outputs if label not in held}
-
-    @property
-    def _state_types(self) -> Mapping[str, ValueType]:
-        return {name: self.graph.types[name] for name in self.graph.states}
+        return self.signature.returned
 
     def session(self) -> Network:
         """This network with a state of its own, zeros at first; code and weights are the same, held once."""
         self._compiled()
         other = copy.copy(self)
-        other.state = NetworkState(self._state_types)
+        other.state = NetworkState(self.signature.held)
         return other
 
     def compile(self) -> Network:
@@ -207,11 +254,33 @@ class Network:
         if self._executable is None:
             with self._lock:
                 if self._executable is None:
-                    graph = self._whole()
-                    codes = kernels(graph, self.choices, self.target)
-                    self._executable = Executable(graph, codes, self.target)
-                    self._let_go(graph)
+                    self._executable = self._from_cache() or self._made()
         return self._executable
+
+    @property
+    def _is_as_loaded(self) -> bool:
+        return not self.choices and not self.ways
+
+    def _from_cache(self) -> Executable | None:
+        return None if self._cached is None or not self._is_as_loaded else self._cached.executable(self.target)
+
+    def _made(self) -> Executable:
+        graph = self._whole()
+        made = executable(graph, kernels(graph, self.choices, self.target), self.target, self._weights)
+        self._let_go(graph)
+        if self._cached is not None and self._is_as_loaded:
+            self._cached.put(self.signature, made)
+        return made
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the kernels are made that a call runs."""
+        return self._executable is not None
+
+    @property
+    def steps(self) -> tuple[StepInfo, ...]:
+        """What a call runs, in order, with schedules; they are compiled where they are not."""
+        return self._compiled().steps
 
     def _whole(self) -> Graph:
         """The graph that runs with all of its constants, which are computed once more where they were let go."""
@@ -239,10 +308,10 @@ class Network:
         def choices_with(tuned: Set[str]) -> Choices:
             return {**earlier, **{key: choice for key, choice in choices.items() if key in tuned}}
 
-        def executable(tuned: Set[str]) -> Executable:
-            return Executable(graph, kernels(graph, choices_with(tuned), self.target), self.target)
+        def with_tuned(tuned: Set[str]) -> Executable:
+            return executable(graph, kernels(graph, choices_with(tuned), self.target), self.target, self._weights)
 
-        found, taken = settle(before, executable, self._trial_inputs())
+        found, taken = settle(before, with_tuned, self._trial_inputs())
         other = {task.key for task in found.tasks if not task.is_tuned}
         with self._lock:
             self.choices, self._executable = choices_with(choices.keys() - other), taken
@@ -254,26 +323,77 @@ class Network:
             add_settled(database, found.tasks, taken.steps, tasks_of(self.optimised), self.target)
         return found
 
+    def settle_strips(self, db: DatabaseLike, most: int) -> StripSettlement:
+        """Compute groups of reductions in strips or apart, as is faster in this network's own call, and record both.
+
+        What a database has of them is taken, and not timed again. At most `most` different groups are timed now, those
+        with the most bytes between their reductions first.
+        """
+        with ExitStack() as own:
+            database = own.enter_context(opened_database(db))
+            self._go_ways(recorded_ways(database, self.target))
+            groups = open_groups(self._groups, self.ways, most) if most and self.runs_here else []
+            if not groups:
+                return StripSettlement()
+
+            def in_ways(ways: Mapping[str, bool]) -> Executable:
+                graph = optimised(self.graph, self._options_with(ways))
+                return executable(graph, kernels(graph, self.choices, self.target), self.target, self._weights)
+
+            found, taken = settle_groups(self._compiled(), in_ways, groups, self._trial_inputs())
+            if found.changed:
+                self._go_ways(found.changed)
+                with self._lock:
+                    self._executable = taken
+                self._let_go(self.optimised)
+            self.ways = {**self.ways, **{group.key: group.is_together for group in found.groups}}
+            add_groups(database, found.groups, self.target)
+        return found
+
+    @property
+    def _groups(self) -> tuple[StripGroup, ...]:
+        before = next((report.before for report in self.passes() if report.name == strips.__name__), None)
+        return () if before is None else strip_groups(before, self._options)
+
+    def settling_s(self) -> float:
+        """The seconds that `settle` is expected to take at most, by what a run takes now; compiles the network."""
+        if not self.runs_here:
+            return 0.0
+        compiled, inputs = self._compiled(), self._trial_inputs()
+        compiled.run(inputs)  # the first run starts threads, and brings code and weights from memory
+        return expected_seconds(float(compiled.run_timed(inputs).sum()) * 1e-9)
+
     def _trial_inputs(self) -> list[Array]:
         """Inputs of its types for timing it; states are copies, positions the lowest."""
         given = random_inputs(self.inputs)
+        if self.graph.growth is not None:
+            given[self.graph.growth.length].fill(self.graph.growth.longest // 2)
         for part in self.optimised.parts.values():
-            if part.position is not None and part.position.input in given:
+            if part.position is not None and part.position.input in given and self.graph.growth is None:
                 given[part.position.input].fill(part.position.lowest)
         return self._with(self.state.copy(), list(given.values()))
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""
         if named:
-            inputs = arguments.in_order(f"network `{self.graph.name}`", list(self.inputs), inputs, named)
+            inputs = arguments.in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named)
         arrays = self._checked(inputs)
-        executable = self._compiled()
+        compiled = self._compiled()
         if self.state:
             with self.state.lock:
-                results = executable.run(self._with(self.state, arrays))
+                results = compiled.run(self._with(self.state, arrays))
         else:
-            results = executable.run(arrays)
+            results = compiled.run(arrays)
+        if self._grows:
+            results = without_room(self.graph, self._named(arrays), results)
         return results[0] if len(results) == 1 else tuple(results)
+
+    @property
+    def _grows(self) -> bool:
+        return isinstance(self._given, Graph) and self._given.growth is not None
+
+    def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.inputs, arrays, strict=True))
 
     def export(self, folder: str | Path) -> Path:
         """Write the compiled network into a folder that runs with NumPy alone, and return its path.
@@ -293,19 +413,24 @@ class Network:
         # It imports the compiler.
         from metasched.graph.export import export_network
 
-        return export_network(self._compiled(), self.graph.name, self.target, folder)
+        compiled = self._compiled()
+        if self._weights is not None:  # a folder has weights of its own
+            whole = self._whole()
+            compiled = executable(whole, kernels(whole, self.choices, self.target), self.target)
+            self._let_go(whole)
+        return export_network(compiled, self.signature.name, self.target, folder)
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
         if named:
-            inputs = arguments.in_order(f"network `{self.graph.name}`", list(self.inputs), inputs, named, ["runs"])
+            inputs = arguments.in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named, ["runs"])
         given = self._with(self.state.copy(), self._checked(inputs))
         return profiled(self._compiled(), self.optimised, given, self.target, runs)
 
     def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
         """Everything that the graph takes, in its order."""
         given = iter(arrays)
-        return [state[name] if name in state else next(given) for name in self.graph.inputs]
+        return [state[name] if name in state else next(given) for name in self.signature.inputs]
 
     def precision_error(self, /, *inputs: Any, **named: Any) -> PrecisionError:
         """How far results are from those in float32, on these inputs or, without any, on random ones.
@@ -327,22 +452,10 @@ class Network:
 
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         wanted = self.inputs
-        if len(inputs) != len(wanted):
-            listed = ", ".join(f"{name}: {type_}" for name, type_ in wanted.items())
-            raise KernelError(f"network `{self.graph.name}` takes ({listed}), and {len(inputs)} inputs are given")
-        taken = [
-            np.asarray(value) if isinstance(value, np.generic) else as_numpy(name, value)
-            for name, value in zip(wanted, inputs, strict=True)
-        ]
-        for (name, type_), array in zip(wanted.items(), taken, strict=True):
-            if not isinstance(array, np.ndarray):
-                raise KernelError(f"the input `{name}` is {type_}, and a {type(array).__name__} is given")
-            if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
-                raise KernelError(
-                    f"the input `{name}` is {type_}, and an array of {array.dtype} {array.shape} is given\n"
-                    "  hint: cast or reshape it; other sizes are bound at load"
-                )
-        return taken
+        taken = as_arrays(self.signature.name, wanted, inputs)
+        if self._grows:
+            taken = with_room(self.graph, self._named(taken))
+        return checked_types(wanted, taken)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {type_}" for name, type_ in self.inputs.items())
@@ -356,11 +469,17 @@ class Network:
         return f"<network {self.graph.name}({given}) -> ({made}), {', '.join(facts)}>"
 
 
+def folded(graph: Graph, target: Target | None = None) -> Graph:
+    """A graph without what depends on constants alone. How much of that is computed at import depends on sizes."""
+    return without_dead_code(constant_folding(graph, PassContext(PassOptions(target or Target.detect()))))
+
+
 def tune_networks(
     networks: Sequence[Network],
     trials: int | None = None,
     *,
     budget: float | None = None,
+    patience: int | None = None,
     settings: NetworkSettings | None = None,
     **given: Any,
 ) -> NetworkReport:
@@ -371,7 +490,8 @@ def tune_networks(
     Args:
         networks: each runs its best kernels afterwards.
         trials: measurements of all tasks together to have in the database in the end.
-        budget: seconds; by default 600, where no number of trials is given.
+        budget: seconds; by default 600, where nothing else says when to end.
+        patience: of each task, trials without one that is faster by more than noise.
         settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
             after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
             each has to meet.
@@ -379,16 +499,22 @@ def tune_networks(
     Raises NetworkError where no kernel is large enough to be tuned.
     """
     how = settings or NetworkSettings(**given)
+    if trials is None and budget is None and patience is None:
+        budget = DEFAULT_BUDGET_S
+    goal_of(trials, budget, patience)  # raises for what is no number, before anything is timed
     started = time.perf_counter()
+    most = most_groups(DEFAULT_BUDGET_S if budget is None else budget)
+    strips_found = tuple(net.settle_strips(how.db, most) for net in networks)
+    if budget is not None and any(one.is_timed for one in strips_found):
+        budget = max(budget - (time.perf_counter() - started), budget / 2)
 
-    def compile_all() -> None:
-        for net in networks:
-            if net.runs_here:
-                net.compile()
+    def settling_s() -> float:
+        return sum(net.settling_s() for net in networks)
 
-    report = tune_graphs([(net.optimised, net.target) for net in networks], how, trials, budget, compile_all)
+    tuned = [(net.optimised, net.target) for net in networks]
+    report = tune_graphs(tuned, how, trials, budget, patience, settling_s)
     pairs = zip(networks, report.choices, strict=True)
     settlements = tuple(net.settle(choices, how.db) for net, choices in pairs)
     choices_now = tuple(net.choices for net in networks)
     elapsed = time.perf_counter() - started
-    return replace(report, settlements=settlements, choices=choices_now, elapsed_s=elapsed)
+    return replace(report, settlements=settlements, strips=strips_found, choices=choices_now, elapsed_s=elapsed)

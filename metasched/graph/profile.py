@@ -16,7 +16,8 @@ import numpy as np
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core
 from metasched.cost.expected import least_cycles
-from metasched.graph.executable import Executable, StepInfo
+from metasched.graph.executable import Executable
+from metasched.graph.execution_plan import StepInfo
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.ir.notebook import TextReport
 from metasched.report.limits import Bound, ceilings_of

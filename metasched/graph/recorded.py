@@ -1,7 +1,8 @@
 """What is recorded for the tasks of a network: their best times, and traces as choices.
 
 Records of a search say what a kernel takes by itself. Where a network was tuned, there is one more a task, of the
-kernel that was the faster in the network's own call (see `settling`): that is what runs.
+kernel that was the faster in the network's own call (see `settling`): that is what runs. Reductions that were timed as
+one kernel and as several (see `strip_turns`) have a record of each.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from metasched.database.base import Database
 from metasched.database.record import DatabaseError, Record, Role, TaskKey, Visit, VisitKind, code_version
 from metasched.errors import LanguageError, ScheduleError
 from metasched.graph.choices import TUNED, Choice
-from metasched.graph.executable import StepInfo
+from metasched.graph.execution_plan import StepInfo
 from metasched.graph.ir import Graph
 from metasched.graph.settling import SettledTask
+from metasched.graph.strip_turns import TimedGroup
 from metasched.graph.tasks import NetworkTask
 from metasched.measure.surroundings import surroundings_in
 from metasched.measure.timing import Surroundings
@@ -24,6 +26,8 @@ from metasched.report.progress_text import duration
 from metasched.schedule.trace import Schedule
 from metasched.search.other_names import own_trace
 from metasched.target import Target
+
+_WAYS = (Surroundings.TOGETHER, Surroundings.APART)
 
 
 def surroundings_of(graph: Graph, target: Target) -> Surroundings:
@@ -39,7 +43,7 @@ def best_records(
 
     Those that were timed as a network runs it come first; where there is none, those of another kind of timing do.
     """
-    searched = [one for one in Surroundings if one is not Surroundings.IN_PLACE]
+    searched = [one for one in Surroundings if one.is_searched]
     order = sorted(searched, key=lambda one: (one is not surroundings, one is Surroundings.ALONE))
     found: dict[str, Record] = {}
     for task in tasks:
@@ -106,6 +110,48 @@ def _record_of(settled: SettledTask, task: NetworkTask, schedule: str | None, nu
         role=Role.CANDIDATE if settled.is_tuned else Role.DEFAULT,
         code_version=code_version(),
     )
+
+
+def add_groups(database: Database, groups: Sequence[TimedGroup], target: Target) -> None:
+    """Record both times of groups of reductions."""
+    found = []
+    for group in groups:
+        ways = {Surroundings.TOGETHER: group.together_s, Surroundings.APART: group.apart_s}
+        found += [_record_of_way(group, way, seconds, target) for way, seconds in ways.items()]
+    database.add_all(found)
+
+
+def _record_of_way(group: TimedGroup, way: Surroundings, seconds: float, target: Target) -> Record:
+    return Record(
+        task=TaskKey.of(group.program, target, way),
+        program=str(group.program),
+        params=group.program.params,
+        trace=str(Schedule(group.program).trace),
+        visits=(Visit((seconds / group.runs,), VisitKind.TURN),),
+        failure=None,
+        raced=False,
+        phases=(),
+        timestamp=time.time(),
+        seed=0,
+        trial=0,
+        role=Role.DEFAULT,
+        code_version=code_version(),
+    )
+
+
+def recorded_ways(database: Database, target: Target) -> dict[str, bool]:
+    """Groups of reductions that this version has timed on a target, by the structural hashes of their joined programs:
+    whether they are faster together.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for key in database.tasks():
+        if (key.target, key.threads) != (str(target), target.threads) or key.surroundings not in _WAYS:
+            continue
+        times = [record.seconds for record in database.records(key) if record.is_current]
+        if times and times[-1] is not None:
+            found.setdefault(key.program_hash, {})[key.surroundings] = times[-1]
+    both = {key: times for key, times in found.items() if len(times) == len(_WAYS)}
+    return {key: times[Surroundings.TOGETHER] < times[Surroundings.APART] for key, times in both.items()}
 
 
 def choices_of(records: Mapping[str, Record], tasks: Sequence[NetworkTask]) -> dict[str, Choice]:

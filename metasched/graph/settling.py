@@ -21,8 +21,9 @@ from metasched.report.progress_text import duration
 _SECONDS = 3.0
 _LEAST_TURNS = 5
 _MOST_TURNS = 100
-# Kept of a budget for it.
-RESERVE_S = 2 * _SECONDS
+# How often they may be timed in turns, and how many runs a turn is: of two executables, two each.
+_TIMES = 2
+_RUNS = 4
 # What another executable takes next to one that is there: its memory, and room for what it is made from.
 _ROOM = 2.0
 
@@ -95,6 +96,12 @@ class _Turns:
         return self.of_steps(range(len(self.steps[0])))
 
 
+def expected_seconds(run_s: float) -> float:
+    """The seconds that settling is expected to take at most, where a run of the network takes `run_s`."""
+    turn = _RUNS * run_s
+    return _TIMES * min(max(_SECONDS, _LEAST_TURNS * turn), _MOST_TURNS * turn)
+
+
 def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) -> tuple[Settlement, Executable]:
     """Time a network with its tuned kernels in turns with `before`. Returns what came of it, and what is to run.
 
@@ -102,7 +109,7 @@ def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) ->
     by these, as others find their data in other caches, the network stays as it was. `inputs` are overwritten
     where they are states.
     """
-    lack = _lack_of_memory(before)
+    lack = lack_of_memory(before)
     if lack:
         return Settlement(unsettled=lack), before
     after = make(frozenset(step.task for step in before.steps))
@@ -123,10 +130,16 @@ def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) ->
     return Settlement(tasks, first, second if faster else first), after
 
 
-def _lack_of_memory(one: Executable) -> str:
+def lack_of_memory(one: Executable) -> str:
+    """Why there is no room for another executable like this one; empty where there is."""
     needed = int(_ROOM * (one.weights.nbytes + one.arena.nbytes))
     have = psutil.virtual_memory().available
     return f"that takes {needed} bytes, and {have} are free" if needed > have else ""
+
+
+def step_seconds(first: Executable, second: Executable, inputs: Sequence[Array]) -> tuple[Array, Array]:
+    """The median seconds of every step of two executables, which take turns. `inputs` are overwritten where states."""
+    return _in_turns(first, second, inputs).steps
 
 
 def _changed(before: Executable, after: Executable) -> dict[str, list[int]]:

@@ -11,19 +11,13 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.steps import STATUSES, STEP, STEPS, STEPS_MODULE, TIMED_STEPS
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.errors import KernelError
-from metasched.graph.task_code import StepCode
+from metasched.graph.execution_plan import RootOffset
+from metasched.graph.step_code import StepCode
 from metasched.runtime import threads
-from metasched.runtime.compiled import NO_TILES
+from metasched.runtime.amx_permission import NO_TILES
 from metasched.target import Target
 
 _POINTER = ctypes.c_void_p
-
-
-class RootOffset(NamedTuple):
-    """Where a value is: the number of a root, and the bytes from its address on."""
-
-    root: int
-    offset: int
 
 
 class LoadedStep:
@@ -106,6 +100,3 @@ def _functions(target: Target) -> _Functions:
         ctypes.CFUNCTYPE(ctypes.c_int64, *given)(code.address(STEPS)),
         ctypes.CFUNCTYPE(ctypes.c_int64, *given, _POINTER)(code.address(TIMED_STEPS)),
     )
-
-
-__all__ = ["LoadedStep", "RootOffset", "StepTable", "require_success"]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
 
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.python_entry import EntryArgument
-from metasched.compiler.cpu.emit.steps import STEP, step_entry
+from metasched.compiler.cpu.emit.steps import step_entry
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.compiler.lower import lower
 from metasched.graph.choices import Choice
+from metasched.graph.step_code import StepArgument, StepArgumentKind, StepCode, TaskCode
 from metasched.ir.nodes import Func
 from metasched.ir.pitch import pitched
 from metasched.ir.program import Program
@@ -21,55 +20,6 @@ from metasched.runtime.compiled import KernelArgument, parameters_of
 from metasched.target import Target
 
 NO_STRIDES: Mapping[str, Sequence[int]] = MappingProxyType({})
-
-
-class StepArgumentKind(Enum):
-    """What a step's argument is."""
-
-    INPUT = "input"  # of the program, by its number
-    OUTPUT = "output"
-    PACKED = "packed"  # a result of the prologue
-
-
-@dataclass(frozen=True)
-class StepArgument:
-    """An argument of a step: what it is, its number among those of its kind, and the bytes that it takes."""
-
-    kind: StepArgumentKind
-    number: int
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class StepCode:
-    """Machine code of a step, which has `metasched_step`, and its arguments in order."""
-
-    arguments: tuple[StepArgument, ...]
-    data: bytes
-    workspace_bytes: int
-    parallel: bool
-
-    def numbers(self, kind: StepArgumentKind) -> tuple[int, ...]:
-        """The numbers of the arguments of a kind."""
-        return tuple(a.number for a in self.arguments if a.kind is kind)
-
-
-@dataclass(frozen=True)
-class TaskCode:
-    """Machine code of a task.
-
-    Attributes:
-        main: what a call of the network runs.
-        prologue: what is run once for the constants of each node, where there is something to compute of them alone.
-        origin: where the schedule comes from.
-        trace: the schedule as text; None is the program as it is written.
-
-    """
-
-    main: StepCode
-    prologue: StepCode | None
-    origin: str
-    trace: str | None
 
 
 def compile_task(
@@ -111,6 +61,3 @@ def _arguments(
     places: dict[str, tuple[StepArgumentKind, int]],
 ) -> tuple[StepArgument, ...]:
     return tuple(StepArgument(*places[p.name], entry.bytes) for p, entry in zip(parameters, entries, strict=True))
-
-
-__all__ = ["STEP", "StepArgumentKind", "StepArgument", "StepCode", "TaskCode", "compile_task"]

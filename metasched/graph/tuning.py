@@ -19,7 +19,8 @@ from metasched.graph.default_choice import is_small
 from metasched.graph.errors import NetworkError
 from metasched.graph.ir import Graph
 from metasched.graph.recorded import best_records, choices_of, surroundings_of
-from metasched.graph.settling import RESERVE_S, Settlement
+from metasched.graph.settling import Settlement
+from metasched.graph.strip_turns import StripSettlement
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
 from metasched.graph.tuning_view import NetworkProgress, NetworkShown, NetworkView, network_view_of
 from metasched.ir.nodes import Call
@@ -32,6 +33,7 @@ from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration
+from metasched.search.goal import goal_of
 from metasched.search.objectives import Objective
 from metasched.search.report import TuningReport
 from metasched.search.session import DEFAULT_DATABASE, TuningSession
@@ -84,6 +86,7 @@ class NetworkReport:
         choices: of each network, what its tasks are scheduled by now.
         settlements: of each network, what came of timing the tuned kernels in its own call, in turns with what it ran
             before.
+        strips: of each network, what came of timing groups of reductions in strips by one kernel and by several.
     """
 
     tables: tuple[TaskTable, ...]
@@ -97,6 +100,7 @@ class NetworkReport:
     unchecked: Mapping[str, str] = field(default_factory=dict)
     choices: tuple[Mapping[str, Choice], ...] = field(default=(), repr=False)
     settlements: tuple[Settlement, ...] = ()
+    strips: tuple[StripSettlement, ...] = ()
 
     def __str__(self) -> str:
         lines = [str(table) for table in self.tables]
@@ -104,6 +108,7 @@ class NetworkReport:
             if before and after:
                 gain = f"{before / after:.2f} times as fast"
                 lines.append(f"tuned kernels: {duration(before)} by the guess, {duration(after)} now, {gain}")
+        lines += [str(one) for one in self.strips if str(one)]
         lines += map(str, self.settlements)
         lines.append(f"{self.trials} trials, {self.measured} of them new, in {clock(self.elapsed_s)}")
         failed: dict[str, int] = {}
@@ -134,9 +139,11 @@ def tune_graphs(
     settings: NetworkSettings,
     trials: int | None = None,
     budget: float | None = None,
-    prepare: Callable[[], object] = lambda: None,
+    patience: int | None = None,
+    prepare: Callable[[], float] = lambda: 0.0,
 ) -> NetworkReport:
-    """Tune the tasks of graphs. `prepare` is called before anything is measured, and is in the budget.
+    """Tune the tasks of graphs. `prepare` is called before anything is measured, and is in the budget, as are the
+    seconds that it returns: they are kept for what follows.
 
     Raises MetaschedError for settings that are wrong, NetworkError where nothing is there to tune.
     """
@@ -145,15 +152,15 @@ def tune_graphs(
     if not shared:
         raise NetworkError("no kernel of this network is large enough to be tuned")
     networks = [{n: one.weights[j] for n, one in enumerate(shared) if j in one.weights} for j in range(len(tuned))]
-    if trials is None and budget is None:
+    if trials is None and budget is None and patience is None:
         budget = DEFAULT_BUDGET_S
+    goal_of(trials, budget, patience)  # raises for what is no number, before anything is worked out from it
     with ExitStack() as own:
         db = settings.db
         database = own.enter_context(opened_database(db))
         view = network_view_of(settings.progress)
         own.callback(view.close)
-        until = None if budget is None else started + max(budget - RESERVE_S * len(tuned), budget / 2)
-        watch = _Watch(shared, networks, view, started, until, trials)
+        watch = _Watch(shared, networks, view, started, None if budget is None else started + budget, trials)
         session = own.enter_context(
             TuningSession(
                 [one.made for one in shared],
@@ -169,17 +176,17 @@ def tune_graphs(
             )
         )
         watch.session = session
-        prepare()
-        reports = session.run(budget=_left(budget, until), total=trials)
+        kept = prepare()
+        if budget is not None:
+            watch.until = started + max(budget - kept, budget / 2)
+        reports = session.run(budget=_left(watch.until), total=trials, patience=patience)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
 
 
-def _left(budget: float | None, until: float | None) -> float | None:
-    """The seconds until then. A budget that is no time is for the session to refuse."""
-    if budget is None or until is None or budget <= 0:
-        return budget
-    return max(until - time.perf_counter(), _LEAST_S)
+def _left(until: float | None) -> float | None:
+    """The seconds until then."""
+    return None if until is None else max(until - time.perf_counter(), _LEAST_S)
 
 
 def _choices(database: Database, tuned: Tuned, settings: NetworkSettings) -> Mapping[str, Choice]:

@@ -1,20 +1,28 @@
 """Programs that replace a stretch of a tensor: what a decoder does to its cache of keys, whatever the node was called.
 
-Such a program has one stage. Along one axis, from a position on that another input holds, elements are those of an
-update; elsewhere they are what they were.
+Along one axis of such a program's result, from a position on that an input holds, elements are computed of other
+inputs; elsewhere they are what they were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from metasched.dtypes import INDEX
+from metasched.graph.fusion.expressions import dtype_of, is_cast, reads, rewritten
+from metasched.graph.fusion.indices import linear
+from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.ir import ValueType
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, free_vars, substitute
-from metasched.ir.nodes import Binary, BinOp, Buffer, Cast, Expr, Func, Load, Select, Var
+from metasched.ir.nodes import Binary, BinOp, Cast, Expr, Load, Select, Var
+from metasched.ir.program import Program
+from metasched.ir.source import Apply, IfElse, IntLit, Name, Operation, Read, SourceExpr, SourceNode, Stage
 
 _POSITION = "<position>"
+# More than any position, for bounds of index arithmetic.
+_FAR = 2**40
 # How many the limit of `axis - position` moves up, for comparisons with zero; and which limits they are.
 _LOWEST = {BinOp.GE: 0, BinOp.GT: 1, BinOp.EQ: 0}
 _BEYOND = {BinOp.LT: 0, BinOp.LE: 1, BinOp.EQ: 1}
@@ -27,67 +35,134 @@ class StretchUpdate:
 
     Attributes:
         whole: the input that the rest is of, by its name in the program.
-        update: the input that the stretch is of.
-        position: the input that says where it begins: one whole number.
+        position: the input that says where the stretch begins: one whole number.
         axis: the dimension that it runs along.
         first: where it begins, counted from the position.
         count: how many elements along the axis it has.
-        dimensions: for each dimension of the update, the output's that it is; None for one of one element.
+        stretch: what computes it alone, of the program's other inputs as far as it needs them.
 
     """
 
     whole: str
-    update: str
     position: str
     axis: int
     first: int
     count: int
-    dimensions: tuple[int | None, ...]
+    stretch: Stages
 
 
-def stretch_update(func: Func) -> StretchUpdate | None:
+def stretch_update(program: Program) -> StretchUpdate | None:
     """What an unscheduled program replaces; None where it does anything else."""
-    stages = query.blocks(func)
-    if len(stages) != 1 or len(func.outputs) != 1 or len(func.inputs) != 3 or func.scalars:
+    stages = stages_of(program)
+    if stages is None or len(stages.outputs) != 1 or stages.stages[-1].targets != stages.outputs:
         return None
-    (block,) = stages
-    value = block.store.value
-    if block.reducer is not None or block.index is not None or block.guards or not isinstance(value, Select):
+    final, block = stages.stages[-1], query.blocks(program.func)[-1]
+    if not isinstance(final.value, IfElse) or not isinstance(block.store.value, Select) or block.guards:
         return None
-    names = [index.name if isinstance(index, Var) else "" for index in block.store.indices]
-    buffers = {b.name: b for b in func.inputs}
-    then, rest = _uncast(value.then), value.otherwise
-    if not isinstance(then, Load) or not isinstance(rest, Load) or rest.buffer == then.buffer:
+    rest = final.value.otherwise
+    own = tuple(Name(axis.name) for axis in final.axes)
+    if not isinstance(rest, Read) or rest.buffer not in stages.inputs or rest.indices != own:
         return None
-    (position,) = buffers.keys() - {then.buffer, rest.buffer}
-    if _size(buffers[position]) != 1 or not buffers[position].dtype.is_integer:
+    whole = rest.buffer
+    if stages.types[whole] != stages.types[final.buffer] or _times_read(stages, whole) != 1:
         return None
-    if buffers[rest.buffer].shape != func.outputs[0].shape or rest.indices != block.store.indices:
+    position = _position(stages, final.value.cond)
+    if position is None:
         return None
-    stretch = _stretch(_at_position(value.cond, position), names)
-    if stretch is None:
+    names = [axis.name for axis in final.axes]
+    stretch = _stretch(_at_position(block.store.value.cond, position), names)
+    if stretch is None or stretch[1] >= stretch[2]:
         return None
     axis, first, end = stretch
-    indices = [_at_position(index, position) for index in then.indices]
-    along = _dimensions(indices, buffers[then.buffer], func.outputs[0], names, stretch)
-    if along is None or end <= first:
+    return StretchUpdate(whole, position, axis, first, end - first, _alone(stages, position, stretch))
+
+
+def _times_read(stages: Stages, name: str) -> int:
+    return sum(read.buffer == name for stage in stages.stages for read in reads(stage.value))
+
+
+def _position(stages: Stages, cond: SourceExpr) -> str | None:
+    """The one input that a condition reads, if it is one whole number."""
+    names = {read.buffer for read in reads(cond)}
+    if len(names) != 1 or not names <= {*stages.inputs}:
         return None
-    return StretchUpdate(rest.buffer, then.buffer, position, axis, first, end - first, along)
+    (name,) = names
+    type_ = stages.types[name]
+    return name if type_.size == 1 and type_.dtype.is_integer else None
 
 
-def _uncast(value: Expr) -> Expr:
-    """What is made the type of the whole: a network in bf16 replaces a stretch of f32 by rounded elements."""
-    return value.value if isinstance(value, Cast) else value
+_Stretch = tuple[int, int, int]
 
 
-def _size(buffer: Buffer) -> int | None:
-    total = 1
-    for extent in buffer.shape:
-        number = as_int(extent)
-        if number is None:
-            return None
-        total *= number
-    return total
+def _alone(stages: Stages, position: str, stretch: _Stretch) -> Stages:
+    """The stages that compute a stretch: its indices along the axis are counted from its own beginning."""
+    axis, first, end = stretch
+    final = stages.stages[-1]
+    assert isinstance(final.value, IfElse)
+    whole = stages.types[final.buffer]
+    shape = tuple(end - first if d == axis else n for d, n in enumerate(whole.shape))
+    value = _moved(stages, final, position, stretch)
+    made = (*stages.stages[:-1], replace(final, value=value))
+    needed = {final.buffer}
+    kept: list[Stage] = []
+    for stage in reversed(made):
+        if needed.intersection(stage.targets):
+            kept.insert(0, stage)
+            needed.update(read.buffer for read in reads(stage.value))
+    types = {name: type_ for name, type_ in stages.types.items() if name in needed}
+    types[final.buffer] = ValueType(whole.dtype, shape)
+    inputs = tuple(name for name in stages.inputs if name in needed)
+    return Stages(types, inputs, stages.consts & {*inputs}, stages.outputs, tuple(kept))
+
+
+def _moved(stages: Stages, final: Stage, position: str, stretch: _Stretch) -> SourceExpr:
+    """What the elements of a stretch are, by indices that begin with it."""
+    assert isinstance(final.value, IfElse)
+    axis, first, _ = stretch
+    name = final.axes[axis].name
+    extents = {**stages.extents(final), _POSITION: _FAR}
+    begun = Operation(BinOp.ADD, Operation(BinOp.ADD, Name(name), IntLit(first)), Name(_POSITION))
+    at_position = Read(position, (IntLit(0),) * stages.types[position].rank)
+
+    def change(node: SourceNode) -> SourceNode:
+        if isinstance(node, Read) and node.buffer == position:
+            return Name(_POSITION)
+        if node == Name(name):
+            return begun
+        return node.map(change)
+
+    def simple(node: SourceNode) -> SourceNode:
+        if isinstance(node, Read):
+            pairs = zip(node.indices, stages.types[node.buffer].shape, strict=True)
+            return replace(node, indices=tuple(_inside(_simplified(i, extents), n) for i, n in pairs))
+        if isinstance(node, Operation) and node.op.is_comparison:
+            return replace(node, a=_simplified(node.a, extents), b=_simplified(node.b, extents))
+        return node
+
+    def back(node: SourceNode) -> SourceNode:
+        return at_position if node == Name(_POSITION) else node
+
+    value = rewritten(rewritten(change(final.value.then), simple), back)
+    assert isinstance(value, SourceExpr)
+    return value
+
+
+def _simplified(index: SourceExpr, extents: Mapping[str, int]) -> SourceExpr:
+    # A position is read as an index, whatever its type.
+    bare = rewritten(index, lambda n: n.args[0] if isinstance(n, Apply) and _casts_position(n) else n)
+    found = linear(bare, extents)
+    return index if found is None else found.expression()
+
+
+def _casts_position(node: Apply) -> bool:
+    return is_cast(node) and node.args == (Name(_POSITION),) and dtype_of(node, {}) is INDEX
+
+
+def _inside(index: SourceExpr, extent: int) -> SourceExpr:
+    """An index that nothing but the position's own limits keeps inside of what is read."""
+    if not any(node == Name(_POSITION) for node in index.walk()):
+        return index
+    return Apply("max", (Apply("min", (index, IntLit(extent - 1))), IntLit(0)))
 
 
 def _at_position(e: Expr, position: str) -> Expr:
@@ -96,9 +171,6 @@ def _at_position(e: Expr, position: str) -> Expr:
         return Var(_POSITION)
     e = e.map(lambda child: _at_position(child, position))
     return e.value if isinstance(e, Cast) and e.value == Var(_POSITION) and e.type is INDEX else e
-
-
-_Stretch = tuple[int, int, int]
 
 
 def _stretch(cond: Expr, names: list[str]) -> _Stretch | None:
@@ -132,33 +204,6 @@ def _parts(cond: Expr) -> Iterator[Expr]:
         yield from _parts(cond.b)
     else:
         yield cond
-
-
-def _dimensions(
-    indices: list[Expr], update: Buffer, output: Buffer, names: list[str], stretch: _Stretch
-) -> tuple[int | None, ...] | None:
-    """The output's dimension that each of the update's is, where they are the same elements in the same order."""
-    axis, first, end = stretch
-    found: list[int | None] = []
-    for index, extent in zip(indices, (as_int(e) for e in update.shape), strict=True):
-        linear = _linear(index, [*names, _POSITION])
-        if linear is None:
-            return None
-        constant, steps = linear
-        along = [d for d in range(len(names)) if steps[d] and as_int(output.shape[d]) != 1]
-        if along == [axis] and (constant, steps[axis], steps[-1], extent) == (-first, 1, -1, end - first):
-            found.append(axis if extent != 1 else None)
-        elif extent == 1 and not along and not steps[-1]:
-            found.append(None)
-        elif len(along) == 1 and along[0] != axis and not steps[-1]:
-            (d,) = along
-            if (constant, steps[d], extent) != (0, 1, as_int(output.shape[d])):
-                return None
-            found.append(d)
-        else:
-            return None
-    wanted = [d for d, e in enumerate(output.shape) if (as_int(e) if d != axis else end - first) != 1]
-    return tuple(found) if sorted(d for d in found if d is not None) == wanted else None
 
 
 def _linear(index: Expr, names: list[str]) -> tuple[int, list[int]] | None:

@@ -1,24 +1,28 @@
 """Weights of a network as its kernels read them, held once in one piece of memory.
 
 What a kernel computes of constants alone, such as a copy in a packed layout, is computed once for each set of
-constants; those that are read as they are lie beside it. The graph's own arrays are not needed afterwards.
+constants; those that are read as they are lie beside it. The graph's own arrays are not needed afterwards. Networks of
+one model at several sizes share what is the same: equal constants, and what equal code computes of them.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+import hashlib
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from metasched.graph.execution_plan import RootOffset
 from metasched.graph.ir import Array, Compute, Graph, GraphError, Node
 from metasched.graph.memory import MappedMemory
 from metasched.graph.plan import ValuePlace, aligned
-from metasched.graph.steps import LoadedStep, RootOffset, StepTable, require_success
-from metasched.graph.task_code import StepArgumentKind, StepCode, TaskCode
-from metasched.runtime.compiled import aligned_empty, data_pointer
+from metasched.graph.step_code import StepArgumentKind, StepCode, TaskCode
+from metasched.graph.steps import LoadedStep, StepTable, require_success
+from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.target import Target
 
 
@@ -31,16 +35,22 @@ class Packed:
     number: int
 
 
+_DIGEST = 16  # bytes of what tells weights apart
+
 # A constant of the graph by its name, or what is computed of some.
 WeightKey: TypeAlias = str | Packed
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where each weight lies in the memory that holds them all."""
+    """Where each weight lies: `memory` holds them all but those that another network had before.
+
+    Offsets are from where that memory begins; those of what is in another's, `borrowed`, may be negative.
+    """
 
     memory: MappedMemory
     offsets: Mapping[WeightKey, int]
+    borrowed: tuple[MappedMemory, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -64,6 +74,39 @@ class _Packing:
         }
 
 
+class WeightStore:
+    """Weights of several networks by what they are: code that computes them, and the contents of constants."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._known: dict[str, tuple[MappedMemory, int]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all of them."""
+        return sum(len(memory.bytes) for memory in {id(m): m for m, _ in self._known.values()}.values())
+
+    def get(self, key: str) -> tuple[MappedMemory, int] | None:
+        """The memory that holds a weight, and its offset there."""
+        return self._known.get(key)
+
+    def put(self, key: str, memory: MappedMemory, offset: int) -> None:
+        self._known[key] = memory, offset
+
+    def key(self, packing: _Packing | None, arrays: Sequence[Array]) -> str:
+        """What tells a weight from all others: the code that computes it, and the contents of constants."""
+        said = list(map(_content, arrays))
+        if packing is not None:
+            said.append(hashlib.blake2b(packing.code.data, digest_size=_DIGEST).hexdigest())
+        return " ".join(said)
+
+
+def _content(array: Array) -> str:
+    """A digest of type, shape and elements."""
+    made = hashlib.blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, digest_size=_DIGEST)
+    return f"{array.dtype}{array.shape}{made.hexdigest()}"
+
+
 def packed_keys(node: Compute, kernel: str, code: TaskCode, place: Mapping[str, ValuePlace]) -> dict[int, Packed]:
     """What a node's step takes of its prologue, by the numbers of the results."""
     if code.prologue is None:
@@ -78,8 +121,11 @@ def packed_weights(
     codes: Mapping[str, TaskCode],
     place: Mapping[str, ValuePlace],
     target: Target,
+    shared: WeightStore | None = None,
 ) -> Weights:
     """Pack the constants of a graph. `kernels` are the keys of its nodes' kernels, by the nodes' numbers.
+
+    What is in `shared` already is taken from there, and the rest is there afterwards.
 
     Raises GraphError where a program's constant is not one of the graph.
     """
@@ -95,9 +141,37 @@ def packed_weights(
     for _, name in graph.outputs:
         if place[name].root in graph.constants:
             copied[place[name].root] = graph.constants[place[name].root].nbytes
+    if shared is None:
+        return _placed(graph, copied, packings.values(), target)
+    with shared.lock:
+        keys = _content_keys(shared, graph, copied, packings.values())
+        have = {weight: found for weight, key in keys.items() if (found := shared.get(key)) is not None}
+        missing = [p for p in packings.values() if not p.results().keys() <= have.keys()]
+        own = _placed(graph, {name: size for name, size in copied.items() if name not in have}, missing, target)
+        for weight, offset in own.offsets.items():
+            shared.put(keys[weight], own.memory, offset)
+        base = own.memory.address
+        there = {weight: memory.address + offset - base for weight, (memory, offset) in have.items()}
+        return Weights(own.memory, there | dict(own.offsets), tuple(memory for memory, _ in have.values()))
+
+
+def _content_keys(
+    shared: WeightStore, graph: Graph, copied: Iterable[str], packings: Iterable[_Packing]
+) -> dict[WeightKey, str]:
+    """What each weight of a graph is in a store."""
+    keys: dict[WeightKey, str] = {name: shared.key(None, [graph.constants[name]]) for name in copied}
+    for packing in packings:
+        arrays = [_plain(graph, name) for name in packing.constants]
+        digests = shared.key(packing, arrays)
+        keys |= {weight: f"{digests} {weight.number}" for weight in packing.results() if isinstance(weight, Packed)}
+    return keys
+
+
+def _placed(graph: Graph, copied: Mapping[str, int], packings: Collection[_Packing], target: Target) -> Weights:
+    """Weights in memory of their own."""
     sizes: dict[WeightKey, int] = {}
     sizes.update(copied.items())
-    for packing in packings.values():
+    for packing in packings:
         sizes.update(packing.results())
     offsets: dict[WeightKey, int] = {}
     total = 0
@@ -107,7 +181,7 @@ def packed_weights(
     weights = Weights(MappedMemory(total, "weights"), offsets)
     for name in copied:
         weights.memory.array(offsets[name], graph.types[name])[...] = graph.constants[name]
-    _run(packings.values(), weights, graph, target)
+    _run(packings, weights, graph, target)
     return weights
 
 

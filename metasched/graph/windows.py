@@ -41,11 +41,14 @@ class Windows:
         return f"{first} + {inner if dilation == 1 else f'{dilation}*{inner}'}"
 
     def inside(self, dim: int, output: str, inner: str) -> str | None:
-        """The condition that a window's element is no part of the border, along a dimension; None where it never is."""
+        """The condition that a window's element is no part of the border, along a dimension; None where it never is.
+
+        Where there is a border behind, the condition says so even if no window reaches it, as one does at other sizes.
+        """
         low, high = self.before[dim], self.inputs[dim] + self.before[dim]
         last = (self.outputs[dim] - 1) * self.strides[dim] + (self.kernel[dim] - 1) * self.dilations[dim]
         place = self.place(dim, output, inner)
-        parts = [f"{place} >= {low}"] * (low > 0) + [f"{place} < {high}"] * (last >= high)
+        parts = [f"{place} >= {low}"] * (low > 0) + [f"{place} < {high}"] * (last >= high or self.after[dim] > 0)
         return " and ".join(parts) or None
 
 

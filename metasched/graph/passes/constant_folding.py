@@ -15,7 +15,8 @@ from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
-from metasched.runtime.compiled import aligned_empty, build
+from metasched.runtime.addresses import aligned_empty
+from metasched.runtime.compiled import build
 from metasched.target import Target
 
 # Bytes that results may take beside those of what they are computed from.

@@ -1,35 +1,80 @@
 """Reductions with a large result between them are joined, so that it is computed in strips and never leaves the caches.
 
 A convolution that widens, one per channel, and one that narrows; a product of matrices, an activation and another
-product; scores, softmax and mix: where what is between is larger than the second caches of all threads, writing it and
-reading it takes longer than the few products that it takes part in. Joined, it is one program, whose space has it in
-strips (the rule `strips`) or apart.
+product; scores, softmax and mix: where what is between is larger than the caches, writing it and reading it takes
+longer than the few products that it takes part in. Joined, it is one program, whose space has it in strips (the rule
+`strips`) or apart.
 
-Measured on MobileNet-v2, 2 threads with 2 MiB of second cache each, schedules by guess, medians on a busy machine: the
-block whose result between has 4.8 MB took 0.78 ms joined and 1.07 ms apart, one with 1.8 MB 0.60 and 0.35 ms;
-attention of 12 heads over 1024 places took 62 and 78 ms.
+Measured on 2 threads with 2 MiB of second cache each and 64 MiB of last cache that is theirs, in a network's call in
+turns, schedules by guess: together over apart took 1.06 of the time on the block of MobileNet-v2 whose result between
+has 4.8 MB, and for attention 1.17, 1.89, 1.26, 1.23, 1.08 and .88 where the scores have 3, 5, 13, 17, 34 and 50 MB.
+Searching helps strips more than a guess does, so that below that tuning measures which it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.statement import last_cache
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.merge import merged, replaced
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, PassOptions, graph_pass
+from metasched.ir.program import Program
 from metasched.ir.source import Reduce
+from metasched.target import Target
 
 # Products for each element between two reductions, up to which moving it takes longer than they do.
 _FEW = 64
+# So many times as many may still be few: where that decides, both ways are worth timing.
+_ABOUT = 2
 
 
 @graph_pass(after=("scales_into_weights",))
 def strips(graph: Graph, context: PassContext) -> Graph:
     """Reductions with a large result between them are joined, to be computed in strips."""
     return _Joining(graph, context).run()
+
+
+@dataclass(frozen=True)
+class StripGroup:
+    """Reductions that may be faster together or apart.
+
+    Attributes:
+        key: the structural hash of their joined program, by which `PassOptions` knows them.
+        nodes: the names of their nodes, in order; the joined one has the last's.
+        program: the joined program.
+        between: bytes of the largest value between two of them.
+        together: whether the options have them joined.
+
+    """
+
+    key: str
+    nodes: tuple[str, ...]
+    program: Program
+    between: int
+    together: bool
+
+
+def strip_groups(graph: Graph, options: PassOptions) -> tuple[StripGroup, ...]:
+    """The groups of a graph of which the estimate leaves open how they are faster, and those that it joins.
+
+    The graph is that which the pass `strips` is given. Equal groups have one key.
+    """
+    return _Joining(graph, PassContext(options)).groups()
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What a value between two reductions is to be so that they are joined: in more than `nbytes`, and in at most
+    `products` for each of its elements.
+    """
+
+    products: int
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -64,28 +109,59 @@ class _Joining:
             if form is not None and any(isinstance(stage.value, Reduce) for stage in form.stages):
                 self._products[number] = products(form)
         self._results = {name for _, name in graph.outputs}
+        self._limits = _Limits(_FEW, caches(self._options.target))
+        # One thread's cache: the rule `strips` has nothing to do for less.
+        self._least = _Limits(_ABOUT * _FEW, self._options.target.l2)
 
     def run(self) -> Graph:
         made: dict[int, Compute] = {}
-        seen: set[int] = set()
         members: set[int] = set()
-        for first, count in self._products.items():
-            if first in seen or not count:
-                continue
-            chain = self._measured(first) or self._expected(first)
-            seen.update(chain)
-            joined = self._merged(chain) if len(chain) > 1 else None
-            if joined is not None and not self._refused(chain, joined):
+        for chain in self._chains():
+            joined = self._merged(chain)
+            if not self._refused(chain, joined):
                 made[chain[-1]] = joined
                 members.update(chain)
         return without_dead_code(replaced(self._graph, made, members)) if made else self._graph
 
+    def groups(self) -> tuple[StripGroup, ...]:
+        """See `strip_groups`."""
+        expected = self._chains()
+        seen = {number for chain in expected for number in chain}
+        open_: list[list[int]] = []
+        for first, count in self._products.items():
+            chain = self._expected(first, self._least) if count else []
+            if len(chain) > 1 and seen.isdisjoint(chain):
+                seen.update(chain)
+                open_.append(chain)
+        slower = self._options.slower_in_strips
+        groups = [self._group(chain, together=True) for chain in expected]
+        groups = [replace(group, together=group.key not in slower) for group in groups]
+        return (*groups, *(self._group(chain, together=False) for chain in open_))
+
+    def _group(self, chain: list[int], *, together: bool) -> StripGroup:
+        joined = self._merged(chain)
+        names = tuple(self._graph.nodes[n].name for n in chain)
+        return StripGroup(self._key(joined), names, joined.program, self._between(chain), together)
+
     # --- chains
 
-    def _expected(self, first: int) -> list[int]:
+    def _chains(self) -> list[list[int]]:
+        """What was measured to be faster together, or is expected to."""
+        seen: set[int] = set()
+        chains = []
+        for first, count in self._products.items():
+            if first in seen or not count:
+                continue
+            chain = self._measured(first) or self._expected(first, self._limits)
+            seen.update(chain)
+            if len(chain) > 1:
+                chains.append(chain)
+        return chains
+
+    def _expected(self, first: int, limits: _Limits) -> list[int]:
         """Nodes that are expected to be faster together: a large result is between them, or they make less of one."""
         chain = [first]
-        while (link := self._link(chain[-1])) is not None:
+        while (link := self._link(chain[-1], limits)) is not None:
             if not link.few or not (link.large or (len(chain) > 1 and link.narrows)):
                 break
             chain.append(link.second)
@@ -98,12 +174,12 @@ class _Joining:
         if not self._options.faster_in_strips:
             return []
         chain = [first]
-        while (link := self._link(chain[-1])) is not None:
+        while (link := self._link(chain[-1], self._limits)) is not None:
             chain.append(link.second)
         prefixes = (chain[:n] for n in range(len(chain), 1, -1))
         return next((c for c in prefixes if self._key(self._merged(c)) in self._options.faster_in_strips), [])
 
-    def _link(self, first: int) -> _Link | None:
+    def _link(self, first: int, limits: _Limits) -> _Link | None:
         outputs = self._graph.nodes[first].outputs
         if len(outputs) != 1 or outputs[0] in self._results or len(self._readers.get(outputs[0], ())) != 1:
             return None
@@ -111,8 +187,8 @@ class _Joining:
         if second not in self._products or len(self._graph.nodes[second].outputs) != 1:
             return None
         between, after = (self._graph.types[self._graph.nodes[n].outputs[0]] for n in (first, second))
-        few = max(self._products[first], self._products[second]) <= _FEW * between.size
-        return _Link(second, few, between.nbytes > caches(self._options), after.size < between.size)
+        few = max(self._products[first], self._products[second]) <= limits.products * between.size
+        return _Link(second, few, between.nbytes > limits.nbytes, after.size < between.size)
 
     # --- what is joined
 
@@ -130,15 +206,21 @@ class _Joining:
         if key in self._options.slower_in_strips:
             self._context.remark(f"{names}: stay apart, which was measured to be faster")
             return True
-        between = max(self._graph.types[self._graph.nodes[n].outputs[0]].nbytes for n in chain[:-1])
-        why = "measured to be faster" if key in self._options.faster_in_strips else f"{between} bytes are between them"
+        measured = key in self._options.faster_in_strips
+        why = "measured to be faster" if measured else f"{self._between(chain)} bytes are between them"
         self._context.remark(f"{names}: joined, {why}")
         return False
 
+    def _between(self, chain: list[int]) -> int:
+        return max(self._graph.types[self._graph.nodes[n].outputs[0]].nbytes for n in chain[:-1])
 
-def caches(options: PassOptions) -> int:
-    """Bytes of the second caches of all threads."""
-    return options.target.l2 * max(options.target.threads, 1)
+
+def caches(target: Target) -> int:
+    """Bytes that a value may have to be found in a cache by what reads it, which writes another one meanwhile.
+
+    That is the second caches of all threads, or half of the last cache.
+    """
+    return max(target.l2 * max(target.threads, 1), int(last_cache(target, DEFAULT_CORE)) // 2)
 
 
 def products(form: Stages) -> int:

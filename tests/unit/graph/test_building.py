@@ -10,7 +10,8 @@ from metasched.errors import BuildWarning
 from metasched.graph.builder_worker import WantedCode
 from metasched.graph.building import build_in_processes
 from metasched.graph.choices import Choice
-from metasched.graph.task_code import TaskCode, compile_task
+from metasched.graph.step_code import TaskCode
+from metasched.graph.task_code import compile_task
 from metasched.schedule.trace import Trace
 from metasched.target import Target
 

@@ -11,9 +11,10 @@ import metasched as ms
 from metasched.errors import CacheWarning
 from metasched.graph import code_cache
 from metasched.graph.code_archive import from_bytes, to_bytes
-from metasched.graph.code_cache import CodeCache, code_key
+from metasched.graph.code_cache import CodeCache
 from metasched.graph.kernels import kernels
-from metasched.graph.task_code import StepArgument, StepArgumentKind, StepCode, TaskCode
+from metasched.graph.owned_files import code_key
+from metasched.graph.step_code import StepArgument, StepArgumentKind, StepCode, TaskCode
 from metasched.target import Target
 from tests.support.onnx_models import model, node, random, value
 

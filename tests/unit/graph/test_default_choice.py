@@ -18,3 +18,15 @@ def test_where_no_schedule_can_be_run_the_reason_is_told(monkeypatch: pytest.Mon
     monkeypatch.setattr(default_choice, "guess", none)
     choice = default_choice.default_choice(ms.parse_program(TEXT), ms.Target.detect())
     assert (choice.trace, choice.origin) == (None, "as written: none can be run")
+
+
+SUMS = "program sums[N=49, C=240](X: f32[N, C]) -> Y: f32[C]:\n    Y[c] = sum[n](X[n, c])\n"
+
+
+def test_a_small_program_has_its_sums_in_vectors_and_a_tiny_one_runs_as_it_is_written() -> None:
+    small, tiny = (
+        default_choice.default_choice(ms.parse_program(SUMS, C=columns), ms.Target.detect()) for columns in (240, 2)
+    )
+    assert "vectorize" in str(small.trace)
+    assert "the model" in small.origin
+    assert (tiny.trace, tiny.origin) == (None, "as written")

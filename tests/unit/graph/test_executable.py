@@ -13,6 +13,7 @@ from metasched.graph.choices import Choice
 from metasched.graph.executable import Executable
 from metasched.graph.ir import Array, Graph, GraphError
 from metasched.graph.kernels import kernels
+from metasched.graph.planning import executable as made_of
 from metasched.target import Target
 from tests.support.onnx_models import model, node, random, value
 
@@ -51,7 +52,7 @@ def expected(x: Array) -> tuple[Array, Array]:
 
 
 def executable(graph: Graph, choices: dict[str, Choice] | None = None) -> Executable:
-    return Executable(graph, kernels(graph, choices or {}, TARGET), TARGET)
+    return made_of(graph, kernels(graph, choices or {}, TARGET), TARGET)
 
 
 def test_weights_are_packed_once_and_calls_give_new_arrays() -> None:

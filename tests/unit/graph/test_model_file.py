@@ -130,7 +130,8 @@ def test_a_thousand_damaged_files_are_errors_and_nothing_else() -> None:
     assert 0 < read < 1000
 
 
-def test_without_the_package_onnx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_onnx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))  # a network that is kept there needs no model
     data = small().SerializeToString()
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ms.NetworkError, match=r"pip install 'metasched\[onnx\]'"):

@@ -24,7 +24,7 @@ def test_every_kernel_is_profiled() -> None:
     assert found.kernels[0].flops >= 2 * 16 * 32 * 16
     assert found.kernels[0].weight_bytes == W.nbytes
     assert found.kernels[0].nbytes == 4 * (16 * 32 + 32 * 16 + 16 * 16)
-    assert {kernel.origin for kernel in found.kernels} == {"as written"}
+    assert {kernel.origin.partition(":")[0] for kernel in found.kernels} == {"as written", "guess"}
     assert all(kernel.seconds > 0 and kernel.limit > 0 for kernel in found.kernels)
     assert json.loads(json.dumps(found.to_json()))["kernels"][0]["node"] == found.kernels[0].node
     assert network.profile(X=X, runs=1).network == found.network

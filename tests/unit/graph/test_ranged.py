@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 
 import metasched as ms
+from metasched.graph.weights import WeightStore
 
 TEXT = """<ir_version: 10, opset_import: ["": 22]>
 m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)
@@ -20,6 +21,12 @@ m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)
     y = Add(z, b)
     next = Add(kept, b)
 }"""
+WIDE = onnx.parser.parse_model(
+    """<ir_version: 10, opset_import: ["": 22]>
+m (float[n, 64] x) => (y) { w = ConstantOfShape<value = float[1] {0.5}>(shape) y = MatMul(x, w) }""".replace(
+        "(y) {", "(y) <int64[2] shape = {64, 64}> {"
+    )
+)
 MODEL = onnx.parser.parse_model(TEXT)
 
 
@@ -85,3 +92,30 @@ def test_few_networks_are_kept() -> None:
     made = {seq: ranged.at(seq=seq) for seq in range(1, 12)}
     assert ranged.at(seq=11) is made[11]
     assert ranged.at(seq=1) is not made[1]
+
+
+def test_sizes_of_one_bucket_run_on_one_network_and_a_size_of_one_on_its_own() -> None:
+    ranged = ms.load_onnx(MODEL, batch=1, seq=ms.SizeRange(1, 6, buckets=(2, 6)), states={"kept": "next"})
+    assert isinstance(ranged, ms.NetworkOfSizes)
+    assert ranged.bucket(seq=3) is ranged.bucket(seq=6) is not None
+    assert ranged.bucket(seq=3) is not ranged.bucket(seq=2)
+    lone = ranged.bucket(seq=1)
+    assert lone is None or lone.sizes({"seq": 1}) is None
+    with pytest.raises(ms.NetworkError, match="a bucket up to 7 is not in the range of sizes from 1 to 6"):
+        ms.SizeRange(1, 6, buckets=(7,))
+
+
+def test_buckets_are_halves_unless_they_are_said() -> None:
+    assert ms.SizeRange(3, 100).buckets == (3, 6, 12, 25, 50, 100)
+    assert ms.SizeRange(1, 100, buckets=(10,)).buckets == (10, 100)
+
+
+def test_weights_are_held_once_by_all_sizes() -> None:
+    weights = WeightStore()
+    graphs = [ms.load_onnx(WIDE, n=n).graph for n in (8, 5)]
+    sizes = []
+    for graph in graphs:
+        ms.Network(graph, weights=weights).compile()
+        sizes.append(weights.nbytes)
+    assert sizes[0] >= 64 * 64 * 4
+    assert sizes[1] == sizes[0]

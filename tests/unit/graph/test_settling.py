@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from metasched.graph import settling
-from metasched.graph.executable import StepInfo
+from metasched.graph.execution_plan import StepInfo
 from metasched.graph.ir import Array
-from metasched.graph.settling import Settlement, settle
+from metasched.graph.settling import Settlement, expected_seconds, settle
 
 # The task of each step; nanoseconds of a call by the kernel before and by the tuned one.
 TASKS = ("a", "b", "a", "c")
@@ -81,6 +81,16 @@ def test_a_tuned_kernel_that_is_slower_in_the_network_is_not_used(clock: Clock) 
     np.testing.assert_allclose((b.before_s, b.tuned_s, b.seconds), (50e-9, 60e-9, 50e-9))
     np.testing.assert_allclose((found.before_s or 0, found.after_s or 0), (160e-9, 140e-9))
     assert str(found).endswith("of 2 tuned kernels, 1 are faster there and used")
+
+
+def test_it_takes_as_long_as_is_expected(clock: Clock) -> None:
+    """Of a small network a fixed number of turns, of a large one as many as fit, of a huge one a few."""
+    settled(clock)
+    # Every other run of a turn is not timed, and takes no time here.
+    assert 0.8 / 2 < clock.now / expected_seconds(160e-9) <= 1.0
+    assert expected_seconds(0.001) == pytest.approx(0.8)
+    assert expected_seconds(0.03) == pytest.approx(6.0)
+    assert expected_seconds(1.0) == pytest.approx(40.0)
 
 
 def test_a_network_that_is_slower_by_kernels_that_are_faster_stays_as_it_was(clock: Clock) -> None:

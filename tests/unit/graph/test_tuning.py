@@ -16,7 +16,8 @@ from metasched.errors import MetaschedError
 from metasched.graph import settling
 from metasched.graph.choices import TUNED
 from metasched.graph.errors import NetworkError
-from metasched.graph.network import tune_networks
+from metasched.graph.network import Network, tune_networks
+from metasched.graph.strip_turns import StripSettlement
 from metasched.graph.tuning import inputs_of
 from metasched.graph.tuning_view import NetworkProgress
 from metasched.ir.program import Program
@@ -175,8 +176,53 @@ def test_what_a_network_runs_before_is_compiled_within_the_budget(url: str, monk
     monkeypatch.setattr(TuningSession, "run", watched)
     net = network()
     report = net.tune(None, url, budget=60.0, runner=FakeRunner(), progress=False)
-    assert 30.0 < given[0] < 60.0 - settling.RESERVE_S
+    assert 30.0 < given[0] < 60.0
     assert report.elapsed_s > 0
+
+
+def test_of_a_budget_so_much_is_kept_as_turns_in_place_are_expected_to_take(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a small network is tuned for nearly all of it, and no network for less than half."""
+    given: list[float] = []
+    run = TuningSession.run
+
+    def watched(session: TuningSession, budget: float, **more: Any) -> tuple[TuningReport, ...]:
+        given.append(budget)
+        return run(session, budget=1e-3, **more)
+
+    monkeypatch.setattr(TuningSession, "run", watched)
+    for kept in (0.0, 20.0, 50.0):
+        monkeypatch.setattr(Network, "settling_s", lambda net, kept=kept: kept)
+        network().tune(None, url, budget=60.0, runner=FakeRunner(), progress=False)
+    assert given == pytest.approx([60.0, 40.0, 30.0], abs=10.0)
+
+
+def test_strips_are_settled_first_and_within_the_budget(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    timed = StripSettlement(before_s=2.0, after_s=1.0)
+
+    def settled(net: Network, db: str, most: int) -> StripSettlement:
+        asked.append(most)
+        assert net._executable is None, "before kernels are tuned"
+        return timed
+
+    monkeypatch.setattr(Network, "settle_strips", settled)
+    report = network().tune(2, url, runner=FakeRunner(), progress=False)
+    assert report.strips == (timed,)
+    assert str(timed) in str(report)
+    network().tune(None, url, budget=0.5, runner=FakeRunner(), progress=False)
+    assert asked == [30, 0]
+    with pytest.raises(MetaschedError, match=r"budget is -2.0"):
+        network().tune(None, url, budget=-2.0, runner=FakeRunner(), progress=False)
+    assert len(asked) == 2, "what is no number is refused before anything is timed"
+
+
+def test_patience_ends_it(url: str) -> None:
+    """Each task ends by itself: the same times again and again are no gain."""
+    report = network().tune(None, url, patience=3, runner=FakeRunner(), progress=False)
+    assert 0 < report.trials < 60
+    assert all(one.out_of_patience for one in report.reports.values())
 
 
 def test_what_was_interrupted_goes_on(url: str) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.executable import Executable
 from metasched.graph.ir import Compute, Graph, GraphError, InPlace, ValuePart
 from metasched.graph.kernels import kernels
 from metasched.graph.passes.parts import parts
+from metasched.graph.planning import executable
 from tests.support.graphs import by_reference, context, network, random_inputs
 
 
@@ -22,7 +22,7 @@ def placed(body: str) -> tuple[ms.Network, Graph]:
     made.validate()
     inputs = random_inputs(net.graph)
     expected = by_reference(net.graph, inputs)
-    run = Executable(made, kernels(made, {}, net.target), net.target).run([inputs[name] for name in made.inputs])
+    run = executable(made, kernels(made, {}, net.target), net.target).run([inputs[name] for name in made.inputs])
     for a, b in zip(run, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     return net, made

@@ -10,7 +10,7 @@ from metasched.graph.fusion.merge import merged
 from metasched.graph.ir import Graph
 from metasched.graph.passes.declaration import PassContext, PassOptions
 from metasched.graph.passes.fusion import fusion
-from metasched.graph.passes.strips import strips
+from metasched.graph.passes.strips import strip_groups, strips
 from metasched.target import Target
 from tests.support.graphs import network, require_equal
 
@@ -30,8 +30,8 @@ WIDE = "m (float[8, 100] x, float[100, 16] w, float[16, 100] v) => (y) { a = Mat
 
 
 def context(l2: int, **measured: frozenset[str]) -> PassContext:
-    """What the pass is given on a CPU with such a second cache."""
-    return PassContext(PassOptions(replace(Target.detect(), l2=l2, threads=1), **measured))
+    """What the pass is given on a CPU with such a second cache, and none after it."""
+    return PassContext(PassOptions(replace(Target.detect(), l2=l2, l3=0, threads=1), **measured))
 
 
 def before(body: str) -> Graph:
@@ -75,3 +75,40 @@ def test_measurements_decide_against_the_estimate() -> None:
     whole = merged(graph, list(graph.nodes), graph.nodes[-1].outputs).program.structural_hash()
     assert len(list(joined(graph, context(1000, slower_in_strips=frozenset([whole]))).computes)) == 3
     assert len(list(joined(graph, context(1 << 20, faster_in_strips=frozenset([whole]))).computes)) == 1
+
+
+@pytest.mark.parametrize("body", [BLOCK, ATTENTION])
+def test_both_ways_are_open_where_one_cache_is_too_small_and_all_are_not(body: str) -> None:
+    graph = before(body)
+    two = replace(Target.detect(), l2=2000, l3=0, threads=8)
+    (group,) = strip_groups(graph, PassOptions(two))
+    assert not group.together
+    assert group.nodes == tuple(node.name for node in graph.computes)
+    given = PassContext(PassOptions(two, faster_in_strips=frozenset([group.key])))
+    (node,) = joined(graph, given).computes
+    assert (node.name, node.program.structural_hash()) == (group.nodes[-1], group.key)
+    (known,) = strip_groups(graph, given.options)
+    assert known == replace(group, together=True)
+    assert strip_groups(graph, PassOptions(replace(two, l2=1 << 20))) == ()
+
+
+def test_half_of_the_last_cache_is_for_what_is_between() -> None:
+    graph = before(BLOCK)  # 7776 bytes between
+    apart, together = (PassOptions(replace(Target.detect(), l2=1000, l3=l3, threads=1)) for l3 in (16000, 15000))
+    assert joined(graph, PassContext(apart)) is graph
+    assert len(list(joined(graph, PassContext(together)).computes)) == 1
+
+
+def test_what_is_joined_by_its_size_is_open_too() -> None:
+    graph = before(BLOCK)
+    (group,) = strip_groups(graph, context(1000).options)
+    assert group.together
+    assert group.between == 24 * 81 * 4
+    slower = context(1000, slower_in_strips=frozenset([group.key]))
+    assert strip_groups(graph, slower.options) == (replace(group, together=False),)
+
+
+def test_twice_as_many_products_as_are_few_leave_it_open() -> None:
+    """100 of them on each element: apart by the estimate, and to be timed; 200 are not worth it."""
+    assert [group.together for group in strip_groups(before(WIDE), context(1).options)] == [False]
+    assert strip_groups(before(WIDE.replace("100", "200")), context(1).options) == ()

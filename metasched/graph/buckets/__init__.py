@@ -1,0 +1,12 @@
+"""One network for many sizes: kernels for the largest of them, in which nothing beyond a call's sizes counts.
+
+Its files, in reading order:
+
+- `extents`: Sizes of dimensions at the largest sizes and at samples, and dimensions as products of them
+- `comparison`: Two graphs of one model at different sizes: where they differ in numbers only
+- `following`: How the places of a smaller graph's values lie in the larger one's
+- `masks`: Programs in which nothing counts that lies beyond the sizes of a call
+- `masking`: A graph for the largest sizes, which takes those of a call as an input
+- `choices`: Schedules for a network of other sizes, such that its kernels read weights as those of another network do
+- `bucket`: A network for a range of sizes, called with any of them
+"""

@@ -1,0 +1,278 @@
+"""A graph for the largest sizes, which takes those of a call as an input.
+
+Its inputs are those of the model, with room for the largest sizes, and zeros beyond a call's. Then come the numbers of
+a call (`masks.CallNumbers`), and constants that are others at other sizes. So one graph, and one set of kernels, serves
+every size for which the model says the same but for numbers: `numbers_of` compares it, and refuses any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.errors import LanguageError
+from metasched.graph.buckets.comparison import Differences, DimPlace, NotAlike, NumberPlace, Place, differences
+from metasched.graph.buckets.extents import is_free
+from metasched.graph.buckets.following import Following
+from metasched.graph.buckets.masks import REAL, WHOLE, CallNumbers, MaskedStage, zeroed
+from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.stages import Stages, program_of
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
+from metasched.ir.program import Program
+from metasched.ir.source import FloatLit, IntLit
+
+# What nodes are called that make values zero beyond a call's sizes.
+_MASK = "Mask"
+
+
+@dataclass(frozen=True)
+class CallSizes:
+    """What a call of some sizes is given and gives.
+
+    Attributes:
+        inputs: types of what it is given, by name.
+        more: what follows the inputs of the model.
+        outputs: for each output, its dimensions as factors: what it is in the largest graph, and what it is here.
+
+    """
+
+    inputs: Mapping[str, ValueType]
+    more: tuple[Array, ...]
+    outputs: tuple[tuple[tuple[tuple[int, int], ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class MaskedGraph:
+    """A graph that serves all sizes of a model up to the largest; see `masked`."""
+
+    graph: Graph
+    largest: Graph
+    following: Following
+    numbers: CallNumbers
+    varying: tuple[str, ...]
+
+    def numbers_of(self, other: Graph) -> CallSizes:
+        """What a call takes of the sizes of a graph of the same model. Raises NotAlike where it has to be its own."""
+        found = differences(self.largest, other)
+        known = self._known(found)
+        whole = np.array([self._agreed(found, known, key) for key in self.numbers.whole] or [0], np.int64)
+        real = np.array([self._agreed(found, known, key) for key in self.numbers.real] or [0.0], np.float64)
+        for key in self.numbers.at_most:
+            if whole[self.numbers.whole[key]] > key[0]:
+                raise NotAlike("a number is larger than at the largest sizes")
+        self._require_constants(found)
+        more = [self._padded(name, found) for name in self.varying]
+        outputs = tuple(self._output(name, found, known) for _, name in self.largest.outputs)
+        self._require_factors(found, known)
+        given = {name: other.types[name] for name in other.inputs}
+        numbers = [array for array, used in ((whole, self.numbers.whole), (real, self.numbers.real)) if used]
+        return CallSizes(given, (*numbers, *more), outputs)
+
+    def _known(self, found: Differences) -> dict[tuple[float, ...], float]:
+        """What each number that depends on sizes is there, by what it is in the largest graph and the samples."""
+        known: dict[tuple[float, ...], float] = {}
+        places: dict[Place, float] = {}
+        for each in (*self.following.samples, found):
+            places |= dict.fromkeys(each.numbers, 0.0)
+        for place in places:
+            largest = _largest_at(self.following, place)
+            key = self.following.number(place, largest)
+            value = found.numbers.get(place, largest)
+            if not is_free(key):
+                raise NotAlike("a number depends on sizes here that did not before")
+            if known.setdefault(key, value) != value:
+                raise NotAlike("two numbers differ here that were the same before")
+        return known
+
+    def _agreed(self, found: Differences, known: Mapping[tuple[float, ...], float], key: tuple[float, ...]) -> float:
+        if key not in known:
+            raise NotAlike("a size is nowhere in the model")
+        return known[key]
+
+    def _require_constants(self, found: Differences) -> None:
+        for name, array in found.constants.items():
+            if name not in self.varying and not _is_first_part(array, self.largest.constants[name]):
+                raise NotAlike(f"the constant `{name}` is another one here")
+
+    def _padded(self, name: str, found: Differences) -> Array:
+        array = found.constants.get(name, self.largest.constants[name])
+        made = np.zeros(self.largest.types[name].shape, array.dtype)
+        made[tuple(map(slice, array.shape))] = array
+        return made
+
+    def _output(
+        self, name: str, found: Differences, known: Mapping[tuple[float, ...], float]
+    ) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return tuple(
+            tuple((extent[0], self._size(extent, known)) for extent in factors)
+            for factors in self.following.values[name]
+        )
+
+    def _size(self, extent: tuple[int, ...], known: Mapping[tuple[float, ...], float]) -> int:
+        if not is_free(extent):
+            return extent[0]
+        if extent not in known:
+            raise NotAlike("a size is nowhere in the model")
+        return int(known[extent])
+
+    def _require_factors(self, found: Differences, known: Mapping[tuple[float, ...], float]) -> None:
+        """Raise NotAlike where a dimension that a view made of several is not their product."""
+        for name, dims in self.following.values.items():
+            for dim, (factors, largest) in enumerate(zip(dims, self.largest.types[name].shape, strict=True)):
+                if len(factors) > 1:
+                    size = 1
+                    for extent in factors:
+                        size *= self._size(extent, known)
+                    if size != found.numbers.get(DimPlace(name, dim), largest):
+                        raise NotAlike(f"`{name}` is taken apart otherwise")
+
+
+def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
+    """A graph for all sizes up to the largest, by graphs of the same model at smaller ones.
+
+    Raises NotAlike, which says why, where there is none.
+    """
+    if largest.growth is not None:
+        raise NotAlike("its caches grow")
+    found = [differences(largest, sample) for sample in samples]
+    following = Following(largest, found)
+    numbers = CallNumbers()
+    varying = tuple(
+        dict.fromkeys(
+            name
+            for each in found
+            for name, array in each.constants.items()
+            if not _is_first_part(array, largest.constants[name])
+        )
+    )
+    graph = _Masking(largest, following, numbers, varying).run()
+    return MaskedGraph(graph, largest, following, numbers, varying)
+
+
+@dataclass(frozen=True)
+class _Rewritten:
+    """A node whose program is to have these stages: `values` are what the program's buffers are."""
+
+    name: str
+    op: str
+    form: Stages
+    values: Mapping[str, str]
+
+
+class _Masking:
+    def __init__(self, graph: Graph, following: Following, numbers: CallNumbers, varying: tuple[str, ...]) -> None:
+        self._graph = graph
+        self._following = following
+        self._numbers = numbers
+        self._varying = varying
+        self._types = dict(graph.types)
+        self._zeros: set[str] = set()
+        self._renamed: dict[str, str] = {}
+
+    def run(self) -> Graph:
+        graph = self._graph
+        if {WHOLE, REAL} & graph.types.keys():
+            raise NotAlike(f"the model has values that are called {WHOLE} or {REAL}")
+        nodes = [self._masked(n, node) for n, node in enumerate(graph.nodes)]
+        # Which numbers there are is known now, and so how long the inputs are that hold them.
+        parts: list[Node | _Rewritten] = [part for name in graph.constants for part in self._zeroed(name)]
+        for node, whole in zip(nodes, graph.nodes, strict=True):
+            parts += [node, *(part for name in whole.outputs for part in self._zeroed(name))]
+        made = tuple(map(self._final, parts))
+        used = self._number_types
+        self._types |= used
+        result = replace(
+            graph,
+            types=self._types,
+            inputs=(*graph.inputs, *used, *self._varying),
+            constants={name: array for name, array in graph.constants.items() if name not in self._varying},
+            nodes=made,
+        )
+        result.validate()
+        return result
+
+    @property
+    def _number_types(self) -> dict[str, ValueType]:
+        found = {WHOLE: (DType.I64, self._numbers.whole), REAL: (DType.F64, self._numbers.real)}
+        return {name: ValueType(dtype, (len(keys),)) for name, (dtype, keys) in found.items() if keys}
+
+    def _masked(self, number: int, node: Node) -> Node | _Rewritten:
+        """A node with its numbers read from the call, and masks."""
+        form = self._following.forms.get(number)
+        if not isinstance(node, Compute) or form is None:
+            if set(self._varying) & set(node.inputs):
+                raise NotAlike(f"`{node.name}` reads a constant that depends on sizes")
+            return node
+        stages = []
+        named = dict(zip((*form.inputs, *form.outputs), (*node.inputs, *node.outputs), strict=True))
+        for n, stage in enumerate(form.stages):
+            one = MaskedStage(number, n, form, self._following, self._numbers)
+            stages.append(replace(stage, value=one.value()))
+            self._zeros |= {named[buffer] for buffer in one.zeros}
+        consts = frozenset(own for own in form.consts if named[own] not in self._varying)
+        made = replace(form, stages=tuple(stages), consts=consts)
+        return node if made == form else _Rewritten(node.name, node.op, made, named)
+
+    def _zeroed(self, name: str) -> list[_Rewritten]:
+        """What makes a value zero beyond a call's sizes, where that is needed; inputs are so."""
+        dims = self._following.values[name]
+        if name not in self._zeros or name in self._varying or not self._following.is_free(name):
+            return []
+        made, type_ = f"{name}.zeroed", self._graph.types[name]
+        self._renamed[name] = made
+        self._types[made] = type_
+        consts = frozenset(["A"] if name in self._graph.constants else [])
+        stage = zeroed(type_.shape, dims, type_.dtype, self._numbers)
+        form = Stages({"A": type_, "Y": type_}, ("A",), consts, ("Y",), (stage,))
+        return [_Rewritten(made, _MASK, form, {"A": name, "Y": made})]
+
+    def _final(self, part: Node | _Rewritten) -> Node:
+        """A node that reads what is made zero beyond a call's sizes, where that is made."""
+        if isinstance(part, ShapeView):
+            return replace(part, input=self._renamed.get(part.input, part.input))
+        if not isinstance(part, _Rewritten):
+            assert isinstance(part, Compute)
+            return replace(part, inputs=tuple(self._renamed.get(name, name) for name in part.inputs))
+        used = {read.buffer for stage in part.form.stages for read in reads(stage.value)}
+        more = {name: type_ for name, type_ in self._number_types.items() if name in used}
+        form = replace(part.form, types={**part.form.types, **more}, inputs=(*part.form.inputs, *more))
+        program = _program(form, part.op)
+        values = {**part.values, **{name: name for name in more}}
+        inputs = tuple(values[buffer.name] for buffer in program.inputs)
+        if part.op != _MASK:
+            inputs = tuple(self._renamed.get(name, name) for name in inputs)
+        return Compute(part.name, part.op, program, inputs, tuple(values[buffer.name] for buffer in program.outputs))
+
+
+def _program(form: Stages, op: str) -> Program:
+    """Raises NotAlike where the language refuses it."""
+    try:
+        return program_of(form, "masked_" + re.sub(r"\W", "_", op).lower())
+    except LanguageError as error:
+        raise NotAlike(f"the language has no such program: {error.diagnostics[0].message}") from error
+
+
+def _largest_at(following: Following, place: Place) -> float:
+    """What the largest graph has at a place."""
+    graph = following.graph
+    if isinstance(place, DimPlace):
+        return graph.types[place.value].shape[place.dim]
+    form = following.forms.get(place.node)
+    if form is None:
+        raise NotAlike("a program depends on sizes here that did not before")
+    if not isinstance(place, NumberPlace):
+        return form.types[place.buffer].shape[place.dim]
+    part = list(form.stages[place.stage].value.walk())[place.part]
+    assert isinstance(part, IntLit | FloatLit), part
+    return part.value
+
+
+def _is_first_part(array: Array, whole: Array) -> bool:
+    """Whether an array has the first elements of another along each dimension."""
+    if array.ndim != whole.ndim or any(a > b for a, b in zip(array.shape, whole.shape, strict=True)):
+        return False
+    return array.shape != whole.shape and array.tobytes() == whole[tuple(map(slice, array.shape))].tobytes()

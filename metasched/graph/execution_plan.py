@@ -1,0 +1,115 @@
+"""What a call of a network runs, as data: kernels, where arguments lie, what becomes of outputs and states.
+
+A place is a number of bytes from the address of a *root* on: those of the arena, of the weights, of each input, of each
+output that a step writes, and of each part of a state that begins at a position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from metasched.errors import KernelError
+from metasched.graph.ir import Array, Position, ValueType
+from metasched.graph.plan import Arena
+from metasched.graph.step_code import StepCode
+from metasched.runtime.addresses import data_pointer
+
+ARENA, WEIGHTS, FIRST = range(3)
+
+
+class RootOffset(NamedTuple):
+    """Where a value is: the number of a root, and the bytes from its address on."""
+
+    root: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What a step is, for messages and profiles: a node of the graph, its task, its schedule as text (None as it is
+    written) and where that comes from.
+    """
+
+    node: str
+    op: str
+    task: str
+    schedule: str | None
+    origin: str
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """An output: a new array that a step writes (its root's number), or a copy of a value."""
+
+    type: ValueType
+    written: int | None
+    copied: RootOffset | None
+
+
+@dataclass(frozen=True)
+class MovedPart:
+    """A part of a state that begins at a position: inputs by their numbers, places in bytes."""
+
+    state: int
+    name: str
+    offset: int
+    input: int
+    position: Position
+    step: int
+
+    def address(self, inputs: Sequence[Array]) -> int:
+        """Raises KernelError for a position at which there is no room."""
+        position = int(inputs[self.input].reshape(-1)[0])
+        lowest, highest = self.position.lowest, self.position.highest
+        if not lowest <= position <= highest:
+            raise KernelError(
+                f"`{self.position.input}` is {position}; the state `{self.name}` has room for {lowest} to {highest}"
+            )
+        return data_pointer(inputs[self.state]) + self.offset + position * self.step
+
+
+@dataclass(frozen=True)
+class KeptState:
+    """What is copied to a state after a run: the state's root, where it is found, and how many bytes it has."""
+
+    root: int
+    found: RootOffset
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """All that running the steps takes besides the weights: what an export writes, and what is kept on disk.
+
+    Attributes:
+        inputs: names and types, in order; their roots follow those of the arena and of the weights.
+        outputs: the same of outputs; the roots of those that steps write follow.
+        results: how each output that a run returns comes about.
+        arena: the plan of its memory between inputs and outputs, `weight_bytes` the size of the weights.
+        codes: the machine code of the kernels.
+        infos: what each step is.
+        steps: the number of each step's kernel among `codes`.
+        places: where each step's arguments are.
+        kept: states that are not computed where they are.
+        moved: parts of states that begin at a position; their roots come last.
+
+    """
+
+    inputs: tuple[tuple[str, ValueType], ...]
+    outputs: tuple[tuple[str, ValueType], ...]
+    results: tuple[NetworkResult, ...]
+    arena: Arena
+    weight_bytes: int
+    codes: tuple[StepCode, ...]
+    infos: tuple[StepInfo, ...]
+    steps: tuple[int, ...]
+    places: tuple[tuple[RootOffset, ...], ...]
+    kept: tuple[KeptState, ...]
+    moved: tuple[MovedPart, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The name of each step's node."""
+        return tuple(info.node for info in self.infos)

@@ -1,0 +1,297 @@
+"""The graphs of a model at several lengths as one of fixed capacity, which reads the length as a scalar.
+
+A model whose caches grow computes the same at each length, of values that are longer. So it is imported at three
+lengths. What differs between the graphs has to differ by what is linear in the length: extents grow by one with it,
+numbers in programs are computed from it. Then every value has room for the longest, and every reduction takes the terms
+that are there. Caches become states, of which a call writes what is new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from metasched.dtypes import INDEX
+from metasched.errors import LanguageError
+from metasched.graph.builder import FoldedPlace, Folding
+from metasched.graph.errors import NetworkError, RefusedModel
+from metasched.graph.growing.caches import Cache, caches, update_program
+from metasched.graph.growing.constants import grown_constant
+from metasched.graph.growing.programs import grown_program
+from metasched.graph.growing.sizes import CHECKED, GrowingSize, LengthDependence, Lengths, lengths_of
+from metasched.graph.ir import Array, Compute, Graph, Growth, Node, ShapeView, ValueType
+from metasched.graph.site import dtype_of
+
+T = TypeVar("T")
+
+# The length at which a model is looked at first, to find its caches.
+_FIRST = 2
+
+
+def grown_graph(
+    make: Callable[[int, Folding], Graph],
+    name: str,
+    size: GrowingSize,
+    axes: Mapping[str, int],
+    same: Collection[str],
+) -> Graph:
+    """The graph of a model whose size `name` grows.
+
+    Args:
+        make: the model's graph at a length, by decisions on what is computed at load.
+        name: of the size; the length is an input of the network by this name.
+        size: what there is room for.
+        axes: the inputs that may be caches, and the dimension of each that has the size.
+        same: names of constants that no length changes.
+
+    Raises NetworkError where there is no room, and where what the model computes depends on the length otherwise.
+    """
+    looked = make(_FIRST, Folding())
+    found = caches(looked, axes)
+    lengths = lengths_of(size.capacity, [cache.added(looked) for cache in found.values()])
+    samples, folding = _samples(make, lengths)
+    joined = _Joined(samples, name, size.capacity, lengths, found, same)
+    made = joined.graph()
+    for length in (length for length in CHECKED if length <= lengths.longest):
+        joined.require_at(length, make, folding)
+    return made
+
+
+_Decided = tuple[frozenset[FoldedPlace], Mapping[FoldedPlace, Sequence[Array]]]
+
+
+def _samples(make: Callable[[int, Folding], Graph], lengths: Lengths) -> tuple[list[Graph], _Decided]:
+    """The graphs at the samples, and what was computed at load for them, and what was not.
+
+    What depends on the length otherwise than constants can is not computed at load.
+    """
+    never: frozenset[FoldedPlace] = frozenset()
+    while True:
+        folding = Folding(never)
+        made = []
+        for length in lengths.samples:
+            folding.again()
+            made.append(make(length, folding))
+        other = {place for place, arrays in folding.made.items() if not _fits(arrays, lengths)}
+        if not other:
+            return made, (never, folding.made)
+        never |= other
+
+
+def _fits(samples: Sequence[Array], lengths: Lengths) -> bool:
+    """Whether there is a constant for what was computed at load, at all lengths."""
+    if len(samples) % len(lengths.samples):
+        return False
+    count = len(samples) // len(lengths.samples)
+    try:
+        for n in range(count):
+            grown_constant(samples[n::count], lengths)
+    except LengthDependence:
+        return False
+    return True
+
+
+class _Joined:
+    """The graph in the making."""
+
+    def __init__(
+        self,
+        samples: Sequence[Graph],
+        name: str,
+        capacity: int,
+        lengths: Lengths,
+        found: Mapping[str, Cache],
+        same: Collection[str],
+    ) -> None:
+        self._samples = samples
+        self._first = samples[0]
+        self._lengths = lengths
+        self._capacity = capacity
+        self._same = same
+        self._require_equal_structure()
+        self._caches = found
+        self._length = name
+        while self._length in self._first.types:
+            self._length += "_"
+        self._wide = self._views_of({cache.input for cache in self._caches.values()})
+        self._offsets: dict[str, tuple[int | None, ...]] = {}
+        self._types: dict[str, ValueType] = {self._length: ValueType(INDEX, ())}
+        self._constants: dict[str, Array] = {}
+        self._nodes: list[Node] = []
+
+    def graph(self) -> Graph:
+        first = self._first
+        for name in first.types:
+            self._types[name] = self._of(f"the value `{name}`", partial(self._grown_type, name))
+        for name in first.constants:
+            self._of(f"the constant `{name}`", partial(self._constant, name))
+        for nodes in zip(*(graph.nodes for graph in self._samples), strict=True):
+            self._of(f"{nodes[0].op} `{nodes[0].name}`", partial(self._node, nodes))
+        labels = {name: label for label, name in first.outputs}
+        states = {cache.input: labels[cache.output] for cache in self._caches.values()}
+        kept = {*first.inputs, *(name for _, name in first.outputs)} - {c.input for c in self._caches.values()}
+        grown = {name: self._offsets[name] for name in kept if any(b is not None for b in self._offsets[name])}
+        made = replace(
+            first,
+            types=self._types,
+            inputs=(*first.inputs, self._length),
+            constants=self._constants,
+            nodes=tuple(self._nodes),
+            states=states,
+            growth=Growth(self._length, self._lengths.longest, grown),
+        )
+        made.validate()
+        return made
+
+    def _of(self, what: str, make: Callable[[], T]) -> T:
+        """What is made of a part of the model, named where it cannot be."""
+        try:
+            return make()
+        except LengthDependence as error:
+            raise NetworkError(
+                f"the model cannot be one network for all lengths of `{self._length}`: {what}: {error}\n"
+                "  hint: load it for one length, by a number"
+            ) from None
+        except LanguageError as error:
+            raise NetworkError(
+                f"the model cannot be one network for all lengths of `{self._length}`: {what} has no program: "
+                f"{error.diagnostics[0].message}"
+            ) from error
+
+    def _require_equal_structure(self) -> None:
+        def structure(graph: Graph) -> tuple[object, ...]:
+            nodes = [(type(node), node.op, node.inputs, node.outputs) for node in graph.nodes]
+            return graph.inputs, graph.outputs, nodes, [*graph.types], [*graph.constants]
+
+        if any(structure(graph) != structure(self._first) for graph in self._samples[1:]):
+            pairs = zip(self._first.nodes, self._samples[-1].nodes, strict=False)
+            other = next((a.name for a, b in pairs if (a.op, a.inputs, a.outputs) != (b.op, b.inputs, b.outputs)), "")
+            raise NetworkError(
+                f"the model computes something else at some lengths than at others{other and f', from `{other}` on'}\n"
+                "  hint: load it for one length, by a number"
+            )
+
+    def _views_of(self, names: set[str]) -> set[str]:
+        """Values and all views of them."""
+        for node in self._first.nodes:
+            if isinstance(node, ShapeView) and node.input in names:
+                names = {*names, node.output}
+        return names
+
+    def require_at(self, length: int, make: Callable[[int, Folding], Graph], decided: _Decided) -> None:
+        """Require that the model has the shapes and numbers at a short length that it has at the samples.
+
+        What cannot be expressed at this length cannot be compared. Raises NetworkError.
+        """
+        never, at_samples = decided
+        folding = Folding(never)
+        try:
+            graph = make(length, folding)
+        except RefusedModel:
+            return
+        ends = zip(self._first.outputs, graph.outputs, strict=True)
+        pairs = {name: name for name in graph.types.keys() & self._offsets.keys()}
+        for name, there in (pairs | {own: other for (_, own), (_, other) in ends}).items():
+            dims = zip(self._first.types[name].shape, self._offsets[name], strict=True)
+            shape = tuple(n if b is None else length + b for n, b in dims)
+            if graph.types[there].shape != shape:
+                self._refuse_at(length, f"`{name}` has the shape {graph.types[there].shape} there, and not {shape}")
+        count = len(self._samples)
+        for place, arrays in folding.made.items():
+            samples = at_samples.get(place, ())
+            if len(samples) == count * len(arrays):
+                for n, array in enumerate(arrays):
+                    expected = grown_constant(samples[n :: len(arrays)], self._lengths).at(length, array.shape)
+                    if not np.array_equal(array, expected):
+                        self._refuse_at(length, f"`{place[0]}` is {array} there, and not {expected}")
+
+    def _refuse_at(self, length: int, reason: str) -> None:
+        raise NetworkError(
+            f"the model cannot be one network for all lengths of `{self._length}`: "
+            f"at {length} it is another: {reason}\n"
+            "  hint: load it for one length, by a number"
+        )
+
+    # --- values
+
+    def _grown_type(self, name: str) -> ValueType:
+        types = [graph.types[name] for graph in self._samples]
+        offsets = self._offsets[name] = self._lengths.offsets([type_.shape for type_ in types])
+        shape = [n if b is None else self._room(name, b) for n, b in zip(types[0].shape, offsets, strict=True)]
+        return ValueType(types[0].dtype, tuple(shape))
+
+    def _room(self, name: str, offset: int) -> int:
+        """How long a dimension is that is longer than the size by so much; a cache has room for all."""
+        return self._capacity if name in self._wide and not offset else self._lengths.longest + offset
+
+    def _constant(self, name: str) -> None:
+        samples = [graph.constants[name] for graph in self._samples]
+        if name in self._same:
+            self._constants[name] = samples[0]
+            return
+        found = grown_constant(samples, self._lengths)
+        if found.program is None:
+            self._constants[name] = found.elements
+            return
+        given = [array for array in (found.elements, found.slopes) if array is not None]
+        sources = [self._new_constant(f"{name}.at_length", array) for array in given]
+        self._nodes.append(Compute(name, "Constant", found.program, (*sources, self._length), (name,)))
+
+    def _new_constant(self, like: str, array: Array) -> str:
+        name = like
+        while name in self._first.types or name in self._types:
+            name += "'"
+        self._types[name] = ValueType(dtype_of(array), array.shape)
+        self._constants[name] = array
+        return name
+
+    # --- nodes
+
+    def _node(self, nodes: Sequence[Node]) -> None:
+        first = nodes[0]
+        if isinstance(first, ShapeView):
+            self._require_view(first)
+            self._nodes.append(first)
+            return
+        computes = [node for node in nodes if isinstance(node, Compute)]
+        if first.outputs[0] in self._caches:
+            self._nodes.append(self._update(computes[0], self._caches[first.outputs[0]]))
+            return
+        buffers = [b.name for b in (*computes[0].program.inputs, *computes[0].program.outputs)]
+        given = {name: self._types[value] for name, value in zip(buffers, (*first.inputs, *first.outputs), strict=True)}
+        constant = {name for name, value in zip(buffers, first.inputs, strict=False) if value in self._constants}
+        made = grown_program([node.program for node in computes], given, frozenset(constant), self._lengths)
+        inputs = (*first.inputs, self._length) if made.reads_length else first.inputs
+        self._nodes.append(replace(computes[0], program=made.program, inputs=inputs))
+
+    def _update(self, node: Compute, cache: Cache) -> Compute:
+        added = cache.added(self._first)
+        if self._types[cache.input] != self._types[cache.output]:
+            raise LengthDependence(f"a call adds {added} elements to it, and other numbers to other caches")
+        program = update_program(cache, self._types[cache.output], added)
+        return replace(node, program=program, inputs=(cache.input, cache.new, self._length))
+
+    def _require_view(self, view: ShapeView) -> None:
+        """Dimensions that grow stay as they are in a view, and so does the number of elements after each."""
+        found = [_after_growing(self._types[name].shape, self._offsets[name]) for name in (view.input, view.output)]
+        if found[0] != found[1]:
+            raise LengthDependence("a view of it makes one dimension of one that grows and others")
+
+
+def _after_growing(shape: Sequence[int], offsets: Sequence[int | None]) -> list[tuple[int, int]]:
+    """The extents of the dimensions that grow, each with the elements between it and the next."""
+    at = [d for d, b in enumerate(offsets) if b is not None]
+    return [(shape[d], math.prod(shape[d + 1 : end])) for d, end in zip(at, [*at[1:], len(shape)], strict=False)]
+
+
+def growing_sizes(sizes: Mapping[str, object]) -> dict[str, GrowingSize]:
+    """The sizes that grow. Raises NetworkError for more than one."""
+    found = {name: size for name, size in sizes.items() if isinstance(size, GrowingSize)}
+    if len(found) > 1:
+        raise NetworkError(f"one size may grow, and {' and '.join(found)} are to")
+    return found

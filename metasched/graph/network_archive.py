@@ -1,0 +1,130 @@
+"""A compiled network as bytes: JSON that says what it is, and machine code; weights are apart. Reading runs nothing."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metasched.dtypes import DType
+from metasched.graph.code_archive import described, part_of
+from metasched.graph.execution_plan import (
+    ExecutionPlan,
+    KeptState,
+    MovedPart,
+    NetworkResult,
+    RootOffset,
+    StepInfo,
+)
+from metasched.graph.ir import Position, ValueType
+from metasched.graph.plan import Arena
+from metasched.graph.signature import Signature
+from metasched.graph.step_code import StepCode
+
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class StoredNetwork:
+    """A network as it is kept.
+
+    Attributes:
+        signature: what it takes and returns.
+        plan: what a call of it runs.
+        weights_hash: the SHA-256 of its weights.
+
+    """
+
+    signature: Signature
+    plan: ExecutionPlan
+    weights_hash: str
+
+
+def network_bytes(network: StoredNetwork) -> bytes:
+    """The bytes of a network."""
+    plan, signature = network.plan, network.signature
+    said = {
+        "name": signature.name,
+        "states": dict(signature.states),
+        "inputs": _types(dict(plan.inputs)),
+        "outputs": _types(dict(plan.outputs)),
+        "results": [[_type(r.type), r.written, r.copied] for r in plan.results],
+        "arena": [dict(plan.arena.offsets), plan.arena.nbytes, plan.arena.bound],
+        "weights": [plan.weight_bytes, network.weights_hash],
+        "codes": [described(code) for code in plan.codes],
+        "infos": [[i.node, i.op, i.task, i.schedule, i.origin] for i in plan.infos],
+        "steps": plan.steps,
+        "places": plan.places,
+        "kept": [[k.root, k.found, k.nbytes] for k in plan.kept],
+        "moved": [[m.state, m.name, m.offset, m.input, _position(m.position), m.step] for m in plan.moved],
+    }
+    text = json.dumps(said).encode()
+    return b"".join([_LENGTH.pack(len(text)), text, *(code.data for code in plan.codes)])
+
+
+def network_of(data: bytes) -> StoredNetwork:
+    """What `network_bytes` was given. Raises ValueError for anything else."""
+    try:
+        (length,) = _LENGTH.unpack_from(data)
+        at = _LENGTH.size + length
+        said = json.loads(data[_LENGTH.size : at])
+        codes = _codes(said["codes"], data, at)
+        weight_bytes, weights_hash = said["weights"]
+        inputs, outputs = _types_of(said["inputs"]), _types_of(said["outputs"])
+        plan = ExecutionPlan(
+            tuple(inputs.items()),
+            tuple(outputs.items()),
+            tuple(
+                NetworkResult(_type_of(t), written, None if at is None else RootOffset(*at))
+                for t, written, at in said["results"]
+            ),
+            Arena(*said["arena"]),
+            int(weight_bytes),
+            codes,
+            tuple(StepInfo(*info) for info in said["infos"]),
+            tuple(said["steps"]),
+            tuple(tuple(RootOffset(*place) for place in step) for step in said["places"]),
+            tuple(KeptState(root, RootOffset(*found), nbytes) for root, found, nbytes in said["kept"]),
+            tuple(
+                MovedPart(state, name, offset, number, Position(*position), step)
+                for state, name, offset, number, position, step in said["moved"]
+            ),
+        )
+        signature = Signature(str(said["name"]), inputs, outputs, said["states"])
+        return StoredNetwork(signature, plan, str(weights_hash))
+    except (struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"no network: {error!r}") from error
+
+
+def _codes(said: list[dict[str, Any]], data: bytes, at: int) -> tuple[StepCode, ...]:
+    codes = []
+    for one in said:
+        end = at + int(one["bytes"])
+        codes.append(part_of(one, data[at:end]))
+        at = end
+    if at != len(data):
+        raise ValueError(f"{len(data)} bytes, and {at} are described")
+    return tuple(codes)
+
+
+def _type(type_: ValueType) -> tuple[str, tuple[int, ...]]:
+    return type_.dtype.value, type_.shape
+
+
+def _type_of(said: Any) -> ValueType:
+    dtype, shape = said
+    return ValueType(DType(dtype), tuple(map(int, shape)))
+
+
+def _types(types: Mapping[str, ValueType]) -> dict[str, Any]:
+    return {name: _type(type_) for name, type_ in types.items()}
+
+
+def _types_of(said: Mapping[str, Any]) -> dict[str, ValueType]:
+    return {name: _type_of(one) for name, one in said.items()}
+
+
+def _position(position: Position) -> tuple[str, int, int, int]:
+    return position.input, position.step, position.lowest, position.highest

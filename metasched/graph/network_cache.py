@@ -1,0 +1,176 @@
+"""Compiled networks on disk: a second process runs one without reading the model's graph.
+
+A file has all that a call needs: the plan, machine code, and weights as kernels read them. What is read is run, so a
+file counts only under the rules of `owned_files`, and where its hashes are right. Anything else is as if it were not
+there, is counted, and is written anew. Its key says what it was made from: the digest of the model's file, what it was
+loaded with, the target, and the versions of everything that takes part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from metasched.cache_folder import NoCacheFolder, cache_folder
+from metasched.errors import CacheWarning, callers_level
+from metasched.graph.executable import Executable
+from metasched.graph.memory import MappedMemory
+from metasched.graph.network_archive import StoredNetwork, network_bytes, network_of
+from metasched.graph.owned_files import opened_own_file, remove_oldest, safe_folder
+from metasched.graph.signature import Signature
+from metasched.graph.weights import Weights
+from metasched.target import Target
+
+LOGGER = logging.getLogger(__name__)
+
+_FOLDER = "networks"
+_SUFFIX = ".network"
+_HASH_BYTES = hashlib.sha256().digest_size
+_LENGTH_BYTES = 8
+# The most that the folder holds; what was used least recently goes first.
+_MOST_BYTES = 4 << 30
+# A network is kept where the disk has room for so many of its size.
+_ROOM = 4
+
+
+@dataclass(frozen=True)
+class NetworkCache:
+    """Compiled networks by what they were made from.
+
+    `folder` is None where there is none that can be trusted. `ignored` counts files that were there and not used, by
+    the reason.
+    """
+
+    folder: Path | None
+    ignored: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def open(cls) -> NetworkCache:
+        """The user's. A folder that others can write is not used."""
+        try:
+            return cls(safe_folder(cache_folder() / _FOLDER))
+        except (NoCacheFolder, OSError) as error:
+            LOGGER.info("compiled networks are not kept: %s", error)
+            return cls(None)
+
+    def get(self, key: str) -> StoredNetwork | None:
+        """The network of a key without its weights; None where there is none, or what is there is not to be trusted."""
+        file = self._opened(key)
+        if file is None:
+            return None
+        with file:
+            return self._head(file)
+
+    def executable(self, key: str, target: Target) -> Executable | None:
+        """The network of a key, ready to run. None where it is not there any more, or damaged."""
+        file = self._opened(key)
+        if file is None:
+            return None
+        with file:
+            stored = self._head(file)
+            if stored is None:
+                return None
+            memory = MappedMemory(stored.plan.weight_bytes, "weights")
+            view = memory.bytes.data[: stored.plan.weight_bytes]
+            if not _filled(file, view) or hashlib.sha256(view).hexdigest() != stored.weights_hash:
+                self._ignore("its weights are damaged")
+                return None
+        return Executable(stored.plan, Weights(memory, {}), target)
+
+    def put(self, key: str, signature: Signature, executable: Executable) -> None:
+        """Keep a network, whole or not at all; not where the disk is nearly full."""
+        if self.folder is None or executable.weights.borrowed:
+            return
+        plan = executable.plan
+        weights = executable.weights.memory.bytes.data[: plan.weight_bytes]
+        head = network_bytes(StoredNetwork(signature, plan, hashlib.sha256(weights).hexdigest()))
+        try:
+            if shutil.disk_usage(self.folder).free < _ROOM * (len(head) + len(weights)):
+                return
+            descriptor, name = tempfile.mkstemp(dir=self.folder, prefix=key[:8])
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(hashlib.sha256(head).digest() + len(head).to_bytes(_LENGTH_BYTES, "little") + head)
+                    file.write(weights)
+                Path(name).replace(self._path(self.folder, key))
+            finally:
+                Path(name).unlink(missing_ok=True)
+            remove_oldest(self.folder, _MOST_BYTES)
+        except OSError as error:
+            warnings.warn(f"a compiled network is not kept: {error}", CacheWarning, stacklevel=callers_level())
+
+    def _path(self, folder: Path, key: str) -> Path:
+        return folder / (key + _SUFFIX)
+
+    def _opened(self, key: str) -> BinaryIO | None:
+        if self.folder is None:
+            return None
+        path = self._path(self.folder, key)
+        file = opened_own_file(path)
+        if file is None and (path.is_symlink() or path.exists()):
+            self._ignore("it is no file that is this user's alone")
+        return file
+
+    def _head(self, file: BinaryIO) -> StoredNetwork | None:
+        """Everything but the weights; the file is behind it then."""
+        said, length = file.read(_HASH_BYTES), int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        size = os.fstat(file.fileno()).st_size
+        if length > size:
+            self._ignore("it is cut")
+            return None
+        head = file.read(length)
+        if hashlib.sha256(head).digest() != said:
+            self._ignore("it is damaged")
+            return None
+        try:
+            stored = network_of(head)
+        except ValueError:  # of another version of this package, under a key that should not be
+            self._ignore("it is of another version")
+            return None
+        if file.tell() + stored.plan.weight_bytes != size:
+            self._ignore("its weights are cut")
+            return None
+        return stored
+
+    def _ignore(self, reason: str) -> None:
+        self.ignored[reason] += 1
+        LOGGER.info("a compiled network on disk is not used: %s", reason)
+
+
+def _filled(file: BinaryIO, view: memoryview) -> bool:
+    """Whether a file has as many bytes as a buffer, which has them then."""
+    at = 0
+    while at < len(view):
+        count = file.readinto(view[at:])  # type: ignore[attr-defined]
+        if not count:
+            return False
+        at += count
+    return True
+
+
+@dataclass(frozen=True)
+class CachePlace:
+    """Where a network is kept: a cache, and its key there."""
+
+    cache: NetworkCache
+    key: str
+
+    def get(self) -> StoredNetwork | None:
+        """The network without its weights, where it is there."""
+        return self.cache.get(self.key)
+
+    def executable(self, target: Target) -> Executable | None:
+        """The network, ready to run, where it is there."""
+        return self.cache.executable(self.key, target)
+
+    def put(self, signature: Signature, executable: Executable) -> None:
+        """Keep the network."""
+        self.cache.put(self.key, signature, executable)

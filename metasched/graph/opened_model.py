@@ -1,0 +1,57 @@
+"""A model's file with what is settled of it: the graphs of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metasched.graph.buckets.bucket import Sizes
+from metasched.graph.builder import Folding
+from metasched.graph.errors import NetworkError
+from metasched.graph.growing.graph import growing_sizes, grown_graph
+from metasched.graph.growing.sizes import GrowingSize
+from metasched.graph.importing import Binding, import_model, initializers, open_sizes
+from metasched.graph.ir import Graph
+from metasched.graph.model_file import ModelFile
+from metasched.graph.size_expressions import size_of
+from metasched.graph.state import with_states
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model and what is settled of it: sizes but for ranges, shapes and values of inputs, and states."""
+
+    file: ModelFile
+    sizes: Mapping[str, int | str | GrowingSize]
+    shapes: Mapping[str, Sequence[int]]
+    values: Mapping[str, Any]
+    states: Mapping[str, str]
+
+    def graph(self, more: Sizes) -> Graph:
+        """The graph of these sizes in the ranges."""
+        graph = self._without_states(more)
+        return with_states(graph, {**graph.states, **self.states})
+
+    def _without_states(self, more: Sizes) -> Graph:
+        growing = growing_sizes(self.sizes)
+        if not growing:
+            return import_model(self.file, self._binding(more))
+        ((name, size),) = growing.items()
+        axes = {value: dims.index(name) for value, dims in open_sizes(self.file).items() if list(dims).count(name) == 1}
+
+        def graph(length: int, folding: Folding) -> Graph:
+            return import_model(self.file, self._binding({**more, name: length}), folding)
+
+        return grown_graph(graph, name, size, axes, initializers(self.file))
+
+    def _binding(self, more: Sizes) -> Binding:
+        known = {**{name: size for name, size in self.sizes.items() if isinstance(size, int)}, **more}
+        for name, text in self.sizes.items():
+            if isinstance(text, str):
+                found = size_of(text, known)
+                if found is None:
+                    have = ", ".join(known) or "none"
+                    raise NetworkError(f"the size `{name}` is given as `{text}`; known are {have}")
+                known[name] = found
+        return Binding(known, self.shapes, self.values)

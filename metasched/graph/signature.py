@@ -1,0 +1,61 @@
+"""What callers see of a network without its graph: names and types of what it takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from metasched.graph.ir import Graph, ValueType
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a network takes and returns.
+
+    Attributes:
+        name: the network's.
+        inputs: names and types of all inputs, in order, states among them.
+        outputs: labels and types of all outputs.
+        states: inputs that are held between calls, and the labels of the outputs that they are next.
+
+    """
+
+    name: str
+    inputs: Mapping[str, ValueType]
+    outputs: Mapping[str, ValueType]
+    states: Mapping[str, str]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Self:
+        """That of a graph."""
+        return cls(
+            graph.name,
+            {name: graph.types[name] for name in graph.inputs},
+            {label: graph.types[name] for label, name in graph.outputs},
+            dict(graph.states),
+        )
+
+    @property
+    def given(self) -> Mapping[str, ValueType]:
+        """The inputs that calls give."""
+        return {name: type_ for name, type_ in self.inputs.items() if name not in self.states}
+
+    @property
+    def returned(self) -> Mapping[str, ValueType]:
+        """The outputs that calls return."""
+        held = set(self.states.values())
+        return {label: type_ for label, type_ in self.outputs.items() if label not in held}
+
+    @property
+    def held(self) -> Mapping[str, ValueType]:
+        """The inputs that are held between calls."""
+        return {name: self.inputs[name] for name in self.states}
+
+
+@dataclass(frozen=True)
+class DeferredGraph:
+    """A graph that `read` makes when somebody looks at it; what callers see of it is known."""
+
+    signature: Signature
+    read: Callable[[], Graph]

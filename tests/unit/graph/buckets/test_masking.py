@@ -1,0 +1,117 @@
+"""One graph for all sizes up to a largest gives what a graph of just a size gives; what cannot be so is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import metasched as ms
+from metasched.graph.buckets.bucket import Bucket
+from metasched.graph.buckets.comparison import NotAlike
+from metasched.graph.buckets.masking import masked
+from metasched.graph.ir import Graph
+
+HEAD = '<ir_version: 10, opset_import: ["": 22]> m '
+
+# Along `n` and `b` each: reductions, products, windows, borders, views that join sizes, and indices.
+MODELS = {
+    "softmax, mean and variance along a free dimension": """(float[b, n, 3] x) => (y, v, l, a) {
+        y = Softmax<axis=1>(x)
+        m = ReduceMean<keepdims=1>(x, axes)
+        d = Sub(x, m)
+        q = Mul(d, d)
+        v = ReduceMean<keepdims=0>(q, axes)
+        l = ReduceLogSumExp<keepdims=0>(x, axes)
+        a = ArgMax<axis=1, select_last_index=1>(x)
+    }""",
+    "attention over all places, with batch and places as one dimension": """(float[b, n, 4] x) => (y) {
+        flat = Reshape(x, rows)
+        k = MatMul(flat, w)
+        like = Shape(x)
+        apart = Reshape(k, like)
+        t = Transpose<perm=[0, 2, 1]>(apart)
+        s = MatMul(x, t)
+        p = Softmax(s)
+        y = MatMul(p, apart)
+    }""",
+    "windows and borders": """(float[b, 2, n] x) => (y, p, a) {
+        c = Conv<kernel_shape=[3], pads=[1, 1], strides=[2]>(x, f)
+        p = MaxPool<kernel_shape=[2], pads=[0, 1], strides=[2]>(c)
+        y = GlobalAveragePool(c)
+        a = AveragePool<kernel_shape=[3], pads=[1, 1]>(c)
+    }""",
+    "concatenations, mirrors and running sums": """(float[b, n] x) => (y, r, c) {
+        y = Concat<axis=1>(x, x)
+        r = Slice(x, last, first, one, back)
+        c = CumSum(x, one)
+    }""",
+}  # fmt: skip
+WEIGHTS = """<int64[1] axes = {1}, int64[2] rows = {-1, 4}, float[2, 2, 3] f = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3},
+float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7},
+int64[1] last = {-1}, int64[1] first = {-99}, int64[1] one = {1}, int64[1] back = {-1}>"""
+
+
+def graph_of(text: str, sizes: dict[str, int]) -> Graph:
+    signature, _, body = text.partition("{")
+    model = onnx.parser.parse_model(f"{HEAD}{signature}{WEIGHTS}{{{body}")
+    used = [tensor for tensor in model.graph.initializer if any(tensor.name in node.input for node in model.graph.node)]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(used)
+    return ms.load_onnx(model, **sizes).graph
+
+
+@pytest.mark.parametrize("text", MODELS.values(), ids=MODELS)
+def test_results_are_those_of_every_size(text: str) -> None:
+    largest = {"b": 3, "n": 9}
+    graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
+    bucket = Bucket(largest, graphs, ms.Network, lambda sizes: graph_of(text, dict(sizes)))
+    for b, n in ((2, 7),):
+        exact = ms.Network(graph_of(text, {"b": b, "n": n}))
+        x = np.random.default_rng(n).standard_normal(next(iter(exact.inputs.values())).shape).astype(np.float32)
+        sizes = bucket.sizes({"b": b, "n": n})
+        assert sizes is not None
+        made, wanted = bucket.run(sizes, [x]), exact(x)
+        for one, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (made, wanted)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_beyond_a_calls_sizes_counts_for_nothing_even_where_it_is_not_a_number() -> None:
+    text = """(float[b, n] x) => (y) {
+        r = Reciprocal(x)
+        t = Transpose(r)
+        y = MatMul(r, t)
+    }"""  # of zeros beyond the sizes, infinities
+    largest = {"b": 3, "n": 9}
+    graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
+    bucket = Bucket(largest, graphs, ms.Network, lambda sizes: graph_of(text, dict(sizes)))
+    x = np.arange(1, 11, dtype=np.float32).reshape(2, 5)
+    sizes = bucket.sizes({"b": 2, "n": 5})
+    assert sizes is not None
+    np.testing.assert_allclose(bucket.run(sizes, [x]), (1 / x) @ (1 / x).T, rtol=1e-6)
+
+
+def test_a_view_that_takes_a_size_apart_is_refused() -> None:
+    text = """(float[b, n] x) => (y) {
+        p = Reshape(x, pairs)
+        y = ReduceSum<keepdims=0>(p, one)
+    }"""
+    pairs = WEIGHTS.replace("int64[1] last", "int64[3] pairs = {0, 2, -1}, int64[1] last")
+    made = [graph_of_with(text, pairs, {"b": 2, "n": n}) for n in (8, 6)]
+    with pytest.raises(NotAlike, match="takes a size apart"):
+        masked(made[0], made[1:])
+
+
+def graph_of_with(text: str, weights: str, sizes: dict[str, int]) -> Graph:
+    signature, _, body = text.partition("{")
+    model = onnx.parser.parse_model(f"{HEAD}{signature}{weights}{{{body}")
+    return ms.load_onnx(model, **sizes).graph
+
+
+def test_a_size_for_which_the_model_says_something_else_has_no_place_in_the_bucket() -> None:
+    text = "(float[b, n] x, float[n, b] z) => (y) { y = MatMul(x, z) }"
+    largest = {"b": 3, "n": 9}
+    graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
+    other = "(float[b, n] x, float[n, b] z) => (y) { k = MatMul(x, z) y = Relu(k) }"
+    bucket = Bucket(largest, graphs, ms.Network, lambda sizes: graph_of(other, dict(sizes)))
+    assert bucket.sizes({"b": 2, "n": 5}) is None

@@ -1,0 +1,173 @@
+"""A decoder whose caches grow, as one network of fixed capacity: it gives what the whole sequence at once does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import metasched as ms
+from metasched.graph.errors import NetworkError
+from metasched.graph.ir import InPlace
+from tests.support.decoders import Decoder
+
+DECODER = Decoder(layers=1)
+IDS = np.random.default_rng(3).integers(0, DECODER.words, DECODER.room)
+
+
+@pytest.fixture(scope="module")
+def grown() -> ms.NetworkOfSizes:
+    """The decoder of one to five tokens after those so far."""
+    net = ms.load_onnx(DECODER.growing_model(), seq=(1, 5), past=ms.GrowingSize(DECODER.room))
+    assert isinstance(net, ms.NetworkOfSizes)
+    return net
+
+
+def decoded(network: Any, pieces: Sequence[int]) -> np.ndarray:
+    network.state.reset()
+    starts = np.cumsum([0, *pieces])
+    made = [network(IDS[start : start + n], past=int(start)) for start, n in zip(starts, pieces, strict=False)]
+    return np.concatenate(made)
+
+
+@pytest.mark.parametrize("pieces", [[1] * 12, [5, 1, 1, 5], [1, 5, 5, 1]])
+def test_a_text_in_pieces_is_the_whole_text(grown: ms.NetworkOfSizes, pieces: list[int]) -> None:
+    np.testing.assert_allclose(decoded(grown, pieces), DECODER.whole(IDS), rtol=2e-4, atol=2e-4)
+
+
+def test_calls_are_those_of_onnx_runtime_with_caches_that_grow(grown: ms.NetworkOfSizes) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    model = DECODER.growing_model()
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    caches = {name: np.zeros((1, DECODER.heads, 0, DECODER.head), np.float32) for name in DECODER.states}
+    grown.state.reset()
+    past = 0
+    for count in (3, 1, 2, 1):
+        ids = IDS[past : past + count]
+        logits, *new = session.run(None, {"ids": ids, **caches})
+        caches = dict(zip(caches, new, strict=True))
+        np.testing.assert_allclose(grown(ids, past=past), logits, rtol=2e-4, atol=2e-4)
+        past += count
+        for name, cache in caches.items():
+            np.testing.assert_allclose(grown.state[name][:, :, :past], cache, rtol=2e-4, atol=2e-4)
+
+
+def test_caches_are_states_that_are_updated_where_they_lie(grown: ms.NetworkOfSizes) -> None:
+    for seq in (1, 5):
+        network = grown.at(seq=seq)
+        assert list(network.inputs) == ["ids", "past"]
+        assert list(network.outputs) == ["logits"]
+        graph = network.optimised
+        assert {n.inputs[0] for n in graph.nodes if isinstance(n, InPlace)} >= set(DECODER.states)
+    decoded(grown, [5, 1])
+    for cache in grown.state.values():
+        assert cache.shape == (1, DECODER.heads, DECODER.room, DECODER.head)
+        assert cache[:, :, :6].all()
+        assert not cache[:, :, 6:].any()
+
+
+def test_what_lies_behind_means_nothing(grown: ms.NetworkOfSizes) -> None:
+    first = decoded(grown, [3, 1])
+    for cache in grown.state.values():
+        cache[:, :, 3:] = np.nan
+    np.testing.assert_array_equal(grown(IDS[3:4], past=3), first[3:])
+
+
+@pytest.mark.parametrize(
+    ("past", "message"),
+    [(12, "`past` is 12, and there is room for a call at 0 to 11"), (-1, "room for a call"), (0.5, "one whole number")],
+)
+def test_lengths_without_room_are_refused(grown: ms.NetworkOfSizes, past: float, message: str) -> None:
+    with pytest.raises(ms.KernelError, match=message):
+        grown(IDS[:1], past=past)
+
+
+def test_capacities_without_room_are_refused() -> None:
+    model = DECODER.growing_model()
+    with pytest.raises(NetworkError, match="a call adds 5 elements to caches that have room for 4"):
+        ms.load_onnx(model, seq=5, past=ms.GrowingSize(4))
+    with pytest.raises(NetworkError, match="at least 1"):
+        ms.GrowingSize(0)
+    with pytest.raises(NetworkError, match="one size may grow, and seq and past are to"):
+        ms.load_onnx(model, seq=ms.GrowingSize(3), past=ms.GrowingSize(4))
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_small_capacities(room: int) -> None:
+    net = ms.load_onnx(DECODER.growing_model(), seq=1, past=ms.GrowingSize(room))
+    np.testing.assert_allclose(decoded(net, [1] * room), DECODER.whole(IDS[:room]), rtol=2e-4, atol=2e-4)
+
+
+def model(body: str) -> Any:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 22]>\n{body}')
+
+
+def test_masks_that_grow_are_given_as_long_as_they_are() -> None:
+    body = """m (float[1, 2] x, float[1, past, 2] c, float[1, total] mask) => (y, next, seen)
+    <int64[1] one = {1}, int64[1] two = {2}> {
+        u = Unsqueeze(x, one)  next = Concat<axis=1>(c, u)
+        m = Unsqueeze(mask, two)  seen = Mul(next, m)
+        y = ReduceSum<keepdims=0>(seen, one) }"""
+    net = ms.load_onnx(model(body), past=ms.GrowingSize(5), total="past + 1")
+    rows = np.arange(1, 11, dtype=np.float32).reshape(5, 2)
+    for n in range(5):
+        mask = np.float32([[0.0] + [1.0] * n])
+        total, seen = net(rows[n : n + 1], mask, n)
+        np.testing.assert_array_equal(seen[0], rows[: n + 1] * mask[0][:, None])
+        np.testing.assert_array_equal(total, seen.sum(1))
+    with pytest.raises(ms.KernelError, match=r"`mask` has the shape \(1, 3\), and at `past` 3 it is to have \(1, 4\)"):
+        net(rows[:1], np.zeros((1, 3), np.float32), 3)
+    with_room = np.ones((1, 5), np.float32)
+    np.testing.assert_array_equal(net(rows[3:4], with_room, 3)[1][0], rows[:4])
+
+
+def test_tables_windows_and_means_at_the_length() -> None:
+    body = """m (float[1, 2] x, float[past, 2] c) => (y, next)
+    <float[9, 2] table = {0, 9, 1, 8, 2, 7, 3, 6, 4, 5, 5, 4, 6, 3, 7, 2, 8, 1},
+     int64[1] zero = {0}, int64 first = {0}, int64[1] one = {1}> {
+        next = Concat<axis=0>(c, x)
+        s = Shape<start=0, end=1>(c)  n = Gather(s, first)  place = Gather(table, n)
+        mean = ReduceMean<keepdims=0>(next, zero)
+        end = Add(s, one)  last = Slice(next, s, end, zero)
+        total = Add(mean, place)  y = Add(total, last) }"""
+    net = ms.load_onnx(model(body), past=ms.GrowingSize(9))
+    rows = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
+    table = np.stack([np.arange(9), 9 - np.arange(9)], 1).astype(np.float32)
+    for n in range(9):
+        expected = rows[: n + 1].mean(0) + table[n] + rows[n]
+        np.testing.assert_allclose(net(rows[n : n + 1], n)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] flat = {-1}> {
+                next = Concat<axis=0>(c, x)  y = Reshape(next, flat) }""",
+            "grows by 2",
+        ),
+        (
+            """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] axes = {0}> {
+                next = Concat<axis=0>(c, x)  n = Shape<start=0, end=1>(c)  four = Constant<value_ints=[4]>()
+                few = Min(n, four)  y = Slice(next, few, n, axes) }""",
+            "its starts, `few`, is computed from data",
+        ),
+        (
+            """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] rows = {0}, int64[1] few = {-2},
+                int64[1] end = {99}> { next = Concat<axis=0>(c, x)  y = Slice(next, few, end, rows) }""",
+            r"at 0 it is another: `y` has the shape \(1, 2\) there, and not \(2, 2\)",
+        ),
+        (
+            """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64 zero = {0}, int64[1] two = {2},
+                float[3, 2] table = {1, 2, 3, 4, 5, 6}> { next = Concat<axis=0>(c, x)
+                n = Shape<start=0, end=1>(c)  few = Min(n, two)  place = Gather(table, few)  y = Add(place, next) }""",
+            "at 1 it is another: `few` is",
+        ),
+    ],
+)
+def test_what_depends_on_the_length_otherwise_is_refused(body: str, message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        ms.load_onnx(model(body), past=ms.GrowingSize(20))
