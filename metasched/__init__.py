@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.errors import ScheduleError as ScheduleError
     from metasched.graph.errors import NetworkError as NetworkError
     from metasched.graph.errors import RefusedModel as RefusedModel
+    from metasched.graph.growing.sizes import GrowingSize as GrowingSize
     from metasched.graph.loading import load_onnx as load_onnx
     from metasched.graph.network import Network as Network
     from metasched.graph.network import tune_networks as tune_networks
@@ -180,6 +181,7 @@ _NAMES = {
     "metasched.doors.jit.function": ("JitFunction", "jit"),
     "metasched.doors.pytorch.backend": ("TorchBackend", "explain_torch"),
     "metasched.graph.errors": ("NetworkError", "RefusedModel"),
+    "metasched.graph.growing.sizes": ("GrowingSize",),
     "metasched.graph.loading": ("load_onnx",),
     "metasched.graph.network": ("Network", "tune_networks"),
     "metasched.graph.ranged": ("NetworkOfSizes", "SizeRange"),

@@ -63,6 +63,15 @@ def add_model(parser: ArgumentParser) -> None:
         default=[],
         help="an input that the network holds between calls, and the output that it is next; may be repeated",
     )
+    parser.add_argument(
+        "--grows",
+        dest="growing",
+        metavar="NAME=N",
+        type=_size,
+        action="append",
+        default=[],
+        help="the size of caches that grow from call to call, by its name in the model, and what they have room for",
+    )
     known = ", ".join(each.value for each in ProductPrecision)
     parser.add_argument(
         "--precision",
@@ -98,6 +107,11 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network:
     import metasched as ms
 
     sizes = _once("-D", args.sizes)
+    grown = {name: ms.GrowingSize(capacity) for name, capacity in _once("--grows", args.growing).items()}
+    twice = sorted(sizes.keys() & grown.keys())
+    if twice:
+        raise UsageError(f"the size `{twice[0]}` is given by -D, and by --grows")
+    sizes |= grown
     clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
     if clashing:
         raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
@@ -120,6 +134,7 @@ def bound_again(args: Namespace) -> str:
     parts += [f"--shape {name}={','.join(map(str, shape))}" for name, shape in args.shapes]
     parts += [f"--value {name}={json.dumps(np.asarray(value).tolist())}" for name, value in args.values]
     parts += [f"--state {name}={output}" for name, output in args.states]
+    parts += [f"--grows {name}={capacity}" for name, capacity in args.growing]
     parts += [f"--precision {args.precision}"] if args.precision != ProductPrecision.F32.value else []
     parts += [f"--threads {args.threads}"] if args.threads else []
     return "".join(f" {shlex.quote(word)}" for part in parts for word in part.split(" ", 1))

@@ -19,9 +19,17 @@ from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="tune for so long (default: 600)")
+    parser.add_argument(
+        "--budget",
+        type=seconds,
+        metavar="SECONDS",
+        help="tune for so long (default: 600, unless --trials or --patience ends it)",
+    )
     parser.add_argument(
         "--trials", type=positive, metavar="N", help="measurements to have in the end, earlier runs included"
+    )
+    parser.add_argument(
+        "--patience", type=positive, metavar="N", help="end with a task after N trials without a gain beyond noise"
     )
     add_db(parser, DEFAULT_DATABASE, "where to keep them")
     parser.add_argument(
@@ -59,6 +67,7 @@ def run(args: Namespace, console: Console) -> int:
         args.trials,
         args.db,
         budget=args.budget,
+        patience=args.patience,
         objective=args.objective,
         scheduler=args.scheduler,
         seed=args.seed,

@@ -21,4 +21,5 @@ Its files, in reading order:
 - `pictures`: The pictures of a report, as data that Plotly draws: `{"data": ..., "layout": ...}` each
 - `page_style`: The style and the script of a report's page: light and dark, and readable on a phone's width
 - `page`: A report as one HTML file, which needs nothing else: no other file, no network
+- `figures`: The pictures of a report as Plotly's figures, for a notebook and for code that changes or saves them
 """

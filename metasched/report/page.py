@@ -75,7 +75,7 @@ def page(analysis: TuningAnalysis, winner: WinnerProfile, plotly: str) -> str:
 def in_notebook(analysis: TuningAnalysis) -> str:
     """What a notebook shows of an analysis: its lines, and folded the best time by choice and the candidates.
 
-    A notebook runs no script of ours, so there are no pictures in it, and nothing is sorted.
+    A notebook runs no script of ours, so nothing is sorted in it, and pictures are apart (see `figures`).
     """
     lines = "".join(f"<div>{escape(line)}</div>" for line in str(analysis).splitlines())
     choices = "".join(map(_choice, _by_gain(analysis.choices)))
@@ -97,8 +97,13 @@ def plotly_script() -> str:
     try:
         text: str = imports.module("plotly.offline").get_plotlyjs()
     except ImportError as error:
-        raise ReportError("pictures are drawn by Plotly\n  hint: pip install 'metasched[report]'") from error
+        raise page_needs() from error
     return text
+
+
+def page_needs() -> ReportError:
+    """What says that the extra of reports is missing."""
+    return ReportError("pictures are drawn by Plotly\n  hint: pip install 'metasched[report]'")
 
 
 def _digest(script: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from metasched.errors import counted
+from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport, table
 from metasched.ir.work import speed_text
 from metasched.report.limits import Bound, Ceilings, StageLimits
@@ -148,12 +149,12 @@ class CallProfile(TextReport):
         ]
 
 
-def profile_kernel(kernel: CallableKernel, inputs: tuple[Any, ...], runs: int) -> CallProfile:
-    """Run a kernel that has a program and a trace on these inputs, and say where its time goes.
+def profile_kernel(kernel: CallableKernel, func: Func, inputs: tuple[Any, ...], runs: int) -> CallProfile:
+    """Run a kernel on these inputs, and say where its time goes. `func` is the scheduled program that it was compiled
+    from.
 
     Raises KernelError for inputs that it cannot take.
     """
-    func = kernel.trace.apply_to(kernel.program).func
     times = part_times(kernel, func, inputs, runs)
     limits = StageLimits(func, kernel.target)
     whole = sum(time.seconds for time in times.parts if time.part.parent is None)

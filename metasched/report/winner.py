@@ -30,7 +30,7 @@ def profile_on_random_data(kernel: CallableKernel) -> CallProfile:
     """Where the time of a call goes, of a kernel that has a program and a trace. Raises KernelError as it does."""
     func = kernel.program.func
     inputs = random_inputs(func, given_inputs(func, None, 0), 0)
-    return profile_kernel(kernel, tuple(inputs.values()), _RUNS)
+    return profile_kernel(kernel, kernel.trace.apply_to(kernel.program).func, tuple(inputs.values()), _RUNS)
 
 
 def winner_profile(analysis: TuningAnalysis) -> WinnerProfile:
