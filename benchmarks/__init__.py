@@ -25,6 +25,7 @@ Its files, in reading order:
 - `torch_side`: PyTorch's side of `benchmarks.kernels`: eager, channels last, in a virtual environment that has PyTorch
 - `tvm_side`: TVM's side of `benchmarks.kernels`: the fastest record of a MetaSchedule database, compiled for this CPU
 - `kernels`: Replayed expert traces against PyTorch, TVM and what the machine can do, kernel by kernel
+- `twelve`: The twelve operators tuned by the search alone, against TVM's stored best, PyTorch and our own expert traces
 - `network_shapes`: The twelve operators at shapes of layers of real networks, for which nobody wrote a trace
 - `guess`: How good the guess is where nobody tuned: the twelve operators at layers of real networks, beside what else
   there is
@@ -37,6 +38,7 @@ Its files, in reading order:
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
 - `halide_pipelines`: The pipelines of `benchmarks.pipelines` in Halide, each with a schedule by hand
+- `halide_grids`: The bilateral grid and the local Laplacian in Halide, each with a schedule by hand
 - `halide_side`: Halide's side of `benchmarks.pipelines`: a pipeline by each autoscheduler and by hand, just-in-time
   compiled
 - `pipeline_side`: Our side of `benchmarks.pipelines`, in a process of its own: programs by given traces, called from

@@ -57,6 +57,10 @@ def main() -> int:
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
     contest = parser.add_argument_group("of the contests `strategies` and `ablations`")
     contest.add_argument("--live", action="store_true", help="tune on this machine, not on the frozen table")
+    contest.add_argument(
+        "--seconds", type=_positive, metavar="S", help="live, begin nothing new after so long: --kept goes on next time"
+    )
+    contest.add_argument("--from-nothing", action="store_true", help="live, without a guess and what is known")
     images = parser.add_argument_group("of `pipelines`")
     images.add_argument("--pipelines", type=_names, default=(), metavar="blur,...", help="which (default: all)")
     args = parser.parse_args()
@@ -91,6 +95,8 @@ def main() -> int:
         sizes=args.sizes,
         budget=args.budget,
         live=args.live,
+        seconds=args.seconds,
+        from_nothing=args.from_nothing,
         halide_python=args.halide_python,
         pipelines=args.pipelines,
     )

@@ -2,7 +2,9 @@
 
 On the table (`benchmarks.contest`), where the best time after 16 to 128 codes and the seconds of search are told:
 
-- *models*: the default strategy with no model, the roofline, a model from nothing, one of other families, the installed
+- *steps*: the default strategy, without its steps, and with nothing else
+- *models*: the strategy `evolutionary` (as in all that follow) with no model, the roofline, a model from nothing, one
+  of other families, the installed
 - *crossing*: none of numbers, none of structures, none at all
 - *diversity*: batches that are the best by score, whatever they are like
 - *evolution*: against random rows that the model picks from (Ansor's "no fine-tuning", Zheng et al. 2020, figure 7),
@@ -102,6 +104,10 @@ def parts() -> Mapping[str, tuple[Contestant, ...]]:
     """The ablations on the table: who plays in each, the first as it is by default."""
     as_it_is = Contestant(WHOLE, whole)
     return {
+        "steps": tuple(
+            Contestant(name, STRATEGIES.get(name))
+            for name in ("evolutionary_with_steps", "evolutionary_no_crossover", "droplet")
+        ),
         "models": tuple(Contestant(name, whole, name) for name in reversed(MODELS)),
         "crossing": (
             as_it_is,

@@ -2,12 +2,14 @@
 
 As in MetaSchedule's composition experiment (Shao et al. 2022, section 6.3): the rules of the preset `cpu` are added one
 group after another, and each list is searched from scratch. A line for each type and list has the best time, the time
-over that of the list before, and the best so far after 1, 2, 4, ... trials: a row of the plot, which `--kept FOLDER`
-writes as `composition.svg`. `--trials N` is the length of each search.
+over that of the list before, and the best so far after 1, 2, 4, ... trials: a row of the plot. `--trials N` is the
+length of each search, `--sizes M=128` another number of rows. `--kept FOLDER` keeps what is found after each search, so
+that the same command goes on where it was ended, and has the plot at the end, `composition.svg`.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +62,7 @@ _STEPS = (
 def run(options: Options) -> Iterator[Result]:
     """A line for each type and list of rules."""
     trials = _QUICK_TRIALS if options.quick else options.trials
+    known = _Known(None if options.kept is None else options.kept / "composition.jsonl")
     order = [rule.name for rule in ms.space(_program("f32", options), rules="cpu").source.rules]
     curves: dict[str, dict[str, list[float]]] = {}
     for dtype in _TYPES:
@@ -67,7 +70,7 @@ def run(options: Options) -> Iterator[Result]:
         for n, step in enumerate(_STEPS):
             named = {rule for each in _STEPS[: n + 1] for rule in each.rules}
             rules = [rule for rule in order if rule in named]
-            times = _best_so_far(program, rules, trials, options)
+            times = known.times(program, rules, trials, options)
             curves[dtype][step.name] = times
             yield {
                 "case": f"dense {dtype}, with {step.name}",
@@ -80,12 +83,36 @@ def run(options: Options) -> Iterator[Result]:
             }
             before = times[-1]
     if options.kept is not None:
-        options.kept.mkdir(parents=True, exist_ok=True)
         (options.kept / "composition.svg").write_text(plot(curves))
 
 
 def _program(dtype: str, options: Options) -> ms.Program:
-    return ms.parse_program(_DENSE, **(_SMALL if options.quick else _LARGE), **_TYPES[dtype])
+    return ms.parse_program(_DENSE, **{**(_SMALL if options.quick else _LARGE), **options.sizes}, **_TYPES[dtype])
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The searches that are done: a line of JSON each in a file, if there is one."""
+
+    file: Path | None
+
+    def times(self, program: ms.Program, rules: Sequence[str], trials: int, options: Options) -> list[float]:
+        """Seconds of the best kernel after each trial of a search, which is made unless it was before."""
+        search = {"program": program.key, "rules": list(rules), "trials": trials, "threads": options.threads}
+        for line in self._lines():
+            found = json.loads(line)
+            if found["search"] == search:
+                return [float(seconds) for seconds in found["seconds"]]
+        seconds = _best_so_far(program, rules, trials, options)
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"search": search, "seconds": seconds}) + "\n")
+        return seconds
+
+    def _lines(self) -> list[str]:
+        there = self.file is not None and self.file.exists()
+        return self.file.read_text(encoding="utf-8").splitlines() if there and self.file is not None else []
 
 
 def _best_so_far(program: ms.Program, rules: Sequence[str], trials: int, options: Options) -> list[float]:

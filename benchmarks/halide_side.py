@@ -1,9 +1,9 @@
 """Halide's side of `benchmarks.pipelines`: a pipeline by each autoscheduler and by hand, just-in-time compiled.
 
 Run by the Python of an environment that has Halide 21; it needs Halide and NumPy and nothing of the project but
-`benchmarks.blocks`, `benchmarks.arrays` and `benchmarks.halide_pipelines`. A line of JSON says what to prepare: the
-pipeline, the schedule, the files of its inputs and of its result. `measure SCHEDULE` is answered with the samples of a
-block.
+`benchmarks.blocks`, `benchmarks.arrays`, `benchmarks.halide_pipelines` and `benchmarks.halide_grids`. A line of JSON
+says what to prepare: the pipeline, the schedule, the files of its inputs and of its result. `measure SCHEDULE` is
+answered with the samples of a block.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import numpy as np
 
 from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block
+from benchmarks.halide_grids import bilateral_grid, local_laplacian
 from benchmarks.halide_pipelines import PIPELINES
 
 BY_HAND = "by hand"
 _MARGIN = 128  # Adams2019 rounds regions up, and reads inputs beyond what is used.
+_MADE = {**PIPELINES, "bilateral_grid": bilateral_grid, "local_laplacian": local_laplacian}
 Array = np.ndarray[Any, Any]
 
 
@@ -47,7 +49,7 @@ def buffer_of(array: Array) -> Any:
 
 def prepared(spec: dict[str, Any]) -> tuple[Callable[[], object], float]:
     """A function that runs the pipeline, and the seconds that scheduling and compiling took."""
-    made = PIPELINES[spec["case"]]()
+    made = _MADE[spec["case"]]()
     pipeline, target = hl.Pipeline(made.output), hl.get_jit_target_from_environment()
     arrays = [np.asarray(load_aligned(file)) for file in spec["inputs"]]
     start = time.perf_counter()

@@ -28,7 +28,8 @@ from metasched.ir.prologue import constants, main_part
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.records import Artefact
 from metasched.operators import load
-from metasched.runtime.compiled import CompiledKernel, aligned_empty, data_pointer, raise_status
+from metasched.runtime.addresses import aligned_empty, data_pointer
+from metasched.runtime.compiled import CompiledKernel, raise_status
 
 _PAGE = 4096  # bytes; smaller arrays do not start on a cache line
 

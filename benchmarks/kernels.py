@@ -36,7 +36,7 @@ TOLERANCE = 1e-4  # of the largest element: sums are taken in different orders
 NO_TORCH = "PyTorch left out: no Python that has it was named (--torch-python, METASCHED_TORCH_PYTHON)"
 _NO_TVM = "TVM left out: no Python that has it and no records were named (--tvm-python, --tvm-records)"
 _OURS_ALONE = f"{OURS} alone"
-TORCH, _TVM, _LIMIT = "PyTorch", "TVM", "limit"
+TORCH, TVM, _LIMIT = "PyTorch", "TVM", "limit"
 _LIMIT_SAMPLES = 5  # a block
 _QUICK = ("matmul 128^3", "matmul 127^3")
 
@@ -44,7 +44,7 @@ _QUICK = ("matmul 128^3", "matmul 127^3")
 def run(options: Options) -> Iterator[Result]:
     """A line for each case, after a line that says what was left out."""
     cases = tuple(BY_NAME[name] for name in _QUICK) if options.quick else CASES
-    yield {"case": "notes", "cpu": ms.Target.detect().name, "notes": _notes(options)}
+    yield {"case": "notes", "cpu": ms.Target.detect().name, "notes": notes_of(options)}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         command = [sys.executable, "-m", "benchmarks.kernel_side"]
         sides = [stack.enter_context(SideProcess(OURS, command, options.threads))]
@@ -53,13 +53,13 @@ def run(options: Options) -> Iterator[Result]:
             sides.append(stack.enter_context(SideProcess(TORCH, command, options.threads)))
         if options.tvm_python is not None:
             command = [options.tvm_python, "-m", "benchmarks.tvm_side"]
-            sides.append(stack.enter_context(SideProcess(_TVM, command, options.threads)))
-        comparison = _Comparison(tuple(sides), Path(folder), _Limits(options), options)
+            sides.append(stack.enter_context(SideProcess(TVM, command, options.threads)))
+        comparison = _Comparison(tuple(sides), Path(folder), Limits(options), options)
         for case in cases:
             yield comparison.line(case)
 
 
-def _notes(options: Options) -> list[str]:
+def notes_of(options: Options) -> list[str]:
     notes = [] if options.torch_python is not None else [NO_TORCH]
     flags = ms.Target.detect().features
     missing = [name for name in ("amx-int8", "amx-bf16", "avx512bf16") if name not in flags]
@@ -83,7 +83,7 @@ def tvm_records(options: Options, suite: str | None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-class _Limits:
+class Limits:
     """Loops that reach what the machine does at most; each is made when it is first asked for."""
 
     def __init__(self, options: Options) -> None:
@@ -107,7 +107,7 @@ class _Limits:
 class _Comparison:
     """Sides that are up, and what was measured so far."""
 
-    def __init__(self, sides: tuple[SideProcess, ...], folder: Path, limits: _Limits, options: Options) -> None:
+    def __init__(self, sides: tuple[SideProcess, ...], folder: Path, limits: Limits, options: Options) -> None:
         self._sides = sides
         self._folder = folder
         self._options = options
@@ -144,7 +144,7 @@ class _Comparison:
         }
 
     def _takes(self, side: SideProcess, case: KernelCase) -> bool:
-        if side.name == _TVM:
+        if side.name == TVM:
             return tvm_records(self._options, case.suite) is not None
         return case.torch or side.name != TORCH
 
@@ -202,7 +202,7 @@ def _tvm(case: KernelCase, times: Mapping[str, SideTime]) -> Result:
     if case.suite is None:
         return {}
     ours = times[_OURS_ALONE].median
-    theirs = times[_TVM].median if _TVM in times else None
+    theirs = times[TVM].median if TVM in times else None
     return {
         "ours_alone_ms": ours * 1e3,
         "tvm_ms": None if theirs is None else theirs * 1e3,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import statistics
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from benchmarks.registry import OptionError, Options, Result
 from benchmarks.sides import SideProcess, alternate
 
 _FOLDER = Path(__file__).parents[1] / "examples" / "pipelines"
-CASES = ("blur", "unsharp", "harris", "demosaic", "histogram")
+CASES = ("blur", "unsharp", "harris", "bilateral_grid", "local_laplacian", "demosaic", "histogram")
 AUTOSCHEDULERS = ("Adams2019", "Mullapudi2016", "Li2018")
 _BY_HAND, _GUESS = "by hand", "guess"
 _TOLERANCE = 2e-3  # of the largest element: sums are taken in different orders, and integers rounded after them
@@ -73,8 +74,17 @@ def _traces(program: ms.Program, options: Options) -> dict[str, ms.Trace]:
     return found
 
 
+def _program(name: str) -> ms.Program:
+    """A pipeline by its name: a text, or a function of Python that makes the program."""
+    text = _FOLDER / f"{name}.ms"
+    if text.exists():
+        return ms.load_program(text)
+    made: ms.Program = runpy.run_path(str(_FOLDER / f"{name}.py"))[name]()
+    return made
+
+
 def _line(name: str, options: Options) -> Result:
-    program = ms.load_program(_FOLDER / f"{name}.ms")
+    program = _program(name)
     (output,) = program.func.outputs
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         os.environ["HL_NUM_THREADS"] = str(options.threads)

@@ -5,23 +5,38 @@ caches and bandwidths, while the search has this machine's. Searches are those o
 table; nothing is learned from the family of the operator at hand. Regret is the best time after 16 codes over the best
 of the table; what has no pre-training has the roofline, and learns from the task's own codes, as all do.
 
-A line for each operator, with the time over that of no pre-training; then one for each model: on how many operators it
-is better, and on how many by over half a percent. `--only`, `--seeds`, `--kept` and `--data` are those of `strategies`.
+First how well the roofline and what was learned on this CPU rank the table's codes, with nothing measured: all, and
+those at the top. Then a line for each operator, with the time over that of no pre-training; then one for each model:
+on how many operators it is better, and on how many by over half a percent. `--only`, `--seeds`, `--kept` and `--data`
+are those of `strategies`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from benchmarks.contest.described import described
 from benchmarks.contest.figures import Courses, against
-from benchmarks.contest.models import ELSEWHERE_AS_HERE, ELSEWHERE_IN_RATIO, SCRATCH, TRANSFERRED
+from benchmarks.contest.models import (
+    ELSEWHERE_AS_HERE,
+    ELSEWHERE_IN_RATIO,
+    ROOFLINE,
+    SCRATCH,
+    TRANSFERRED,
+    maker,
+)
+from benchmarks.contest.models import PRETRAINED as INSTALLED
+from benchmarks.contest.order import order
+from benchmarks.contest.stored import FOLDER, load, names_there
 from benchmarks.contest.tournament import Contestant, courses_of
 from benchmarks.registry import Options, Result
 from benchmarks.strategies import tournament
 from metasched.cost.ranking import Array
+from metasched.operators import TWELVE
 from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 
 CODES = 16
@@ -33,12 +48,23 @@ _MARGIN = 0.995
 
 
 def run(options: Options) -> Iterator[Result]:
-    """A line for each operator, and one for each model."""
+    """A line for each of three models, one for each operator, and one for each model."""
+    yield from of_order(options)
     players = tuple(Contestant(name, STRATEGIES.get(DEFAULT_STRATEGY), name) for name in (SCRATCH, *PRETRAINED))
     searches = replace(tournament(players, options), trials=CODES)
     courses = courses_of(list(searches.outcomes()))
     yield from of_operators(courses)
     yield from of_models(courses)
+
+
+def of_order(options: Options) -> Iterator[Result]:
+    """How well models rank before anything is measured; searches are what tells how much of it is of use."""
+    folder = FOLDER if options.data is None else Path(options.data)
+    names = names_there(options.only or tuple(TWELVE), folder)
+    stored = [table for table in (load(name, folder) for name in names) if table is not None]
+    tables = [described(table, options.kept) for table in stored]
+    models = (ROOFLINE, TRANSFERRED, INSTALLED)
+    yield from order(tables, {one: [maker(one, name, options.kept)(0) for name in names] for one in models})
 
 
 def of_operators(courses: Mapping[str, Courses]) -> Iterator[Result]:

@@ -17,7 +17,8 @@ class Options:
     takes: a file of measurements, the models to judge (all, where none is named), and a folder in which features are
     kept for the next time. What the comparison of networks takes: names of networks, models by their files,
     the sizes that these leave open, and seconds to tune each (None for no tuning). Whether strategies and ablations are
-    compared live, by tuning, and not on the frozen table. A Python that has Halide, and which pipelines are run on both
+    compared live, by tuning, and not on the frozen table; after how many seconds nothing new is begun then, and whether
+    searches begin with what is known. A Python that has Halide, and which pipelines are run on both
     (all, where none is named)."""
 
     threads: int = 2
@@ -38,6 +39,8 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict)
     budget: float | None = None
     live: bool = False
+    seconds: float | None = None
+    from_nothing: bool = False
     halide_python: str | None = None
     pipelines: tuple[str, ...] = ()
 
@@ -67,6 +70,9 @@ _ALL = (
     Benchmark("dense_relu_quality", "dense + ReLU 512^3 against NumPy and two naive Numba loops, median of five seeds"),
     Benchmark(
         "kernels", "the expert traces of the operators against PyTorch and TVM, and as a fraction of those peaks"
+    ),
+    Benchmark(
+        "twelve", "the twelve operators tuned by the search alone, against TVM's best, PyTorch and expert traces"
     ),
     Benchmark("guess", "guesses for layers of real networks against 64 trials and PyTorch, a dozen shapes an operator"),
     Benchmark(

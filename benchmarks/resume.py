@@ -61,7 +61,7 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
         marks.append(time.perf_counter())
         strategy = Evolution(arms.arms, CostModel(0, shipped()), 0, phases=phases)
         with collection.put_off():
-            resume(known, arms, strategy, Earlier(known, arms, task.program))
+            resume(known, arms, strategy, Earlier(known, arms, task.program), lambda _: strategy.look_ahead())
         marks.append(time.perf_counter())
         proposed = strategy.propose(_BATCH)
         marks.append(time.perf_counter())

@@ -37,7 +37,8 @@ def run(options: Options) -> Iterator[Result]:
     """A line for each strategy, the best first, and the table; live, a line for each task and seed, and the same."""
     if options.live:
         names = chosen(options.models) if options.models else (*best(options), *BASELINES)
-        yield from live({name: Way(name) for name in dict.fromkeys(names)}, DEFAULT_STRATEGY, options)
+        ways = {name: Way(name, guess=not options.from_nothing) for name in dict.fromkeys(names)}
+        yield from live(ways, DEFAULT_STRATEGY, options)
         return
     lines = on_table(options)
     yield from lines

@@ -9,6 +9,8 @@ Its files, in reading order:
 - `elsewhere`: The yardstick as another CPU would have seen it: what a model that was trained there learned from
 - `models`: Models that searches are played with: nothing, the roofline, from nothing, of other families, and the
   installed; and those of other families that another CPU has taught
+- `order`: How well models rank the codes of a table before anything is measured: all of them, and those that searches
+  come to first
 - `playing`: A search that is played on a table: a strategy proposes, and the table answers
 - `tournament`: Many searches on many tables: contestants by name, each with every task and seed, in processes of their
   own

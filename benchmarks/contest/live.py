@@ -3,15 +3,24 @@
 What a search had found after so many trials, and
 after as many seconds as the quickest of them took for all of its trials, is timed once more, in turns with what the
 others had found; ratios are to the fastest of these.
+
+Where a folder is given, searches are kept in it, and what was timed in turns: a run that was ended goes on, and one
+with another way more searches by that one alone, and times all in turns anew. A folder is of one commit and machine.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, replace
 from itertools import accumulate
 from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -19,7 +28,7 @@ import metasched as ms
 from benchmarks.contest.figures import LOOKS, against, interval, mean_at
 from benchmarks.registry import Options, Result
 from metasched.cost.ranking import Array
-from metasched.database import Record, TaskKey, open_database
+from metasched.database import TaskKey, open_database
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import median_of
@@ -30,25 +39,43 @@ from metasched.space.conditions import SpaceLike
 SEEDS = 5
 _QUICK_TRIALS = 8
 _PLAN = replace(IN_TURNS, samples=2, visits=6)
+# What is no part of a file name.
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of a search: its trace, its time (None for a failure), and when it was recorded, in seconds since the
+    search began."""
+
+    trace: str
+    seconds: float | None
+    at: float
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search that is over: its trials in order, when each was recorded, and when it was over, in seconds since it
-    began."""
+    """A search that is over: its trials in order, and when it was over, in seconds since it began."""
 
-    records: tuple[Record, ...]
-    at: tuple[float, ...]
+    trials: tuple[Trial, ...]
     seconds: float
 
-    def best_after(self, trials: int) -> Record | None:
-        """The fastest of its first trials; None where none of them has a time."""
-        timed = [record for record in self.records[:trials] if record.seconds is not None]
-        return min(timed, key=lambda record: record.seconds or inf, default=None)
+    def best_after(self, trials: int) -> str | None:
+        """The trace of the fastest of its first trials; None where none of them has a time."""
+        timed = [trial for trial in self.trials[:trials] if trial.seconds is not None]
+        return min(timed, key=lambda trial: trial.seconds or inf).trace if timed else None
 
     def trials_within(self, seconds: float) -> int:
         """How many trials it had made by then, one at least."""
-        return max(1, sum(at <= seconds for at in self.at))
+        return max(1, sum(trial.at <= seconds for trial in self.trials))
+
+    def dumps(self) -> str:
+        return json.dumps([self.seconds, [astuple(trial) for trial in self.trials]])
+
+    @staticmethod
+    def loads(text: str) -> Search:
+        seconds, trials = json.loads(text)
+        return Search(tuple(Trial(*trial) for trial in trials), seconds)
 
 
 @dataclass(frozen=True)
@@ -78,62 +105,123 @@ def search(task: ms.Task, runner: LocalRunner, way: Way, seed: int, trials: int)
         records = sorted((r for r in database.records(key) if r.trial >= 0), key=lambda record: record.trial)
     # A record that is timed again keeps the time of its first.
     at = accumulate((record.timestamp - began for record in records), max)
-    return Search(tuple(records), tuple(at), seconds)
+    return Search(tuple(Trial(r.trace, r.seconds, when) for r, when in zip(records, at, strict=True)), seconds)
 
 
 def live(ways: Mapping[str, Way], baseline: str, options: Options) -> Iterator[Result]:
-    """A line for each task and seed, and one for each way, over all of them, compared with that of the baseline."""
+    """A line for each task and seed, and one for each way, over all of them, compared with that of the baseline.
+
+    No search is begun after the seconds of the options, if they say so many: the lines are those that are complete.
+    """
     trials = _QUICK_TRIALS if options.quick else options.trials
     looks = [codes for codes in LOOKS if codes < trials] + [trials]
     seeds = options.seeds or tuple(range(1 if options.quick else SEEDS))
+    until = inf if options.seconds is None else time.perf_counter() + options.seconds
     lines: list[Result] = []
-    with LocalRunner(RunnerSettings(threads=options.threads)) as runner:
+    with ExitStack() as opened:
+        folder = options.kept or Path(opened.enter_context(TemporaryDirectory()))
+        runner = opened.enter_context(LocalRunner(RunnerSettings(threads=options.threads)))
         for seed in seeds:
             for n, name in enumerate(options.only or tuple(TWELVE)):
                 # Whoever is first finds a machine that has rested.
                 turn = (n + seed) % len(ways)
                 turned = dict([*ways.items()][turn:] + [*ways.items()][:turn])
-                lines.append(_compared(name, turned, runner, seed, looks, options.threads))
-                yield lines[-1]
+                one = _Comparison(name, seed, looks, ms.Target.detect(threads=options.threads), runner, folder)
+                line = one.line(turned, until)
+                if line is not None:
+                    lines.append(line)
+                    yield line
     yield from summary(lines, baseline)
 
 
-def _compared(
-    name: str, ways: Mapping[str, Way], runner: LocalRunner, seed: int, looks: Sequence[int], threads: int
-) -> Result:
-    program, target = TWELVE[name].program(), ms.Target.detect(threads=threads)
-    searches = {each: search(way.task(program, target), runner, way, seed, looks[-1]) for each, way in ways.items()}
-    least = min(one.at[-1] for one in searches.values())
-    found = {
-        each: {
-            **{f"at_{trials}": one.best_after(trials) for trials in looks},
-            "at_equal_seconds": one.best_after(one.trials_within(least)),
+@dataclass(frozen=True)
+class _Comparison:
+    """The searches of a task with a seed, by several ways."""
+
+    name: str
+    seed: int
+    looks: Sequence[int]
+    target: ms.Target
+    runner: LocalRunner
+    folder: Path
+
+    @property
+    def program(self) -> ms.Program:
+        return TWELVE[self.name].program()
+
+    def line(self, ways: Mapping[str, Way], until: float) -> Result | None:
+        """What was found; None where the time is over before all have searched."""
+        searches: dict[str, Search] = {}
+        for each, way in ways.items():
+            found = self._search(each, way, until)
+            if found is None:
+                return None
+            searches[each] = found
+        least = min(one.trials[-1].at for one in searches.values())
+        found_at = {each: self._found(one, least) for each, one in searches.items()}
+        traces = {trace for looks in found_at.values() for trace in looks.values() if trace is not None}
+        seconds = self._in_turns(traces, until)
+        if seconds is None:
+            return None
+        known = min(seconds.values())
+        return {
+            "case": f"{self.name}, seed {self.seed}",
+            "task": self.name,
+            "seed": self.seed,
+            "best_ms": known * 1e3,
+            "over_best": {
+                each: {look: inf if trace is None else seconds[trace] / known for look, trace in of_one.items()}
+                for each, of_one in found_at.items()
+            },
+            "equal_seconds": least,
+            "search_s": {each: one.seconds for each, one in searches.items()},
+            "trials_in_equal_seconds": {each: one.trials_within(least) for each, one in searches.items()},
         }
-        for each, one in searches.items()
-    }
-    traces = {record.trace for of_one in found.values() for record in of_one.values() if record is not None}
-    seconds = _in_turns(program, target, runner, traces)
-    known = min(seconds.values())
-    return {
-        "case": f"{name}, seed {seed}",
-        "task": name,
-        "seed": seed,
-        "best_ms": known * 1e3,
-        "over_best": {
-            each: {look: inf if r is None else seconds[r.trace] / known for look, r in of_one.items()}
-            for each, of_one in found.items()
-        },
-        "equal_seconds": least,
-        "search_s": {each: one.seconds for each, one in searches.items()},
-        "trials_in_equal_seconds": {each: one.trials_within(least) for each, one in searches.items()},
-    }
+
+    def _found(self, one: Search, least: float) -> dict[str, str | None]:
+        found = {f"at_{trials}": one.best_after(trials) for trials in self.looks}
+        return {**found, "at_equal_seconds": one.best_after(one.trials_within(least))}
+
+    def _search(self, name: str, way: Way, until: float) -> Search | None:
+        """The search of a way, which is kept; None where it was not made, and the time is over."""
+        path = self._path(f"{name}-{'guess' if way.guess else 'nothing'}-{self.looks[-1]}")
+        if path.exists():
+            return Search.loads(path.read_text(encoding="utf-8"))
+        if time.perf_counter() >= until:
+            return None
+        found = search(way.task(self.program, self.target), self.runner, way, self.seed, self.looks[-1])
+        _write(path, found.dumps())
+        return found
+
+    def _in_turns(self, traces: Set[str], until: float) -> dict[str, float] | None:
+        """Seconds of each trace, infinite for one that does not run again; None where the time is over."""
+        path = self._path("turns-" + hashlib.sha256("".join(sorted(traces)).encode()).hexdigest()[:16])
+        if path.exists():
+            kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+            return kept
+        if time.perf_counter() >= until:
+            return None
+        seconds = _timed(self.runner, self.program, self.target, traces)
+        _write(path, json.dumps(seconds))
+        return seconds
+
+    def _path(self, what: str) -> Path:
+        return self.folder / "live" / f"{self.name}-{self.seed}-{_UNSAFE.sub('_', what)}.json"
 
 
-def _in_turns(program: ms.Program, target: ms.Target, runner: LocalRunner, traces: Set[str]) -> dict[str, float]:
-    """Seconds of each trace; infinite for one that does not run again."""
-    futures = {t: runner.submit(program, t, str(target), plan=_PLAN) for t in sorted(traces)}
+def _timed(runner: LocalRunner, program: ms.Program, target: ms.Target, traces: Set[str]) -> dict[str, float]:
+    """Seconds of each trace, all timed in turns; infinite for one that does not run again."""
+    futures = {trace: runner.submit(program, trace, str(target), plan=_PLAN) for trace in sorted(traces)}
     visits = {trace: future.result().visits for trace, future in futures.items()}
     return {trace: median_of(found) if found else inf for trace, found in visits.items()}
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def summary(lines: Sequence[Result], baseline: str) -> Iterator[Result]:

@@ -103,6 +103,11 @@ _WEIGHTS = (
     (64, 256), (10, 512),
 )  # fmt: skip
 _ROWS = (1, 8, 32, 128, 197, 512)
+# Rows, columns and terms that no layer fixes: what numerical programs multiply.
+_MATRIX_PRODUCTS = (
+    (256, 256, 256), (100, 200, 300), (37, 100, 40), (500, 500, 500), (1000, 100, 100), (128, 128, 128), (60, 600, 60),
+    (200, 200, 200), (1024, 1024, 1024),
+)  # fmt: skip
 _PRODUCTS = (
     (12, 128, 128, 64), (12, 512, 512, 64), (12, 512, 64, 512), (12, 384, 384, 64), (16, 128, 128, 64),
     (16, 512, 64, 512), (12, 197, 64, 197), (3, 197, 197, 64), (6, 197, 64, 197), (8, 512, 512, 64),
@@ -173,6 +178,8 @@ def _listed() -> list[list[Sized]]:
         _of("conv3d_ndhwc", "Z H W CI CO R S P", volumes),
         _of("conv1d_nlc", "L CI CO R S P D", _LINES),
         _of("matmul_nn", "M N K", dense),
+        _of("matmul_nn", "M N K", _MATRIX_PRODUCTS),
+        _of("matmul_nn", "M N K", _MATRIX_PRODUCTS, T="f64", U="f64", ACC="f64"),
         _of("matmul_nt", "M N K", dense[::3]),
         _of("dense_bias_relu", "M N K", dense[::5]),
         _of("matmul_nn", "M N K", few, **halves, ACC="f32"),

@@ -3,7 +3,8 @@
 `python -m benchmarks.yardstick.repeat [--seconds N] [--data FILE]` times such candidates again, once, at two moments,
 and those times count, whatever they are. It begins with the pool that has the most, and ends once all were timed or the
 time is over. After a change of the code that a family of programs becomes, `--pools GRP C1D` times all candidates of
-the pools with such names again. The machine should do nothing else.
+the pools with such names again. A pool that was disturbed at both moments looks as if it was not: `--lesser` keeps, of
+each moment's time and the one before, the lesser. The machine should do nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from metasched.measure.timing import TimingPlan, median_of
 _LONGER = 1.1
 # Pools of which no larger share is disturbed are left as they are.
 _SHARE = 0.05
+# What is kept of a pool's times before, and those taken now.
+Keep = Callable[[TimedTask, TimedTask], TimedTask]
 _PLAN = TimingPlan(sample_s=1.5e-3, samples=3, budget_s=1e-2, visits=2).without_race()
 
 
@@ -53,6 +56,22 @@ def repeated(task: TimedTask, runner: LocalRunner, again: Sequence[int]) -> Time
     return replace(task, codes=tuple(codes))
 
 
+def lesser(before: TimedTask, after: TimedTask) -> TimedTask:
+    """The same candidates, each moment with the lesser of two times: what disturbs a measurement makes it longer."""
+    pairs = zip(before.codes, after.codes, strict=True)
+    codes = (
+        replace(new, first_s=min(old.first_s, new.first_s), second_s=min(old.second_s, new.second_s))
+        for old, new in pairs
+    )
+    return replace(after, codes=tuple(codes))
+
+
+def replaced(before: TimedTask, after: TimedTask) -> TimedTask:
+    """The candidates with the times that were taken last: those before are of other code."""
+    del before
+    return after
+
+
 def write(tasks: Sequence[TimedTask], path: Path) -> None:
     """Write all measurements, so that a run that is ended leaves the file as it was or as it is now."""
     part = path.with_suffix(".part")
@@ -60,11 +79,12 @@ def write(tasks: Sequence[TimedTask], path: Path) -> None:
     part.replace(path)
 
 
-def repeat_pools(tasks: list[TimedTask], names: Sequence[str], runner: LocalRunner, data: Path) -> None:
-    """Time every candidate of the pools whose names hold one of the texts."""
+def repeat_pools(tasks: list[TimedTask], names: Sequence[str], runner: LocalRunner, data: Path, keep: Keep) -> None:
+    """Time every candidate of the pools whose names hold one of the texts, and keep what `keep` makes of the times
+    before and now."""
     for n, task in enumerate(tasks):
         if any(name in task.spec.name for name in names):
-            tasks[n] = repeated(task, runner, range(len(task.codes)))
+            tasks[n] = keep(task, repeated(task, runner, range(len(task.codes))))
             write(tasks, data)
             changes = [new.first_s / old.first_s for old, new in zip(task.codes, tasks[n].codes, strict=True)]
             print(f"{task.spec.name} ({task.pool}): {statistics.median(changes):.2f} of the time before", flush=True)
@@ -87,13 +107,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Time candidates again that were disturbed, or whose code changed.")
     parser.add_argument("--seconds", type=float, default=1800.0, help="end after so long (default: %(default)s)")
     parser.add_argument("--pools", nargs="+", metavar="TEXT", help="all candidates of pools with such names instead")
+    parser.add_argument(
+        "--lesser", action="store_true", help="with --pools: keep the lesser of each moment's time and the one before"
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="the file of measurements (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
+    if args.lesser and not args.pools:
+        parser.error("--lesser is said of pools that are timed again. Hint: add --pools NAME")
     tasks = list(read(args.data))
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
         if args.pools:
-            repeat_pools(tasks, args.pools, runner, args.data)
+            repeat_pools(tasks, args.pools, runner, args.data, lesser if args.lesser else replaced)
         else:
             repeat_disturbed(tasks, args.seconds, runner, args.data)
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.yardstick.data import TimedTask, read
-from benchmarks.yardstick.repeat import disturbed, disturbed_share, repeat_pools, repeated, write
+from benchmarks.yardstick.repeat import disturbed, disturbed_share, lesser, repeat_pools, repeated, replaced, write
 
 
 class FakeRunner:
@@ -68,9 +68,20 @@ def test_a_file_is_written_whole(task: TimedTask, data: Path) -> None:
 def test_all_candidates_of_named_pools_have_new_times(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tasks, before = list(read(data)), list(read(data))
     named = tasks[0].spec.name
-    repeat_pools(tasks, [named], FakeRunner(), data)  # type: ignore[arg-type]
+    repeat_pools(tasks, [named], FakeRunner(), data, replaced)  # type: ignore[arg-type]
     assert list(read(data)) == tasks
     for old, new in zip(before, tasks, strict=True):
         changed = sum(a != b for a, b in zip(old.codes, new.codes, strict=True))
         assert changed == (len(old.codes) - (old is before[0]) if named in old.spec.name else 0)
     assert f"{named} (" in capsys.readouterr().out
+
+
+def test_of_a_pool_that_was_disturbed_the_lesser_times_are_kept(data: Path) -> None:
+    tasks, before = list(read(data)), list(read(data))
+    tasks[0] = with_times(tasks[0], {3: 1e-9})
+    was_less, earlier = tasks[0].codes[3].second_s, tasks[0].codes
+    repeat_pools(tasks, [tasks[0].spec.name], FakeRunner(), data, lesser)  # type: ignore[arg-type]
+    assert tasks[0].codes[3].second_s == was_less < 2.1e-6
+    assert [(code.sketch, code.row) for code in tasks[0].codes] == [(code.sketch, code.row) for code in before[0].codes]
+    for old, new in zip(earlier[1:], tasks[0].codes[1:], strict=True):
+        assert (new.first_s, new.second_s) == (min(old.first_s, 2e-6), min(old.second_s, 2.1e-6))

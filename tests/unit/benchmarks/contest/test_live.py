@@ -1,0 +1,68 @@
+"""What is kept of searches on the machine itself, and when a run ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.contest import live as module
+from benchmarks.contest.live import Search, Trial, Way, live
+from benchmarks.registry import Options
+
+WAYS = {"quick": Way("evolutionary"), "slow": Way("random")}
+QUICK = Search((Trial("a", None, 1.0), Trial("b", 4e-3, 2.0), Trial("c", 2e-3, 3.0)), 3.5)
+SLOW = Search((Trial("b", 4e-3, 2.0), Trial("d", 3e-3, 4.0), Trial("e", 1e-3, 6.0)), 6.5)
+TIMES = {"b": 4e-3, "c": 2e-3, "d": 3e-3, "e": 1e-3}
+
+
+@dataclass
+class _Made:
+    searches: int = 0
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> _Made:
+    """How many searches were made: each is one of two, and no time is measured."""
+    count = _Made()
+
+    def search(task: object, runner: object, way: Way, seed: int, trials: int) -> Search:
+        count.searches += 1
+        return QUICK if way is WAYS["quick"] else SLOW
+
+    monkeypatch.setattr(module, "search", search)
+    monkeypatch.setattr(module, "_timed", lambda runner, program, target, traces: {t: TIMES[t] for t in traces})
+    return count
+
+
+def test_what_was_found_is_told_after_equal_trials_and_after_equal_seconds(made: _Made) -> None:
+    line, quick, slow = live(WAYS, "quick", Options(only=("GMM",), seeds=(0,), trials=3))
+    assert line["over_best"] == {
+        "quick": {"at_3": 2.0, "at_equal_seconds": 2.0},
+        "slow": {"at_3": 1.0, "at_equal_seconds": 4.0},
+    }
+    assert (quick["case"], slow["case"]) == ("live, quick", "live, slow")
+    assert slow["at_3_over_quick"][0] == pytest.approx(0.5)  # type: ignore[index]
+    assert slow["at_equal_seconds_over_quick"][0] == pytest.approx(2.0)  # type: ignore[index]
+
+
+def test_a_search_that_was_kept_is_not_made_again_and_one_more_way_searches_alone(made: _Made, tmp_path: Path) -> None:
+    options = Options(only=("GMM", "SFM"), seeds=(0,), trials=3, kept=tmp_path)
+    whole = [json.dumps(line) for line in live(WAYS, "quick", options)]
+    assert made.searches == 4
+    assert [json.dumps(line) for line in live(WAYS, "quick", options)] == whole
+    assert made.searches == 4
+    [*live({**WAYS, "third": WAYS["slow"]}, "quick", options)]
+    assert made.searches == 6
+    [*live({"quick": replace(WAYS["quick"], guess=False)}, "quick", options)]
+    assert made.searches == 8, "a search without a guess is another one"
+
+
+def test_nothing_is_begun_when_the_time_is_over(made: _Made, tmp_path: Path) -> None:
+    options = Options(only=("GMM",), seeds=(0,), trials=3, kept=tmp_path, seconds=1e-9)
+    assert list(live(WAYS, "quick", options)) == []
+    assert made.searches == 0
+    [*live(WAYS, "quick", replace(options, seconds=None))]
+    assert len(list(live(WAYS, "quick", options))) == 3, "what was complete is told"
