@@ -33,6 +33,7 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     folder: Path
     machines: list[int] = field(default_factory=list)
+    connections: list[Connection] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         self._forker = subprocess.Popen(
@@ -50,6 +51,8 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._forker.stdin.close()
         self._forker.wait(30)
         self._forker.stdout.close()
+        left_open = sum(connection.is_open for connection in self.connections)
+        assert not left_open, f"{left_open} connections of runners were left open"
 
     @property
     def log(self) -> Path:
@@ -82,6 +85,7 @@ class Cluster(AbstractContextManager["Cluster"]):
     def runner(self, **settings: Any) -> ClusterRunner:
         """A runner, once the machines that are gone have left."""
         connection = Connection(self.address, 10.0)
+        self.connections.append(connection)
         until = time.monotonic() + 10
         while len(connection.machines()) != len(self.machines) and time.monotonic() < until:
             time.sleep(0.02)

@@ -78,7 +78,12 @@ class Connection:
         future.add_done_callback(ended)
         return lambda: _cancel(future)
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._client.status != "closed")
+
     def close(self) -> None:
+        """Leave the scheduler; a second call does nothing."""
         self._client.close()
 
 

@@ -163,12 +163,12 @@ class ClusterRunner:
 
     def close(self) -> None:
         """Leave the cluster; measurements under way end with `RunnerClosed`."""
-        if not self._closed.is_set():
-            self._close_for_questions()
-            self._events.put(lambda: None)
-            if threading.current_thread() is not self._thread:
-                self._thread.join()
-            self._connection.close()
+        self._close_for_questions()
+        self._events.put(lambda: None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        # Also where the coordinator has ended by itself: a client left open goes on looking for its scheduler.
+        self._connection.close()
 
     def _close_for_questions(self) -> None:
         with self._closing:

@@ -164,6 +164,7 @@ def test_nothing_of_the_target_is_an_error_that_says_what_there_is(cluster: Clus
     with pytest.raises(ResourceError, match="no machine of the cluster"):
         runner.lower(PROGRAM, "trace 1", str(TARGET))
     runner.close()
+    assert not cluster.connections[-1].is_open
 
 
 def test_no_machine_and_closing(cluster: Cluster) -> None:
