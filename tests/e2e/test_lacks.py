@@ -95,7 +95,7 @@ def test_a_folder_for_data_that_is_full(breaking: Breaking, tmp_path: Path, monk
     def full(path: Path, arrays: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("metasched.measure.runner.write_arrays", full)
+    monkeypatch.setattr("metasched.measure.expected_results.write_arrays", full)
     with LocalRunner(settings()) as runner, pytest.raises(ResourceError, match=r"writing data to .*No space left"):
         measure(runner, "good")
     assert left(tmp_path) == []

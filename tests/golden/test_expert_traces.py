@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched import operators
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.measure.compiling import lower_candidate
 from metasched.operators.experts import Expert, expert, expert_names
+from metasched.operators.files import file_of
 from metasched.schedule.distributions.factors import Factors
 from metasched.schedule.handlers import Policy, Site
 from metasched.space.registry import resolve
@@ -35,11 +35,13 @@ RULES = Path(inspect.getfile(resolve("cpu")[0].fn)).parent
 @dataclass(frozen=True)
 class Way:
     """Decisions by address: a list has inner factors, `at(...)` is a place. `shape`: parameters at which the rules
-    apply, where the trace was written for a smaller one; `reason`: why the code differs, where it does."""
+    apply, where the trace was written for a smaller one; `arguments`: weights that are arguments like any other, where
+    the trace copies them at every call; `reason`: why the code differs, where it does."""
 
     decisions: Mapping[str, Decision]
     shape: Mapping[str, int] = field(default_factory=dict)
     allow: frozenset[str] = frozenset()
+    arguments: frozenset[str] = frozenset()
     reason: str = ""
 
 
@@ -105,6 +107,20 @@ FOUND: Mapping[str, Way] = {
             "unroll(across)/limit": 16,
         },
         {"H": 512, "W": 512},
+    ),
+    "conv1d_nlc.tile": Way(
+        {
+            f"{TILED}(conv)/fusion": "none",
+            f"{TILED}(conv)/l_conv": tile(1, 2, 13),
+            f"{TILED}(conv)/o": tile(1, 1, 32),
+            f"{TILED}(conv)/r": tile(3),
+            f"{TILED}(conv)/c_conv": tile(16),
+            "packing(conv)/packed": "K in tiles",
+            "unroll(conv)/limit": 64,
+            **lanes("vectorize", 16, "conv", "pad", "pad.fill", "conv.K.read"),
+        },
+        {"L": 52},
+        arguments=frozenset({"K"}),
     ),
     "conv2d_nhwc.pointwise": Way(
         {
@@ -179,6 +195,16 @@ FOUND: Mapping[str, Way] = {
             f"{TILED}(conv)/s": tile(5),
         },
         {"H": 32, "W": 36, "R": 5, "P": 2},
+    ),
+    "depthwise_conv2d_nhwc.borders": Way(
+        {
+            "borders(conv)/borders": "apart",
+            "borders(conv)/h_conv": tile(1),
+            "borders(conv)/w_conv": tile(1),
+            "borders(conv)/c_conv": tile(32),
+            "borders(conv)/lanes": 16,
+        },
+        {"H": 112, "W": 112},
     ),
     "depthwise_conv2d_nhwc.columns": Way(
         {
@@ -268,16 +294,28 @@ LACKING: Mapping[str, str] = {
     "softmax.few_rows": "merge_parallel",
 }
 
-FILTERS = "each thread copies its filters, which are weights, and in the space they are packed ahead"
 IN_PANELS = "the copy of B lies row by row, and in the space in panels as wide as an instruction"
 OTHERWISE: Mapping[str, Way] = {
     "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
-    "conv1d_nlc.tile": Way({}, reason=FILTERS),
     "conv2d_nhwc.deep": Way(
         {}, reason="tiles of output channels are around those of rows, and in the space inside them"
     ),
     "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
-    "conv2d_nhwc.tile14": Way({}, reason=FILTERS),
+    "conv2d_nhwc.tile14": Way(
+        {
+            **FILLED,
+            f"{TILED}(conv)/h_conv": tile(1, 14, 1),
+            f"{TILED}(conv)/w_conv": tile(1, 1, 14),
+            f"{TILED}(conv)/o": tile(1, 1, 32),
+            f"{TILED}(conv)/c_conv": tile(64),
+            "packing(conv)/packed": "K in tiles",
+            "compute_location(pad)/pad": Ref("c_conv_0"),
+            **lanes("vectorize", 16, "conv.K.read"),
+        },
+        {"CI": 128},
+        arguments=frozenset({"K"}),
+        reason="rows of its copy of filters are unrolled, and in the space a loop over two vectors",
+    ),
     "conv2d_nhwc.weights": Way(
         {
             **CONV,
@@ -287,9 +325,6 @@ OTHERWISE: Mapping[str, Way] = {
             "unroll(conv)/limit": 16,
         },
         reason="its padding is copied element by element, and in the space in vectors",
-    ),
-    "depthwise_conv2d_nhwc.borders": Way(
-        {"borders(conv)/borders": "apart"}, reason="whole rows run in parallel, and in the space tiles of rows"
     ),
     "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.amx_u8i8": Way({}, reason=IN_PANELS),
@@ -352,7 +387,11 @@ class Decided:
 
 
 def program_of(trace: Expert, way: Way) -> Program:
-    return operators.load(trace.operator, **{**dict(trace.trace.data.params), **way.shape})
+    text = file_of(trace.operator).read_text(encoding="utf-8")
+    for name in way.arguments:
+        assert f"const {name}:" in text
+        text = text.replace(f"const {name}:", f"{name}:")
+    return ms.parse_program(text, **{**dict(trace.trace.data.params), **way.shape})
 
 
 def code(func: Func) -> str:

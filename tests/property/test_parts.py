@@ -9,10 +9,10 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
-from metasched.graph.executable import Executable
 from metasched.graph.ir import Graph, InPlace, ValueType
 from metasched.graph.kernels import kernels
 from metasched.graph.passes.parts import parts
+from metasched.graph.planning import executable
 from metasched.graph.text import at, indices
 from metasched.target import Target
 from tests.support.graphs import by_reference, context, random_inputs
@@ -95,7 +95,7 @@ def difference(seed: int) -> tuple[Graph, str]:
     made = parts(graph, context())
     made.validate()
     inputs = random_inputs(graph)
-    run = Executable(made, kernels(made, {}, TARGET), TARGET).run([inputs[name] for name in made.inputs])
+    run = executable(made, kernels(made, {}, TARGET), TARGET).run([inputs[name] for name in made.inputs])
     for (label, _), found, expected in zip(graph.outputs, run, by_reference(graph, inputs), strict=True):
         if not np.array_equal(found, expected):
             return made, f"{label}: {found} is not {expected}\n{made}"

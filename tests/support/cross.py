@@ -7,7 +7,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from metasched.compiler.cpu.codegen import _optimize
-from metasched.compiler.cpu.emit import emit
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func
 from metasched.target import Target

@@ -43,7 +43,8 @@ class Decoder:
         cache = f"float[1, {self.heads}, {self.room}, {self.head}]"
         inputs = ", ".join([f"int64[{n}] ids", "int64[1] pos", *(f"{cache} {name}" for name in self.states)])
         outputs = ", ".join(["logits", *self.states.values()])
-        text = f"""<ir_version: 10, opset_import: ["": 24]>
+        return self._with_weights(
+            f"""<ir_version: 10, opset_import: ["": 24]>
         decoder ({inputs}) => ({outputs})
         <int64[{n}] steps = {{{", ".join(map(str, range(n)))}}},
          int64[{self.room}] cells = {{{", ".join(map(str, range(self.room)))}}},
@@ -55,15 +56,46 @@ class Decoder:
             x0 = Add(word, place)
             rows = Reshape(at, column)
             seen = LessOrEqual(cells, rows)
-            {"".join(self._layer(layer) for layer in range(self.layers))}
+            {"".join(self._layer(layer, "TensorScatter<axis=2>({cache}, {new}, pos)") for layer in range(self.layers))}
             turned = Transpose(emb)
             logits = MatMul(x{self.layers}, turned)
         }}"""
+        )
+
+    def growing_model(self) -> Any:
+        """The model of `seq` tokens after `past`, whose caches are longer after each call, of opset 22."""
+        cache = f"float[1, {self.heads}, past, {self.head}]"
+        inputs = ", ".join(["int64[seq] ids", *(f"{cache} {name}" for name in self.states)])
+        outputs = ", ".join(["logits", *self.states.values()])
+        return self._with_weights(
+            f"""<ir_version: 10, opset_import: ["": 22]>
+        decoder ({inputs}) => ({outputs})
+        <int64 zero = {{0}}, int64 one = {{1}}, int64[4] split = {{1, -1, {self.heads}, {self.head}}},
+         int64[2] flat = {{-1, {self.width}}}, int64[2] column = {{-1, 1}}, float low = {{-1e30}},
+         float root = {{{self.head**0.5}}}> {{
+            shape = Shape<start=2, end=3>(k0)
+            past_length = Squeeze(shape)
+            count = Size(ids)
+            total = Add(past_length, count)
+            at = Range(past_length, total, one)
+            cells = Range(zero, total, one)
+            word = Gather(emb, ids)
+            place = Gather(where, at)
+            x0 = Add(word, place)
+            rows = Reshape(at, column)
+            seen = LessOrEqual(cells, rows)
+            {"".join(self._layer(layer, "Concat<axis=2>({cache}, {new})") for layer in range(self.layers))}
+            turned = Transpose(emb)
+            logits = MatMul(x{self.layers}, turned)
+        }}"""
+        )
+
+    def _with_weights(self, text: str) -> Any:
         model = onnx.parser.parse_model(text)
         model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in self.weights().items())
         return model
 
-    def _layer(self, n: int) -> str:
+    def _layer(self, n: int, next_: str) -> str:
         heads = "".join(
             f"""
             {c}a{n} = MatMul(h{n}, w{c}{n})
@@ -73,8 +105,8 @@ class Decoder:
         )
         return f"""
             h{n} = LayerNormalization(x{n}, scale{n}){heads}
-            k{n}_next = TensorScatter<axis=2>(k{n}, kc{n}, pos)
-            v{n}_next = TensorScatter<axis=2>(v{n}, vc{n}, pos)
+            k{n}_next = {next_.format(cache=f"k{n}", new=f"kc{n}")}
+            v{n}_next = {next_.format(cache=f"v{n}", new=f"vc{n}")}
             kt{n} = Transpose<perm=[0, 1, 3, 2]>(k{n}_next)
             s{n} = MatMul(qc{n}, kt{n})
             t{n} = Div(s{n}, root)

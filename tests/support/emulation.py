@@ -14,10 +14,11 @@ import ml_dtypes
 import numpy as np
 
 from metasched.compiler.cpu.codegen import LoadedCode, compile_text
-from metasched.compiler.cpu.emit import emit, runtime
+from metasched.compiler.cpu.emit import runtime
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func
-from metasched.runtime.compiled import data_pointer
+from metasched.runtime.addresses import data_pointer
 from metasched.target import Target
 
 # Each of 16 lanes: the odd product, then the even one, each added with one rounding.

@@ -56,8 +56,8 @@ class LirInterpreter:
             for phase in stmt.phases:
                 assert phase.mode is LoopMode.PARALLEL
                 self.stmt(phase, lanes, constant)
-        elif isinstance(stmt, lir.If):
-            active = [env for env in lanes if self.value(stmt.cond, env)]
+        elif isinstance(stmt, lir.If | lir.AtPlace):
+            active = self.active(stmt, lanes)
             if active:
                 self.stmt(stmt.body, active, constant)
         elif isinstance(stmt, lir.Loop):
@@ -69,6 +69,15 @@ class LirInterpreter:
         elif not isinstance(stmt, lir.Prefetch | lir.Reread):
             assert isinstance(stmt, lir.Write)
             self.write(stmt, lanes, constant)
+
+    def active(self, stmt: lir.If | lir.AtPlace, lanes: list[dict[str, object]]) -> list[dict[str, object]]:
+        """The lanes in which what is under a condition runs."""
+        if isinstance(stmt, lir.If):
+            return [env for env in lanes if self.value(stmt.cond, env)]
+        if len(lanes) != 1:
+            raise LirError("a place inside a vector loop")
+        place = int(self.value(stmt.place, lanes[0]))
+        return [{**lanes[0], stmt.var: place}] if 0 <= place < stmt.extent else []
 
     def extent(self, e: Expr, lanes: list[dict[str, object]]) -> int:
         extents = {int(self.value(e, env)) for env in lanes}

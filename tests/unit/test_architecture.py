@@ -147,6 +147,7 @@ DETECTS = {
     "calibration/measuring": "code that runs here",
     "api": "of the public face",
     "cli": "of the command line",
+    "graph/loading": "a network's",
     "graph/network": "a network's",
     "measure/load": "code that runs here",
     "runtime": "code that runs here",

@@ -150,8 +150,8 @@ def _annotate(s: Spot) -> None:
 
 def _decide(s: Spot) -> None:
     """How a block stores or computes, or what its loop asks for ahead."""
-    key = s.pick(["non_temporal", "prefetch", "fastmath", "blocked_sum"])
-    if key == "prefetch":
+    key = s.pick(["non_temporal", "prefetch", "prefetch_tile", "fastmath", "blocked_sum"])
+    if key in ("prefetch", "prefetch_tile"):
         s.sch.annotate(s.loop, key, s.number(0, 4))
         return
     if key == "blocked_sum":
@@ -274,6 +274,20 @@ def _epilogue(s: Spot) -> None:
     s.sch.fuse_reduction_epilogue(s.block, s.sch.get_block(s.pick(s.info.readers or (s.info.name,))))
 
 
+def _scatter(s: Spot) -> None:
+    """At the loop over places, mostly inside all that decide them."""
+    spot = s.on(lambda info: bool(info.places))
+    places = [
+        handle
+        for handle, name in zip(spot.loops, spot.info.loops, strict=True)
+        if {it.name for it in spot.info.iter_of(name)} & spot.info.places.keys()
+    ]
+    place = spot.pick(places or spot.loops)
+    if spot.chance(0.8):
+        s.sch.reorder(*[loop for loop in spot.loops if loop is not place], place)
+    s.sch.scatter(place)
+
+
 def _merge(s: Spot) -> None:
     """Neighbouring nests, each on all threads where it may be, in one region; now and then without one between."""
     found: dict[str, LoopRV] = {}
@@ -301,6 +315,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "vectorize": (_vectorize,) * 2,
     "sample_categorical": (_lanes,),
     "unroll": (lambda s: s.sch.unroll(s.loop),),
+    "scatter": (_scatter,),
     "annotate": (_annotate, _decide),
     "set_scope": (lambda s: s.sch.set_scope(s.block, s.scope),),
     "compute_at": (lambda s: s.sch.compute_at(s.block, s.reader_loop),) * 3,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import helper
 
@@ -196,6 +197,18 @@ def test_states_are_held_by_the_network(tmp_path: Path) -> None:
     status, out, err = run("show", str(tmp_path / "sum.onnx"), "--state", "s=n", "--json")
     assert status == 0, err
     assert set(json.loads(out)["inputs"]) == {"x"}
+
+
+def test_caches_that_grow_are_held_by_the_network(tmp_path: Path) -> None:
+    text = "m (float[1] x, float[past] s) => (n) { n = Concat<axis=0>(s, x) }"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 22]>{text}'), tmp_path / "grown.onnx")
+    path = str(tmp_path / "grown.onnx")
+    status, out, err = run("show", path, "--grows", "past=8", "--json")
+    assert status == 0, err
+    assert set(json.loads(out)["inputs"]) == {"x", "past"}
+    status, out, err = run("show", path, "--grows", "past=8", "-D", "past=3")
+    assert status == 2
+    assert "the size `past` is given by -D, and by --grows" in err
 
 
 def test_values_are_settled_at_load(tmp_path: Path) -> None:

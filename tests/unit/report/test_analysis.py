@@ -121,10 +121,13 @@ def test_the_report_of_a_run_has_its_analysis(tmp_path: Path) -> None:
     assert analysis.phases == report.phases
     assert analysis.best_s == (None if report.best is None else report.best.seconds)
     assert "why" in report._repr_html_()
+    assert "Tuning curve" in report.figures()
     (tmp_path / "t.db").unlink()
     assert "there is no database" in replace(report)._repr_html_()
     with pytest.raises(ms.NoRecord):
         _ = replace(report).analysis
+    with pytest.raises(NotImplementedError):  # this is no notebook
+        replace(report)._ipython_display_()
 
 
 def test_the_records_of_a_database_in_memory_outlive_it() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.compiler.cpu.emit import emit
 from metasched.compiler.cpu.emit.counters import COUNTERS, TICKS
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower, lower_counted
 from metasched.report.limits import Bound, StageLimits, ceilings_of
 from metasched.report.profile import CallProfile
@@ -155,3 +155,20 @@ def test_a_pickled_kernel_can_be_profiled(kernel: Kernel) -> None:
         ("first",),
         ("total", "last"),
     ]
+
+
+WEIGHTS = """program dense[N=16](X: f32[N, N], const W: f32[N, N]) -> Y: f32[N, N]:
+    scaled: V[k, j] = W[k, j] * 2
+    product: Y[i, j] = sum[k](X[i, k] * V[k, j])
+"""
+
+
+def test_with_packed_weights_only_what_a_call_runs_is_profiled() -> None:
+    program = ms.parse_program(WEIGHTS)
+    kernel = ms.compile(program, trace=ms.Schedule(program).trace)
+    packed = pickle.loads(pickle.dumps(kernel.pack(W=np.ones((16, 16), np.float32))))
+    X = np.ones((16, 16), np.float32)
+    assert [nest.blocks for nest in kernel.profile(X, X, runs=1).nests] == [("scaled",), ("product",)]
+    assert [nest.blocks for nest in packed.profile(X=X, runs=1).nests] == [("product",)]
+    with pytest.raises(ms.MetaschedError, match="takes 1 argument"):
+        packed.profile(X, X)

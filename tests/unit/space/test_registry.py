@@ -21,9 +21,20 @@ TILES = (
     "tile_transposition",
     "long_rows",
 )
-LAST = ("columns", "parallelize", "prefetch", "vectorize", "reduction_lanes", "stream", "fast_arithmetic", "unroll")
+LAST = (
+    "columns",
+    "parallelize",
+    "prefetch",
+    "prefetch_tiles",
+    "vectorize",
+    "reduction_lanes",
+    "stream",
+    "fast_arithmetic",
+    "unroll",
+)
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
-FIRST = ("winograd", "blocked_sums", "row_chain", "grouping", "inline", "strips", "rfactor", "borders", "parities")
+EARLY = ("winograd", "blocked_sums", "row_chain", "grouping", "inline", "strips", "scatter")
+FIRST = (*EARLY, "rfactor", "borders", "parities")
 CPU = (*FIRST, *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
 OTHERS = ("merge_parallel", "tensorize")
