@@ -103,7 +103,7 @@ def test_show_says_what_a_guess_expects_and_why(what: str, capsys: pytest.Captur
     assert main(["show", "op:matmul_nn", "-D", "N=64", what]) == 0
     out, err = capsys.readouterr()
     assert "a guess: " not in out
-    assert "a guess: the expert trace matmul_nn." in err
+    assert re.search("a guess: (the expert trace matmul_nn[.]|what was found for [0-9])", err)  # by what suits this CPU
     assert "why: " in err
     assert "expected, not measured: " in err
 

@@ -153,7 +153,9 @@ def metasched(
     ],
 )
 def test_a_limit_is_told_by_the_command_line(tmp_path: Path, kind: int, limit: int, message: str) -> None:
-    done = metasched(tmp_path, limits=lambda: resource.setrlimit(kind, (limit, limit)))
+    # Python would leave compiled modules cut off at the limit, which no later process could read.
+    keep_no_modules = {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = metasched(tmp_path, limits=lambda: resource.setrlimit(kind, (limit, limit)), **keep_no_modules)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "hint: raise the limit" in done.stderr

@@ -191,7 +191,7 @@ class ClusterRunner:
                 self._assign()
                 self._give_up_late()
                 self._require_progress()
-                self._machines = max(1, self._fleet.timing_machines)
+                self._count_machines()
                 self._next_event()
         except Exception as found:  # noqa: BLE001 - raised to whoever waits for a measurement
             error = found
@@ -199,6 +199,9 @@ class ClusterRunner:
             self._close_for_questions()
             self._joined.set()
         self._fail_all(error)
+
+    def _count_machines(self) -> None:
+        self._machines = max(1, self._fleet.timing_machines)
 
     def _next_event(self) -> None:
         waits = _BUSY_TICK_S if any(True for _ in self._work.ready()) or self._work.targets() else _IDLE_TICK_S
@@ -252,6 +255,7 @@ class ClusterRunner:
             return
         # Those that are there together are compared before any of them is chosen.
         if all(a in self._fleet.members or a in self._fleet.refused for a in self._greeted):
+            self._count_machines()
             self._joined.set()
 
     # --- giving machines work
