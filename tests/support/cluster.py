@@ -86,8 +86,9 @@ class Cluster(AbstractContextManager["Cluster"]):
         """A runner, once the machines that are gone have left."""
         connection = Connection(self.address, 10.0)
         self.connections.append(connection)
-        until = time.monotonic() + 10
-        while len(connection.machines()) != len(self.machines) and time.monotonic() < until:
+        until = time.monotonic() + 300
+        while len(connection.machines()) != len(self.machines):
+            assert time.monotonic() < until, "machines that were lost have not left the scheduler"
             time.sleep(0.02)
         return ClusterRunner(connection, ClusterSettings(**{**vars(SETTINGS), **settings}))
 

@@ -59,6 +59,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
+@pytest.fixture
+def clock_of_all(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Also that of those who wait."""
+    monkeypatch.setattr("time.monotonic", clock)
+    return clock
+
+
 def run(database: Database, runner: Timed, budget: float) -> tuple[float, Any]:
     start = runner.clock.now
     with toy_session(database, runner, guesses=GUESSES) as session:
@@ -95,17 +102,31 @@ def test_what_is_proposed_does_not_depend_on_the_clock(tmp_path: Path, clock: Cl
     assert parts == runners[3].traces
 
 
-def test_what_hangs_when_the_time_is_up_is_given_up_and_the_rest_is_kept(database: Database) -> None:
+class Hung(Future[Measurement]):
+    """Time passes whenever somebody looks whether it is done, and it never is."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def done(self) -> bool:
+        self.clock.now += 0.25
+        return super().done()
+
+
+def test_what_hangs_when_the_time_is_up_is_given_up_and_the_rest_is_kept(
+    database: Database, clock_of_all: Clock
+) -> None:
     class Hanging(Timed):
-        hung: list[Future[Measurement]]
+        hung: list[Hung]
 
         def submit(self, *given, **more):  # type: ignore[no-untyped-def]
             if len(self.traces) == 6:
-                self.hung.append(Future())
+                self.hung.append(Hung(clock_of_all))
                 return self.hung[-1]
             return super().submit(*given, **more)
 
-    runner = Hanging(Clock(), 1e-3, 1e-4)
+    runner = Hanging(clock_of_all, 1e-3, 1e-4)
     runner.hung = []
     with toy_session(database, runner, guesses=GUESSES) as session:
         (report,) = session.run(budget=1.0)
@@ -116,7 +137,9 @@ def test_what_hangs_when_the_time_is_up_is_given_up_and_the_rest_is_kept(databas
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_what_ends_a_measurement_is_raised_and_is_no_lack_of_time(database: Database, hangs: bool) -> None:
+def test_what_ends_a_measurement_is_raised_and_is_no_lack_of_time(
+    database: Database, clock_of_all: Clock, hangs: bool
+) -> None:
     class Failing(Timed):
         submitted = 0
 
@@ -124,11 +147,12 @@ def test_what_ends_a_measurement_is_raised_and_is_no_lack_of_time(database: Data
             self.submitted += 1
             if self.submitted < 6:
                 return super().submit(*given, **more)
+            if self.submitted == 6 and hangs:
+                return Hung(clock_of_all)
             future: Future[Measurement] = Future()
-            if self.submitted > 6 or not hangs:
-                future.set_exception(TimeoutError("of a network"))
+            future.set_exception(TimeoutError("of a network"))
             return future
 
-    session = toy_session(database, Failing(Clock(), 1e-3, 1e-4), guesses=GUESSES)
+    session = toy_session(database, Failing(clock_of_all, 1e-3, 1e-4), guesses=GUESSES)
     with session, pytest.raises(TimeoutError, match="of a network"):
         session.run(budget=1.0)

@@ -21,6 +21,7 @@ from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Lowered, Measurement, RunnerClosed
 from tests.support.cluster import TARGET, Cluster
 
+_S = 300.0  # for what happens at once: how long an answer is waited for before it is missing
 PROGRAM = parse_program("program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n")
 
 
@@ -37,7 +38,7 @@ def cluster(shared: Cluster) -> Iterator[Cluster]:
 
 
 def lowered(runner: ClusterRunner, traces: list[str], program: Program = PROGRAM) -> list[Lowered]:
-    return [f.result(30) for f in [runner.lower(program, trace, str(TARGET)) for trace in traces]]
+    return [f.result(_S) for f in [runner.lower(program, trace, str(TARGET)) for trace in traces]]
 
 
 def submitted(runner: ClusterRunner, traces: list[str], program: Program = PROGRAM) -> list[Future[Measurement]]:
@@ -46,7 +47,7 @@ def submitted(runner: ClusterRunner, traces: list[str], program: Program = PROGR
 
 
 def measured(runner: ClusterRunner, traces: list[str]) -> list[Measurement]:
-    return [future.result(30) for future in submitted(runner, traces)]
+    return [future.result(_S) for future in submitted(runner, traces)]
 
 
 TRACES = [f"trace {n}" for n in range(16)]
@@ -64,7 +65,7 @@ def test_two_of_four_machines_are_lost_and_nothing_else(cluster: Cluster) -> Non
         while not any(line["pid"] == frozen for line in cluster.logged("begin")):
             time.sleep(0.01)
         os.kill(frozen, signal.SIGSTOP)
-        results = [future.result(30) for future in futures]
+        results = [future.result(_S) for future in futures]
         assert runner.batches_at_once == 2
         again = measured(runner, TRACES[:3])
     finally:
@@ -116,12 +117,12 @@ def test_a_machine_times_one_candidate_at_a_time_whoever_asks_and_turns_stay_tog
     first, second = cluster.runner(), cluster.runner()
     try:
         futures = [*submitted(first, TRACES[:6]), *submitted(second, TRACES[6:12])]
-        results = [future.result(30) for future in futures]
+        results = [future.result(_S) for future in futures]
         assert all(result.failure is None for result in results)
         cluster.log.unlink()
         turns = replace(IN_TURNS, visits=5)
         again = [first.submit(PROGRAM, trace, str(TARGET), plan=turns) for trace in TRACES[:5]]
-        assert [len(future.result(30).visits) for future in again] == [5] * 5
+        assert [len(future.result(_S).visits) for future in again] == [5] * 5
         assert len({line["pid"] for line in cluster.logged("begin")}) == 1
     finally:
         first.close()
@@ -160,7 +161,7 @@ def test_nothing_of_the_target_is_an_error_that_says_what_there_is(cluster: Clus
     runner = cluster.runner(patience_s=0.5)
     future = runner.lower(PROGRAM, "trace 1", str(TARGET))
     with pytest.raises(ResourceError, match="it is a znver4, and not a generic"):
-        future.result(30)
+        future.result(_S)
     with pytest.raises(ResourceError, match="no machine of the cluster"):
         runner.lower(PROGRAM, "trace 1", str(TARGET))
     runner.close()
@@ -176,7 +177,7 @@ def test_no_machine_and_closing(cluster: Cluster) -> None:
     runner.close()
     for future in futures:
         with pytest.raises(RunnerClosed):
-            future.result(10)
+            future.result(_S)
     with pytest.raises(RunnerClosed):
         runner.lower(PROGRAM, "trace 1", str(TARGET))
 
@@ -190,7 +191,7 @@ def test_what_is_no_longer_wanted_is_not_timed(cluster: Cluster) -> None:
             time.sleep(0.01)
         later = [runner.submit(PROGRAM, trace, str(TARGET)) for trace in TRACES[1:3]]
         assert all(future.cancel() for future in later)
-        assert first[0].result(30).failure is None
+        assert first[0].result(_S).failure is None
         assert measured(runner, TRACES[3:4])[0].failure is None
     finally:
         runner.close()
