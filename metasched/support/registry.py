@@ -9,10 +9,11 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Generic, TypeVar
 
 from metasched.support.imports import imports
+from metasched.support.installed import entry_points
 
 T = TypeVar("T")
 
