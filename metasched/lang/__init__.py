@@ -30,6 +30,8 @@ Its files, in reading order:
 - `shorthand_shapes`: Infers extents and element types of stages without a head from the arrays of a call
 - `shorthand`: Programs without a head: stages alone, whose arguments get their shapes and element types from arrays
 - `trace_json`: Traces as JSON, for other tools: the same data as the text, nothing more
+- `trace_lines`: Traces as they are printed, read line by line: what a line says is kept, as the candidates of a search
+  share most
 - `traces`: Traces: text to data and back
 """
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import TypeGuard
 
 from lark import Token, Tree
 
 from metasched.dtypes import INDEX, DType
+from metasched.errors import LanguageError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.ir.source import (
     Apply,
@@ -44,6 +46,7 @@ from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
 from metasched.lang.report import Report, did_you_mean
 from metasched.lang.syntax import parse
+from metasched.lang.trace_lines import LineReader
 
 FORMAT = 1
 
@@ -59,9 +62,29 @@ def parse_trace(text: str, filename: str = "<trace>") -> TraceData:
     Raises:
         LanguageError: with the first syntax error, or with every other mistake found.
     """
+    try:
+        data = _line_reader().trace(text, _PLACES)
+    except LanguageError:  # it is found again in the whole text, with its place there
+        data = None
+    return _by_grammar(text, filename, set()) if data is None else data
+
+
+@cache
+def _line_reader() -> LineReader:
+    return LineReader(lambda text: _by_grammar(text, "<line>", _AnyHandle()))
+
+
+class _AnyHandle(set[str]):
+    """The handles above a line of which it is not known what is above it."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _by_grammar(text: str, filename: str, handles: set[str]) -> TraceData:
     tree = parse(text, Start.TRACE, filename)
     report = Report(text, filename)
-    data = _TraceReader(report).read(tree)
+    data = _TraceReader(report, handles).read(tree)
     report.check()
     return data
 
@@ -109,10 +132,12 @@ def print_value(value: Value | Decision) -> str:
 
 
 class _TraceReader:
-    def __init__(self, report: Report) -> None:
+    """Reads the tree of a trace. `handles` are those defined above it."""
+
+    def __init__(self, report: Report, handles: set[str]) -> None:
         self._report = report
         self._expressions = ValueReader(report)
-        self._handles: set[str] = set()
+        self._handles = handles
 
     def read(self, tree: SyntaxTree) -> TraceData:
         number, name = token(tree, 0), token(tree, 1)
