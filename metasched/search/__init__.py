@@ -30,6 +30,7 @@ Its files, in reading order:
 - `arms`: A `Space` in the form that searches use: an arm for each variant of each sketch, and for what is known
   beforehand
 - `sketch_arm`: A sketch in the form that searches use: rows and their features
+- `recent_features`: Features of the rows that were asked for lately: a search asks for those of a row several times
 - `carried`: What was found for the nearest programs of the same kind, carried over to a space before anything is
   measured
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time

@@ -15,6 +15,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.carried import ENOUGH, CarriedOver, carried_into
 from metasched.search.locator import Locator
+from metasched.search.recent_features import RecentFeatures
 from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Candidate, StructuralChoice, TextOf
 from metasched.space.sketch import Sketch
@@ -40,6 +41,7 @@ class SpaceArms:
         self._core = core
         self._knowledge = knowledge
         self._analyses = Analyses()
+        self._recent = RecentFeatures()
         self._runs: list[SourceRun] = []
         self._made: list[SketchArm] = []
         self._numbers: dict[SourceRun, int] = {}
@@ -114,7 +116,7 @@ class SpaceArms:
         if run not in self._numbers:
             self._numbers[run] = len(self._made)
             self._runs.append(run)
-            self._made.append(SketchArm(run.sketch, self._target, self._core, self._analyses))
+            self._made.append(SketchArm(run.sketch, self._target, self._core, self._analyses, self._recent))
         return self._numbers[run]
 
     # --- candidates

@@ -7,7 +7,7 @@ of these are next, so the step grows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,28 +46,38 @@ class Descent:
     def choose(self, now: Round, count: int, taken: Sequence[Candidate] = ()) -> list[Candidate]:
         """Up to `count` candidates next to the best measured, a like share to each; none before any was measured."""
         centres = now.history.fastest(self.config.best)
+        around = [(Pool(lambda arm: keys(now.history.rows(arm))), self._ring(now, centre)) for centre in centres]
+        near = [self._near(pool, ring) for pool, ring in around]
+        now.describe(near)
         chosen: list[Candidate] = []
-        for place, centre in enumerate(centres):
+        for place, (pool, _) in enumerate(around):
             share = -(-(count - len(chosen)) // (len(centres) - place))
-            chosen += self._around(now, centre, share, [*taken, *chosen])
+            chosen += self._around(now, pool, near[place], share, [*taken, *chosen])
         return chosen
 
-    def _around(self, now: Round, centre: Candidate, count: int, taken: Sequence[Candidate]) -> list[Candidate]:
-        """Up to `count` candidates next to one, from as near as there are any."""
-        pool = Pool(lambda arm: keys(now.history.rows(arm)))
-        ring = self._elsewhere(now, centre)
-        ring[centre.arm] = np.array([centre.row], dtype=np.int64).reshape(1, -1)
+    def _around(
+        self, now: Round, pool: Pool, near: dict[int, Rows], count: int, taken: Sequence[Candidate]
+    ) -> list[Candidate]:
+        """Up to `count` of the rows `near` a candidate, or of those next to these."""
         chosen: list[Candidate] = []
-        for _ in range(self.config.steps):
-            near = {n: self._neighbours(pool, n, rows) for n, rows in ring.items()}
+        for step in range(self.config.steps):
+            if step:
+                near = self._near(pool, {n: rows[: self.config.ring] for n, rows in near.items()})
             for n, scores in now.score(near).items():
                 if len(scores):
                     pool.add(n, near[n], scores)
             chosen += spread(pool, count - len(chosen), [*taken, *chosen], lambda given: now.twins(given, taken))
             if len(chosen) >= count:
                 break
-            ring = {n: near[n][: self.config.ring] for n in near}
         return chosen
+
+    def _ring(self, now: Round, centre: Candidate) -> dict[int, Rows]:
+        """A candidate's row, in its own structure and in some that differ in one decision."""
+        return {**self._elsewhere(now, centre), centre.arm: np.array([centre.row], dtype=np.int64).reshape(1, -1)}
+
+    def _near(self, pool: Pool, ring: Mapping[int, Rows]) -> dict[int, Rows]:
+        """What is next to the rows of a ring, by arm."""
+        return {n: self._neighbours(pool, n, rows) for n, rows in ring.items()}
 
     def _neighbours(self, pool: Pool, arm: int, rows: Rows) -> Rows:
         """The rows of an arm next to some that are not in a pool."""

@@ -64,6 +64,13 @@ class Round:
         for (n, (rows, features)), some in zip(found.items(), scores, strict=True):
             self._put(n, rows, features, some)
 
+    def describe(self, several: Sequence[Mapping[int, Rows]]) -> None:
+        """Have the features of rows at hand that are scored one after another: each arm's are worked out together."""
+        for n in dict.fromkeys(n for rows in several for n in rows):
+            together = np.concatenate([rows[n] for rows in several if n in rows])
+            if len(together):
+                self.arms[n].features(distinct(together, keys(together[:0])))
+
     def score(self, rows: Mapping[int, Rows]) -> dict[int, Array]:
         """The scores of rows of arms, whether known or not; those that are new are put into the pool."""
         given = {n: some for n, some in rows.items() if len(some)}

@@ -8,6 +8,7 @@ from metasched.cost.core import Core
 from metasched.cost.features import FeatureProgram, Features
 from metasched.cost.nest import Analyses
 from metasched.lang.decisions import decision_text
+from metasched.search.recent_features import RecentFeatures
 from metasched.search.space_protocol import Mask, Rows
 from metasched.space.sketch import Sketch
 from metasched.support.cached import cached_property
@@ -16,11 +17,19 @@ from metasched.target import Target
 
 class SketchArm:
     """A sketch with its features on a target, whose analysis is made at first use, with what is known from `analyses`
-    of other sketches."""
+    of other sketches. Those of rows that were asked for lately are `recent`."""
 
-    def __init__(self, sketch: Sketch, target: Target, core: Core, analyses: Analyses | None = None) -> None:
+    def __init__(
+        self,
+        sketch: Sketch,
+        target: Target,
+        core: Core,
+        analyses: Analyses | None = None,
+        recent: RecentFeatures | None = None,
+    ) -> None:
         self.sketch = sketch
         self._analyses = analyses
+        self._recent = RecentFeatures() if recent is None else recent
         self._target = target
         self._core = core
 
@@ -54,7 +63,8 @@ class SketchArm:
         return self.sketch.mask(rows)
 
     def features(self, rows: Rows) -> Features:
-        return self.feature_program(rows)
+        """Float32 of shape (n, F), which is not to be changed."""
+        return self._recent.of(self, rows, self.feature_program)
 
     def adopt(self, rng: np.random.Generator, other: SketchArm, rows: Rows) -> Rows:
         """Numbers are kept by address."""
