@@ -16,7 +16,7 @@ Its files, in reading order:
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
-- `growing/`: A model with a size that grows from call to call, as one network of fixed capacity
+- `growing/`: A model with a size that grows from call to call, as networks of fixed room
 - `mapped_files`: Large weights where they are in their file: pages of it that are read when they are needed, and let go
   afterwards
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
@@ -70,6 +70,7 @@ Its files, in reading order:
 - `tuning`: Tuning networks: one session over the tasks of one or several, whose order a task scheduler chooses
 - `network`: A network as its users hold it
 - `buckets/`: One network for many sizes: kernels for the largest of them, in which nothing beyond a call's sizes counts
+- `growing_network`: A model with a size that grows: a call runs on kernels for a bucket of lengths
 - `ranged`: A model whose sizes are ranges: a network for each bucket of sizes, in which only the sizes of a call count
 - `opened_model`: A model's file with what is settled of it: the graphs of its sizes
 - `loading`: Networks from models' files: of one size, or of ranges of sizes

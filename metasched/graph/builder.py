@@ -16,9 +16,9 @@ import numpy as np
 
 from metasched.errors import LanguageError
 from metasched.graph.errors import Unsupported
+from metasched.graph.fusion.stages import parsed
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
 from metasched.ir.program import Program
-from metasched.lang import parse_program
 from metasched.reference.execution import reference
 
 # Elements of each value that takes part in what is computed at load.
@@ -111,7 +111,6 @@ class GraphBuilder:
         self._constants: dict[str, Array] = {}
         self._nodes: list[Node] = []
         self._inputs: list[str] = []
-        self._programs: dict[str, Program] = {}
         self._taken: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -177,14 +176,11 @@ class GraphBuilder:
         return Graph(name, self._types, tuple(self._inputs), made, self._constants, tuple(self._nodes))
 
     def _parsed(self, text: str) -> Program:
-        known = self._programs.get(text)
-        if known is None:
-            try:
-                known = self._programs[text] = parse_program(text)
-            except LanguageError as error:
-                first = error.diagnostics[0]
-                raise Unsupported(f"the language has no such program: {first.message}\n{text}") from error
-        return known
+        try:
+            return parsed(text)
+        except LanguageError as error:
+            first = error.diagnostics[0]
+            raise Unsupported(f"the language has no such program: {first.message}\n{text}") from error
 
     def _folded(
         self, origin: NodeOrigin, program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]

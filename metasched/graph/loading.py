@@ -8,7 +8,9 @@ from typing import Any, overload
 
 from metasched.database.backends import DatabaseLike
 from metasched.graph.errors import NetworkError
+from metasched.graph.growing.graph import GrownGraphs
 from metasched.graph.growing.sizes import GrowingSize
+from metasched.graph.growing_network import GrowingNetwork
 from metasched.graph.importing import open_sizes
 from metasched.graph.ir import Graph
 from metasched.graph.model_file import ModelLike, read_model
@@ -96,15 +98,21 @@ def load_onnx(
         net = Network(graph, target, precision, weights=weights, place=at)
         return net if db is None else net.use(db)
 
+    def grown(graphs: GrownGraphs, weights: WeightStore | None = None) -> Network:
+        if not graphs.shorter:
+            return made(graphs.whole, weights)
+        net = GrowingNetwork(graphs, target, precision, weights=weights)
+        return net if db is None else net.use(db)
+
     if ranges:
-        return _of_sizes(opened(), ranges, target, made)
+        return _of_sizes(opened(), ranges, target, made, grown)
 
     def key() -> str | None:
         return network_key(model, single, shapes or {}, values or {}, states or {}, target, precision)
 
     found = key()
     if found is None:
-        return made(opened().graph({}))
+        return grown(opened().graphs({}))
     place = CachePlace(NetworkCache.open(), found)
     stored = place.get()
     if stored is None:
@@ -119,12 +127,21 @@ def load_onnx(
 
 
 def _of_sizes(
-    model: OpenedModel, ranges: Mapping[str, SizeRange], target: Target, made: Callable[..., Network]
+    model: OpenedModel,
+    ranges: Mapping[str, SizeRange],
+    target: Target,
+    made: Callable[..., Network],
+    grown: Callable[..., Network],
 ) -> NetworkOfSizes:
     given = {*model.values, *model.states}
     inputs = {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
+    weights = WeightStore()
     return NetworkOfSizes(
-        lambda more: folded(model.graph(more), target), partial(made, weights=WeightStore()), ranges, inputs
+        lambda more: folded(model.graph(more), target),
+        partial(made, weights=weights),
+        lambda more: grown(model.graphs(more).changed(partial(folded, target=target)), weights=weights),
+        ranges,
+        inputs,
     )
 
 

@@ -15,7 +15,7 @@ from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, TaskKey
-from metasched.graph.choices import NO_CHOICES, Choices
+from metasched.graph.choices import NO_CHOICES, Choice, Choices
 from metasched.graph.errors import NetworkError
 from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import StepInfo
@@ -76,6 +76,7 @@ class Network:
 
     Attributes:
         signature: what it takes and returns.
+        weights: those of all networks of the model, where it is one of several.
         precision: what products are computed from.
         ways: groups of reductions that were timed, by the structural hashes of their joined programs: whether they are
             computed in strips by one kernel.
@@ -105,7 +106,7 @@ class Network:
         self.state = NetworkState(self.signature.held)
         self._executable: Executable | None = None
         self._error: PrecisionError | None = None
-        self._weights = weights
+        self.weights = weights
         self._cached = place
         self._lock = threading.Lock()
 
@@ -215,6 +216,8 @@ class Network:
 
     def schedule_by(self, choices: Choices) -> None:
         """Schedule tasks by choices, from the next call on."""
+        if not choices:
+            return
         with self._lock:
             self.choices = {**self.choices, **choices}
             self._executable = None
@@ -266,11 +269,16 @@ class Network:
 
     def _made(self) -> Executable:
         graph = self._whole()
-        made = executable(graph, kernels(graph, self.choices, self.target), self.target, self._weights)
+        made = executable(graph, kernels(graph, self.choices, self.target), self.target, self.weights)
         self._let_go(graph)
         if self._cached is not None and self._is_as_loaded:
             self._cached.put(self.signature, made)
         return made
+
+    @property
+    def members(self) -> tuple[Network, ...]:
+        """The networks that calls run on: this one, and others for other sizes."""
+        return (self,)
 
     @property
     def is_compiled(self) -> bool:
@@ -309,7 +317,7 @@ class Network:
             return {**earlier, **{key: choice for key, choice in choices.items() if key in tuned}}
 
         def with_tuned(tuned: Set[str]) -> Executable:
-            return executable(graph, kernels(graph, choices_with(tuned), self.target), self.target, self._weights)
+            return executable(graph, kernels(graph, choices_with(tuned), self.target), self.target, self.weights)
 
         found, taken = settle(before, with_tuned, self._trial_inputs())
         other = {task.key for task in found.tasks if not task.is_tuned}
@@ -338,7 +346,7 @@ class Network:
 
             def in_ways(ways: Mapping[str, bool]) -> Executable:
                 graph = optimised(self.graph, self._options_with(ways))
-                return executable(graph, kernels(graph, self.choices, self.target), self.target, self._weights)
+                return executable(graph, kernels(graph, self.choices, self.target), self.target, self.weights)
 
             found, taken = settle_groups(self._compiled(), in_ways, groups, self._trial_inputs())
             if found.changed:
@@ -366,10 +374,11 @@ class Network:
     def _trial_inputs(self) -> list[Array]:
         """Inputs of its types for timing it; states are copies, positions the lowest."""
         given = random_inputs(self.inputs)
-        if self.graph.growth is not None:
-            given[self.graph.growth.length].fill(self.graph.growth.longest // 2)
+        growth = self.signature.growth
+        if growth is not None:
+            given[growth.length].fill(growth.longest // 2)
         for part in self.optimised.parts.values():
-            if part.position is not None and part.position.input in given and self.graph.growth is None:
+            if part.position is not None and part.position.input in given and growth is None:
                 given[part.position.input].fill(part.position.lowest)
         return self._with(self.state.copy(), list(given.values()))
 
@@ -377,20 +386,20 @@ class Network:
         """Run the network; raises KernelError for inputs that it cannot take."""
         if named:
             inputs = arguments.in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named)
+        return self.run_on(self.state, inputs)
+
+    def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
+        """Run the network on a state of its types; raises KernelError for inputs that it cannot take."""
         arrays = self._checked(inputs)
         compiled = self._compiled()
-        if self.state:
-            with self.state.lock:
-                results = compiled.run(self._with(self.state, arrays))
+        if state:
+            with state.lock:
+                results = compiled.run(self._with(state, arrays))
         else:
             results = compiled.run(arrays)
-        if self._grows:
-            results = without_room(self.graph, self._named(arrays), results)
+        if self.signature.growth is not None:
+            results = without_room(self.signature, self._named(arrays), results)
         return results[0] if len(results) == 1 else tuple(results)
-
-    @property
-    def _grows(self) -> bool:
-        return isinstance(self._given, Graph) and self._given.growth is not None
 
     def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.inputs, arrays, strict=True))
@@ -414,7 +423,7 @@ class Network:
         from metasched.graph.export import export_network
 
         compiled = self._compiled()
-        if self._weights is not None:  # a folder has weights of its own
+        if self.weights is not None:  # a folder has weights of its own
             whole = self._whole()
             compiled = executable(whole, kernels(whole, self.choices, self.target), self.target)
             self._let_go(whole)
@@ -424,7 +433,11 @@ class Network:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
         if named:
             inputs = arguments.in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named, ["runs"])
-        given = self._with(self.state.copy(), self._checked(inputs))
+        return self.profile_on(self.state, inputs, runs)
+
+    def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
+        """Where the time of a call on a copy of a state goes."""
+        given = self._with(state.copy(), self._checked(inputs))
         return profiled(self._compiled(), self.optimised, given, self.target, runs)
 
     def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
@@ -453,8 +466,8 @@ class Network:
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         wanted = self.inputs
         taken = as_arrays(self.signature.name, wanted, inputs)
-        if self._grows:
-            taken = with_room(self.graph, self._named(taken))
+        if self.signature.growth is not None:
+            taken = with_room(self.signature, self._named(taken))
         return checked_types(wanted, taken)
 
     def __repr__(self) -> str:
@@ -488,7 +501,7 @@ def tune_networks(
         ms.tune_networks([encoder, decoder], budget=600, objective="geomean")
 
     Args:
-        networks: each runs its best kernels afterwards.
+        networks: each runs its best kernels afterwards, at all lengths where it grows.
         trials: measurements of all tasks together to have in the database in the end.
         budget: seconds; by default 600, where nothing else says when to end.
         patience: of each task, trials without one that is faster by more than noise.
@@ -504,6 +517,7 @@ def tune_networks(
     goal_of(trials, budget, patience)  # raises for what is no number, before anything is timed
     started = time.perf_counter()
     most = most_groups(DEFAULT_BUDGET_S if budget is None else budget)
+    networks = [member for network in networks for member in network.members]
     strips_found = tuple(net.settle_strips(how.db, most) for net in networks)
     if budget is not None and any(one.is_timed for one in strips_found):
         budget = max(budget - (time.perf_counter() - started), budget / 2)
@@ -513,8 +527,24 @@ def tune_networks(
 
     tuned = [(net.optimised, net.target) for net in networks]
     report = tune_graphs(tuned, how, trials, budget, patience, settling_s)
-    pairs = zip(networks, report.choices, strict=True)
-    settlements = tuple(net.settle(choices, how.db) for net, choices in pairs)
+    settlements = _settled(networks, report.choices, how.db)
     choices_now = tuple(net.choices for net in networks)
     elapsed = time.perf_counter() - started
     return replace(report, settlements=settlements, strips=strips_found, choices=choices_now, elapsed_s=elapsed)
+
+
+def _settled(networks: Sequence[Network], choices: Sequence[Choices], db: DatabaseLike) -> tuple[Settlement, ...]:
+    """What came of timing tuned kernels in each network's own call.
+
+    Networks that share weights run the same kernel for a task, so that its weights have one layout: that which the
+    first of them decides for.
+    """
+    found: list[Settlement] = []
+    decided: dict[tuple[int, str], Choice | None] = {}
+    for number, (network, tuned) in enumerate(zip(networks, choices, strict=True)):
+        store = number if network.weights is None else id(network.weights)
+        known = {key: decided[store, key] for key in tuned if (store, key) in decided}
+        network.schedule_by({key: choice for key, choice in known.items() if choice is not None})
+        found.append(network.settle({key: choice for key, choice in tuned.items() if key not in known}, db))
+        decided |= {(store, key): network.choices.get(key) for key in tuned}
+    return tuple(found)

@@ -9,7 +9,7 @@ from typing import Any
 from metasched.graph.buckets.bucket import Sizes
 from metasched.graph.builder import Folding
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.graph import growing_sizes, grown_graph
+from metasched.graph.growing.graph import GrownGraphs, growing_sizes, grown_graphs
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.importing import Binding, import_model, initializers, open_sizes
 from metasched.graph.ir import Graph
@@ -29,21 +29,24 @@ class OpenedModel:
     states: Mapping[str, str]
 
     def graph(self, more: Sizes) -> Graph:
-        """The graph of these sizes in the ranges."""
-        graph = self._without_states(more)
-        return with_states(graph, {**graph.states, **self.states})
+        """The graph of these sizes in the ranges; of a size that grows, with room for all."""
+        return self.graphs(more).whole
 
-    def _without_states(self, more: Sizes) -> Graph:
+    def graphs(self, more: Sizes) -> GrownGraphs:
+        """The graphs of these sizes in the ranges: one, or more of a size that grows."""
+        return self._without_states(more).changed(lambda graph: with_states(graph, {**graph.states, **self.states}))
+
+    def _without_states(self, more: Sizes) -> GrownGraphs:
         growing = growing_sizes(self.sizes)
         if not growing:
-            return import_model(self.file, self._binding(more))
+            return GrownGraphs(import_model(self.file, self._binding(more)))
         ((name, size),) = growing.items()
         axes = {value: dims.index(name) for value, dims in open_sizes(self.file).items() if list(dims).count(name) == 1}
 
         def graph(length: int, folding: Folding) -> Graph:
             return import_model(self.file, self._binding({**more, name: length}), folding)
 
-        return grown_graph(graph, name, size, axes, initializers(self.file))
+        return grown_graphs(graph, name, size, axes, initializers(self.file))
 
     def _binding(self, more: Sizes) -> Binding:
         known = {**{name: size for name, size in self.sizes.items() if isinstance(size, int)}, **more}

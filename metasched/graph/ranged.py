@@ -83,10 +83,11 @@ class NetworkOfSizes:
         self,
         graph_of: Callable[[Sizes], Graph],
         make: Callable[[Graph], Network],
+        network_of: Callable[[Sizes], Network],
         ranges: Mapping[str, SizeRange],
         inputs: Mapping[str, Sequence[str]],
     ) -> None:
-        """`graph_of` reads the model for some sizes, `make` makes a network of a graph.
+        """`graph_of` reads the model for some sizes, `make` makes a network of a graph, `network_of` one of some sizes.
 
         `inputs` are the names of what a call gives, each with the names of its sizes, '' for one that is fixed. Raises
         NetworkError for a range that no input has.
@@ -98,6 +99,7 @@ class NetworkOfSizes:
         self.ranges = dict(ranges)
         self._graph_of = graph_of
         self._make = make
+        self._network_of = network_of
         self._networks: OrderedDict[Key, Network] = OrderedDict()
         self._buckets: dict[Key, Bucket] = {}
         self._apart: dict[Key, str] = {}
@@ -145,14 +147,18 @@ class NetworkOfSizes:
     def _network(self, sizes: Sizes) -> Network:
         key = tuple(sizes[name] for name in self.ranges)
         if key not in self._networks:
-            self._networks[key] = self._made(self._graph_of(sizes))
+            self._networks[key] = self._with_weights(self._network_of(sizes))
         self._networks.move_to_end(key)
         if len(self._networks) > _KEPT:
             self._networks.popitem(last=False)
         return self._networks[key]
 
     def _made(self, graph: Graph) -> Network:
-        network = self._make(graph)
+        return self._with_weights(self._make(graph))
+
+    def _with_weights(self, network: Network) -> Network:
+        """A network on the states of all sizes, which reads weights as those do that there are."""
+        graph = network.graph
         if {name: graph.types[name] for name in graph.states} != self._state_types:
             raise NetworkError("the type of a state depends on a size that is a range; give that size as a number")
         network.state = self.state

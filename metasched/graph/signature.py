@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
-from metasched.graph.ir import Graph, ValueType
+from metasched.graph.ir import Graph, Growth, ValueType
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Signature:
         inputs: names and types of all inputs, in order, states among them.
         outputs: labels and types of all outputs.
         states: inputs that are held between calls, and the labels of the outputs that they are next.
+        growth: what grows from call to call, of inputs by their names and of outputs by their labels.
 
     """
 
@@ -25,6 +26,7 @@ class Signature:
     inputs: Mapping[str, ValueType]
     outputs: Mapping[str, ValueType]
     states: Mapping[str, str]
+    growth: Growth | None = None
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
@@ -34,6 +36,7 @@ class Signature:
             {name: graph.types[name] for name in graph.inputs},
             {label: graph.types[name] for label, name in graph.outputs},
             dict(graph.states),
+            _labelled(graph),
         )
 
     @property
@@ -51,6 +54,15 @@ class Signature:
     def held(self) -> Mapping[str, ValueType]:
         """The inputs that are held between calls."""
         return {name: self.inputs[name] for name in self.states}
+
+
+def _labelled(graph: Graph) -> Growth | None:
+    """What grows of a graph, of outputs by their labels."""
+    if graph.growth is None:
+        return None
+    values = graph.growth.values
+    own = {name: values[name] for name in graph.inputs if name in values}
+    return replace(graph.growth, values=own | {label: values[name] for label, name in graph.outputs if name in values})
 
 
 @dataclass(frozen=True)

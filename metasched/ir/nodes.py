@@ -53,7 +53,7 @@ class Node:
 
     def __getstate__(self) -> dict[str, Any]:
         # String hashes differ between processes, so a cached hash must not travel in a pickle.
-        return {name: getattr(self, name) for name in _field_names(type(self))}
+        return {name: getattr(self, name) for name in field_names(type(self))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -103,7 +103,7 @@ _GETTERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
 
 def _getter(cls: type) -> Callable[[Any], tuple[Any, ...]]:
-    names = _field_names(cls)
+    names = field_names(cls)
     if len(names) > 1:
         _GETTERS[cls] = attrgetter(*names)
     else:
@@ -111,7 +111,8 @@ def _getter(cls: type) -> Callable[[Any], tuple[Any, ...]]:
     return _GETTERS[cls]
 
 
-def _field_names(cls: type) -> tuple[str, ...]:
+def field_names(cls: type) -> tuple[str, ...]:
+    """The fields of a kind of node."""
     names = _NAMES.get(cls)
     if names is None:
         names = _NAMES[cls] = tuple(f.name for f in fields(cls))

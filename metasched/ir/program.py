@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from metasched.ir.nodes import (
     Scalar,
     Stmt,
     Var,
+    field_names,
 )
 from metasched.ir.notebook import table
 from metasched.ir.printer import print_expr, print_func
@@ -155,7 +155,7 @@ def _text(value: object, names: Mapping[str, str]) -> str:
             # The terms of an index are sorted by names: here, by what stands for these.
             return f"Sum({','.join(sorted(_terms(value, names, '+')))})"
         case Node():
-            fields = [getattr(value, f.name) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
+            fields = [getattr(value, name) for name in field_names(type(value))]
             # Argument or loop: a name says which.
             kind = Var if isinstance(value, Var) else type(value)
             return f"{kind.__name__}{_text(tuple(fields), names)}"

@@ -28,14 +28,16 @@ NOWHERE = At(0, 0)
 class SourceNode:
     at: At = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
-    def children(self) -> Iterator[SourceNode]:
+    def children(self) -> list[SourceNode]:
         """The nodes directly below this one, in reading order."""
-        for f in fields(self):
-            value = getattr(self, f.name)
+        found: list[SourceNode] = []
+        for name in _names(type(self)):
+            value = getattr(self, name)
             if isinstance(value, SourceNode):
-                yield value
+                found.append(value)
             elif isinstance(value, tuple):
-                yield from (item for item in value if isinstance(item, SourceNode))
+                found += [item for item in value if isinstance(item, SourceNode)]
+        return found
 
     def walk(self) -> Iterator[SourceNode]:
         """This node and everything below it, in reading order."""
@@ -43,18 +45,33 @@ class SourceNode:
         while stack:
             node = stack.pop()
             yield node
-            stack.extend(reversed(list(node.children())))
+            stack += reversed(node.children())
 
     def map(self, change: Callable[[SourceNode], SourceNode]) -> Self:
-        """This node with each node directly below it changed."""
+        """This node with each node directly below it changed; itself where none is."""
         changed: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in _names(type(self)):
+            value = getattr(self, name)
+            made: Any = value
             if isinstance(value, SourceNode):
-                changed[f.name] = change(value)
+                made = change(value)
             elif isinstance(value, tuple) and any(isinstance(item, SourceNode) for item in value):
-                changed[f.name] = tuple(change(item) if isinstance(item, SourceNode) else item for item in value)
-        return replace(self, **changed)
+                made = tuple(change(item) if isinstance(item, SourceNode) else item for item in value)
+                made = value if all(a is b for a, b in zip(made, value, strict=True)) else made
+            if made is not value:
+                changed[name] = made
+        return replace(self, **changed) if changed else self
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of node. Asking the class each time is what traversal would spend its time in."""
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(f.name for f in fields(kind) if f.name != "at")
+    return names
 
 
 # --- expressions -----------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""Schedules for a network of other sizes, such that its kernels read weights as those of another network do."""
+"""Schedules for a network of other sizes from those of a network that is compiled: so that weights are read in one
+layout, or nothing is guessed again.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,42 @@ def choices_like(other: Network, network: Network) -> dict[str, Choice]:
     return found
 
 
+def choices_alike(other: Network, network: Network) -> dict[str, Choice]:
+    """The schedules of another network's kernels for the same nodes, where this one's programs are others."""
+    schedules = {step.node: step.schedule for step in other.steps}
+    known = other.optimised.tasks
+    found: dict[str, Choice] = {}
+    for key, nodes in network.optimised.tasks.items():
+        schedule = _schedule(nodes, schedules)
+        if key in known or schedule is None or is_small(nodes[0].program):
+            continue
+        trace = _repaired(schedule, nodes[0].program, network.target)
+        if trace is not None:
+            found[key] = Choice(trace, _ORIGIN)
+    return found
+
+
+def _repaired(text: str, wanted: Program, target: Target) -> Trace | None:
+    """A schedule for a program of other sizes; None where it does not apply."""
+    try:
+        made = Trace.parse(text).apply_to(wanted, Policy.REPAIR)
+        lower(divide(made.func, constants(made.func)).main, target)
+    except (ScheduleError, BuildError, LanguageError):
+        return None
+    return made.trace
+
+
 def _schedule(nodes: tuple[Compute, ...], schedules: dict[str, str | None]) -> str | None:
     return schedules.get(nodes[0].name)
 
 
 def _same_packing(text: str, program: Program, wanted: Program, target: Target) -> Trace | None:
     """A schedule for a program of other sizes; None where it does not apply, or packs weights in another way."""
-    try:
-        trace = Trace.parse(text)
-        made = trace.apply_to(wanted, Policy.REPAIR)
-        before = trace.apply_to(program)
-        lower(divide(made.func, constants(made.func)).main, target)
-    except (ScheduleError, BuildError, LanguageError):
+    trace = _repaired(text, wanted, target)
+    if trace is None:
         return None
-    return made.trace if _prologue(made.func) == _prologue(before.func) else None
+    before, made = Trace.parse(text).apply_to(program), trace.apply_to(wanted)
+    return trace if _prologue(made.func) == _prologue(before.func) else None
 
 
 def _prologue(func: Func) -> Func | None:

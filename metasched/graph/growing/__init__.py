@@ -1,4 +1,4 @@
-"""A model with a size that grows from call to call, as one network of fixed capacity.
+"""A model with a size that grows from call to call, as networks of fixed room.
 
 Its files, in reading order:
 
@@ -7,6 +7,6 @@ Its files, in reading order:
 - `programs`: A program at several lengths as one of fixed sizes: reductions take the terms that are there
 - `constants`: Constants at several lengths as one, or as a program that computes it
 - `caches`: What a cache is next: itself with new elements after its last
-- `graph`: The graphs of a model at several lengths as one
+- `graph`: The graphs of a model at several lengths as one, or as one for each bucket of lengths
 - `calls`: Calls of such a network: arrays are given and returned as long as they are
 """

@@ -8,37 +8,57 @@ from typing import Any
 import numpy as np
 
 from metasched.errors import KernelError
-from metasched.graph.ir import Array, Graph, Growth
+from metasched.graph.ir import Array, Growth
+from metasched.graph.signature import Signature
 
 
-def with_room(graph: Graph, given: Mapping[str, Any]) -> list[Any]:
+def with_room(signature: Signature, given: Mapping[str, Any]) -> list[Any]:
     """The inputs of a call in arrays that have room for the longest, zeros behind; the length as an array.
 
     An input may have that room, too. Raises KernelError for a length that is none or too long, and for an input that
     is not as long as it says.
     """
-    growth = graph.growth
+    growth = signature.growth
     assert growth is not None
-    length = _length(growth, given[growth.length])
+    length = length_of(growth, given[growth.length])
     made = {**given, growth.length: np.asarray(length, np.int64)}
     for name in growth.values:
         if name in given and isinstance(given[name], np.ndarray):
-            made[name] = _extended(graph, growth, name, given[name], length)
+            made[name] = _extended(signature, growth, name, given[name], length)
     return list(made.values())
 
 
-def without_room(graph: Graph, given: Mapping[str, Any], results: Sequence[Array]) -> list[Array]:
+def cut_to_length(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a call, of which none has more room than it needs.
+
+    Raises KernelError for a length that is none or too long.
+    """
+    growth = signature.growth
+    assert growth is not None
+    length = length_of(growth, given[growth.length])
+    made = dict(given)
+    for name in growth.values:
+        whole = signature.inputs.get(name)
+        if name in given and whole is not None and np.shape(given[name]) == whole.shape:
+            made[name] = _first(np.asarray(given[name]), growth.shape(name, whole.shape, length))
+    return made
+
+
+def without_room(signature: Signature, given: Mapping[str, Any], results: Sequence[Array]) -> list[Array]:
     """The results of a call as long as they are."""
-    growth = graph.growth
+    growth = signature.growth
     assert growth is not None
     length = int(given[growth.length])
-    held = set(graph.states.values())
-    names = [name for label, name in graph.outputs if label not in held]
-    shapes = [growth.shape(name, array.shape, length) for name, array in zip(names, results, strict=True)]
-    return [array[tuple(slice(0, n) for n in shape)] for array, shape in zip(results, shapes, strict=True)]
+    pairs = zip(signature.returned, results, strict=True)
+    return [_first(array, growth.shape(label, array.shape, length)) for label, array in pairs]
 
 
-def _length(growth: Growth, value: Any) -> int:
+def _first(array: Array, shape: Sequence[int]) -> Array:
+    return array[tuple(slice(0, n) for n in shape)]
+
+
+def length_of(growth: Growth, value: Any) -> int:
+    """How long the caches are before a call. Raises KernelError for what is no length, or one that is too long."""
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "iu":
         raise KernelError(f"`{growth.length}` is one whole number, how long the caches are, and {value!r} is given")
@@ -51,8 +71,8 @@ def _length(growth: Growth, value: Any) -> int:
     return length
 
 
-def _extended(graph: Graph, growth: Growth, name: str, array: Array, length: int) -> Array:
-    whole = graph.types[name]
+def _extended(signature: Signature, growth: Growth, name: str, array: Array, length: int) -> Array:
+    whole = signature.inputs[name]
     shape = growth.shape(name, whole.shape, length)
     if array.shape == whole.shape:
         return array
@@ -61,5 +81,5 @@ def _extended(graph: Graph, growth: Growth, name: str, array: Array, length: int
             f"the input `{name}` has the shape {array.shape}, and at `{growth.length}` {length} it is to have {shape}"
         )
     made = np.zeros(whole.shape, array.dtype)
-    made[tuple(slice(0, n) for n in shape)] = array
+    _first(made, shape)[...] = array
     return made

@@ -1,16 +1,17 @@
-"""The graphs of a model at several lengths as one of fixed capacity, which reads the length as a scalar.
+"""The graphs of a model at several lengths as ones of fixed room, which read the length as a scalar.
 
 A model whose caches grow computes the same at each length, of values that are longer. So it is imported at three
 lengths. What differs between the graphs has to differ by what is linear in the length: extents grow by one with it,
 numbers in programs are computed from it. Then every value has room for the longest, and every reduction takes the terms
-that are there. Caches become states, of which a call writes what is new.
+that are there. Caches become states, of which a call writes what is new. Other graphs have room for less, and read the
+first elements of the same states: what they compute is in proportion to their room.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -33,14 +34,37 @@ T = TypeVar("T")
 _FIRST = 2
 
 
-def grown_graph(
+@dataclass(frozen=True)
+class GrownGraphs:
+    """A model whose size grows.
+
+    Attributes:
+        whole: its graph with room for all.
+        shorter: what makes its graphs with room for less, by the longest length of a call.
+
+    """
+
+    whole: Graph
+    shorter: Mapping[int, Callable[[], Graph]] = field(default_factory=dict)
+
+    def changed(self, change: Callable[[Graph], Graph]) -> GrownGraphs:
+        """All graphs with a change."""
+        shorter = {longest: partial(_changed, change, make) for longest, make in self.shorter.items()}
+        return GrownGraphs(change(self.whole), shorter)
+
+
+def _changed(change: Callable[[Graph], Graph], make: Callable[[], Graph]) -> Graph:
+    return change(make())
+
+
+def grown_graphs(
     make: Callable[[int, Folding], Graph],
     name: str,
     size: GrowingSize,
     axes: Mapping[str, int],
     same: Collection[str],
-) -> Graph:
-    """The graph of a model whose size `name` grows.
+) -> GrownGraphs:
+    """The graphs of a model whose size `name` grows.
 
     Args:
         make: the model's graph at a length, by decisions on what is computed at load.
@@ -55,11 +79,21 @@ def grown_graph(
     found = caches(looked, axes)
     lengths = lengths_of(size.capacity, [cache.added(looked) for cache in found.values()])
     samples, folding = _samples(make, lengths)
-    joined = _Joined(samples, name, size.capacity, lengths, found, same)
-    made = joined.graph()
+
+    def joined(longest: int) -> _Joined:
+        return _Joined(samples, name, size.capacity, replace(lengths, longest=longest), found, same)
+
+    whole = joined(lengths.longest)
+    made = whole.graph()
     for length in (length for length in CHECKED if length <= lengths.longest):
-        joined.require_at(length, make, folding)
-    return made
+        whole.require_at(length, make, folding)
+    added = size.capacity - lengths.longest
+    shorter = [room - added for room in size.rooms if added <= room < size.capacity]
+    return GrownGraphs(made, {longest: partial(_graph_of, joined, longest) for longest in shorter})
+
+
+def _graph_of(joined: Callable[[int], _Joined], longest: int) -> Graph:
+    return joined(longest).graph()
 
 
 _Decided = tuple[frozenset[FoldedPlace], Mapping[FoldedPlace, Sequence[Array]]]
@@ -118,7 +152,9 @@ class _Joined:
         self._length = name
         while self._length in self._first.types:
             self._length += "_"
-        self._wide = self._views_of({cache.input for cache in self._caches.values()})
+        caches = self._caches.values()
+        self._wide = {name: 0 for cache in caches for name in self._views_of({cache.input})}
+        self._wide |= {name: cache.added(self._first) for cache in caches for name in self._views_of({cache.output})}
         self._offsets: dict[str, tuple[int | None, ...]] = {}
         self._types: dict[str, ValueType] = {self._length: ValueType(INDEX, ())}
         self._constants: dict[str, Array] = {}
@@ -227,7 +263,7 @@ class _Joined:
 
     def _room(self, name: str, offset: int) -> int:
         """How long a dimension is that is longer than the size by so much; a cache has room for all."""
-        return self._capacity if name in self._wide and not offset else self._lengths.longest + offset
+        return self._capacity if self._wide.get(name) == offset else self._lengths.longest + offset
 
     def _constant(self, name: str) -> None:
         samples = [graph.constants[name] for graph in self._samples]
@@ -271,7 +307,7 @@ class _Joined:
 
     def _update(self, node: Compute, cache: Cache) -> Compute:
         added = cache.added(self._first)
-        if self._types[cache.input] != self._types[cache.output]:
+        if any(other.added(self._first) != added for other in self._caches.values()):
             raise LengthDependence(f"a call adds {added} elements to it, and other numbers to other caches")
         program = update_program(cache, self._types[cache.output], added)
         return replace(node, program=program, inputs=(cache.input, cache.new, self._length))

@@ -12,6 +12,8 @@ from metasched.graph.errors import NetworkError
 _SHORTEST = 2
 # Shorter ones, at which it may have other nodes, but no other shapes and numbers.
 CHECKED = (1, 0)
+# Through fewer elements of its caches a decoder goes in no time that counts beside its weights.
+_SHORTEST_BUCKET = 64
 # The shortest one at the other end: so that three are apart.
 _LONGEST_AT_LEAST = 5
 
@@ -20,14 +22,34 @@ _LONGEST_AT_LEAST = 5
 class GrowingSize:
     """A size that is larger in each call, as that of a decoder's caches: what there is room for at its end.
 
-    `capacity` is the most that a cache holds once it has grown.
+    Attributes:
+        capacity: the most that a cache holds once it has grown.
+        buckets: lengths that have kernels of their own, which go through so much of a cache: a call runs on the
+            shortest that holds what the caches do after it. By default each is half of the next, and none is
+            shorter than 64.
+
     """
 
     capacity: int
+    buckets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise NetworkError(f"a cache has room for at least 1, and not for {self.capacity}")
+        wrong = [size for size in self.buckets if not 1 <= size <= self.capacity]
+        if wrong:
+            raise NetworkError(f"a bucket up to {wrong[0]} is not from 1 to {self.capacity}, the capacity")
+
+    @property
+    def rooms(self) -> tuple[int, ...]:
+        """The lengths that have kernels of their own, the shortest first and the capacity last."""
+        return tuple(sorted({*(self.buckets or self._halves()), self.capacity}))
+
+    def _halves(self) -> list[int]:
+        found, size = [], self.capacity
+        while (size := (size + 1) // 2) >= _SHORTEST_BUCKET:
+            found.append(size)
+        return found
 
     def __str__(self) -> str:
         return f"grows to {self.capacity}"

@@ -1,0 +1,123 @@
+"""A model with a size that grows, as networks of more and more room over the same states and weights."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from metasched.database.backends import DatabaseLike
+from metasched.graph.buckets.choices import choices_alike
+from metasched.graph.choices import Choices
+from metasched.graph.growing.calls import cut_to_length, length_of
+from metasched.graph.growing.graph import GrownGraphs
+from metasched.graph.inputs import as_arrays
+from metasched.graph.network import Network
+from metasched.graph.precision.choice import ProductPrecision
+from metasched.graph.profile import NetworkProfile
+from metasched.graph.state import NetworkState
+from metasched.graph.weights import WeightStore
+from metasched.permissions import Allow
+from metasched.target import Target
+
+
+class GrowingNetwork(Network):
+    """A network whose caches grow: a call runs on kernels that go through little more of them than they hold.
+
+    It is the network with room for all; `for_length` has those with room for less, each of which is made when a call
+    first needs it, or all by `compile`. Kernels that depend on no length are the same in all of them, and so are
+    weights and states; the others are scheduled as they are where there is room for all.
+    """
+
+    def __init__(
+        self,
+        graphs: GrownGraphs,
+        target: Target | None = None,
+        precision: ProductPrecision | str = ProductPrecision.F32,
+        *,
+        weights: WeightStore | None = None,
+    ) -> None:
+        """`weights` are those of other networks of the model, as of `Network`."""
+        super().__init__(graphs.whole, target, precision, weights=weights or WeightStore())
+        self._graphs = graphs
+        self._shorter: dict[int, Network] = {}
+        self._making = threading.Lock()
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The longest length that each network takes, the shortest first."""
+        growth = self.signature.growth
+        assert growth is not None
+        return (*sorted(self._graphs.shorter), growth.longest)
+
+    def for_length(self, length: int) -> Network:
+        """The network that a call runs on at a length, which this one has."""
+        longest = next(longest for longest in self.lengths if length <= longest)
+        if longest not in self._graphs.shorter:
+            return self
+        with self._making:
+            if longest not in self._shorter:
+                self._shorter[longest] = self._made_for(longest)
+            return self._shorter[longest]
+
+    def _made_for(self, longest: int) -> Network:
+        made = Network(self._graphs.shorter[longest](), self.target, self.precision, weights=self.weights)
+        made.state = self.state
+        made.schedule_by({**choices_alike(self, made), **self.choices})
+        return made
+
+    @property
+    def members(self) -> tuple[Network, ...]:
+        """All networks that calls run on, this one first."""
+        return (self, *(self.for_length(length) for length in self.lengths[:-1]))
+
+    def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
+        """Run the network on a state of its types; raises KernelError for inputs that it cannot take."""
+        network, given = self._for(inputs)
+        return super().run_on(state, given) if network is self else network.run_on(state, given)
+
+    def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
+        """Where the time of a call on a copy of a state goes."""
+        network, given = self._for(inputs)
+        if network is self:
+            return super().profile_on(state, given, runs)
+        return network.profile_on(state, given, runs)
+
+    def _for(self, inputs: Sequence[Any]) -> tuple[Network, list[Any]]:
+        """The network that a call runs on, and what it is given."""
+        growth = self.signature.growth
+        assert growth is not None
+        given = self._named(as_arrays(self.signature.name, self.inputs, inputs))
+        network = self.for_length(length_of(growth, given[growth.length]))
+        return network, list((given if network is self else cut_to_length(self.signature, given)).values())
+
+    def compile(self) -> Network:
+        """Compile every distinct program of all lengths now. Returns this network."""
+        super().compile()
+        for network in self.members[1:]:
+            network.compile()
+        return self
+
+    def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
+        """Run the best kernels that are recorded in a database, where there are any. Returns this network."""
+        for network in self.members[1:]:
+            network.use(db, allow=allow)
+        return super().use(db, allow=allow)
+
+    def schedule_by(self, choices: Choices) -> None:
+        """Schedule tasks by choices, from the next call on."""
+        super().schedule_by(choices)
+        with self._making:
+            for network in self._shorter.values():
+                network.schedule_by(choices)
+
+    def session(self) -> Network:
+        """This network with a state of its own, zeros at first; code and weights are the same, held once."""
+        self._compiled()
+        other = copy.copy(self)
+        other.state = NetworkState(self.signature.held)
+        return other
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, for lengths up to {', '.join(map(str, self.lengths))}>"
