@@ -63,6 +63,14 @@ def main() -> int:
     contest.add_argument("--from-nothing", action="store_true", help="live, without a guess and what is known")
     images = parser.add_argument_group("of `pipelines`")
     images.add_argument("--pipelines", type=_names, default=(), metavar="blur,...", help="which (default: all)")
+    images.add_argument(
+        "--limit",
+        type=_positive,
+        default=Options.limit,
+        metavar="S",
+        help="of each of Halide's schedules, compilation included (default: %(default)s)",
+    )
+    images.add_argument("--prepare", action="store_true", help="only make what --kept keeps, and time nothing")
     args = parser.parse_args()
     # Both sides start processes, whose start is a figure: a user's Python has kept its compiled modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -99,6 +107,8 @@ def main() -> int:
         from_nothing=args.from_nothing,
         halide_python=args.halide_python,
         pipelines=args.pipelines,
+        limit=args.limit,
+        prepare=args.prepare,
     )
     try:
         for result in BENCHMARKS[args.name].run(options):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -77,6 +78,14 @@ def prepared(spec: dict[str, Any]) -> tuple[Callable[[], object], float]:
     return call, seconds
 
 
+def limit_memory() -> None:
+    """What asks for more memory than there is gets an error, and the machine stays usable."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = free if most == resource.RLIM_INFINITY else min(free, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+
+
 def answers_only() -> TextIO:
     """Standard output, for answers alone: Halide's warnings, which it prints there, go to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
@@ -86,6 +95,7 @@ def answers_only() -> TextIO:
 
 def main() -> None:
     out = answers_only()
+    limit_memory()
     load_autoschedulers()
     calls: dict[str, Callable[[], object]] = {}
     for line in sys.stdin:

@@ -1,8 +1,12 @@
 """Pipelines of images: our guess, and what a search finds, against Halide's autoschedulers and schedules by hand.
 
 Halide runs in a virtual environment of its own: `--halide-python PATH`, or METASCHED_HALIDE_PYTHON in the environment.
-Each side has a process of its own and as many threads; all get the same inputs, results are compared, and blocks
-alternate. With `--trials 0` nothing is searched for. `--pipelines NAME,...` names some.
+Each of its schedules has a process of its own, as ours have, and as many threads; all get the same inputs, results are
+compared, and blocks alternate. With `--trials 0` nothing is searched for. `--pipelines NAME,...` names some.
+
+An autoscheduler that takes longer than `--limit` seconds, compilation included, or more memory than there is, has
+refused, and the line says so. `--kept DIR` keeps the searches' records and what was refused there, so that the next run
+has only to compile and to time; with `--prepare` that is all that is done.
 """
 
 from __future__ import annotations
@@ -23,12 +27,13 @@ import numpy as np
 
 import metasched as ms
 from benchmarks.registry import OptionError, Options, Result
-from benchmarks.sides import SideProcess, alternate
+from benchmarks.sides import SideEnded, SideProcess, alternate
 
 _FOLDER = Path(__file__).parents[1] / "examples" / "pipelines"
 CASES = ("blur", "unsharp", "harris", "bilateral_grid", "local_laplacian", "demosaic", "histogram")
 AUTOSCHEDULERS = ("Adams2019", "Mullapudi2016", "Li2018")
-_BY_HAND, _GUESS = "by hand", "guess"
+_BY_HAND, _GUESS, _SEARCHED = "by hand", "guess", "searched"
+HALIDE = (_BY_HAND, *AUTOSCHEDULERS)
 _TOLERANCE = 2e-3  # of the largest element: sums are taken in different orders, and integers rounded after them
 _NO_HALIDE = "Halide left out: no Python that has it was named (--halide-python, METASCHED_HALIDE_PYTHON)"
 
@@ -44,6 +49,8 @@ def run(options: Options) -> Iterator[Result]:
     for name in names:
         lines.append(_line(name, options))
         yield lines[-1]
+    if options.prepare:
+        return
     for ratio in ("ratio", "searched_ratio", "by_hand_ratio"):
         found = [float(str(line[ratio])) for line in lines if line.get(ratio) is not None]
         if found:
@@ -70,7 +77,8 @@ def _traces(program: ms.Program, options: Options) -> dict[str, ms.Trace]:
     target = ms.Target.detect(threads=options.threads)
     found = {_GUESS: ms.compile(program, target=target).trace}
     if options.trials and not options.quick:
-        found["searched"] = ms.tune(program, trials=options.trials, target=target, seed=0).trace
+        db = "sqlite:///metasched.db" if options.kept is None else f"sqlite:///{options.kept.resolve() / 'searches.db'}"
+        found[_SEARCHED] = ms.tune(program, trials=options.trials, target=target, seed=0, db=db).trace
     return found
 
 
@@ -90,33 +98,63 @@ def _line(name: str, options: Options) -> Result:
         os.environ["HL_NUM_THREADS"] = str(options.threads)
         inputs = _inputs(program, Path(folder))
         common = {"case": name, "threads": options.threads, "inputs": inputs, "dtype": str(output.dtype.numpy)}
-        wanted = {
-            schedule: {"text": str(program), "trace": str(trace)}
-            for schedule, trace in _traces(program, options).items()
-        }
-        sides = [(stack.enter_context(_side(sys.executable, "pipeline_side", options)), wanted)]
-        if options.halide_python is not None:
-            side = stack.enter_context(_side(options.halide_python, "halide_side", options))
-            sides.append((side, {schedule: {} for schedule in (_BY_HAND, *AUTOSCHEDULERS)}))
+        results = {schedule: Path(folder) / f"{schedule}.npy" for schedule in (_GUESS, _SEARCHED, *HALIDE)}
+        ours = stack.enter_context(_side(sys.executable, "pipeline_side", options))
         measures: dict[str, Callable[[], list[float]]] = {}
-        results: dict[str, Path] = {}
-        refused = {}
-        for side, schedules in sides:
-            for schedule, own in schedules.items():
-                path = Path(folder) / f"{len(results)}.npy"
-                said = side.ask(json.dumps({**common, **own, "schedule": schedule, "result": str(path)}))
-                if "refused" in said:
-                    refused[schedule] = said["refused"]
-                    continue
+        for schedule, trace in _traces(program, options).items():
+            own = {"text": str(program), "trace": str(trace), "schedule": schedule, "result": str(results[schedule])}
+            ours.ask(json.dumps({**common, **own}))
+            measures[schedule] = partial(ours.measure, f"measure {schedule}")
+        refused = Refusals(None if options.kept is None else options.kept / "refused.json", name)
+        for schedule in HALIDE if options.halide_python is not None else ():
+            if schedule in refused.known:
+                continue
+            side = stack.enter_context(_side(options.halide_python, "halide_side", options))
+            spec = json.dumps({**common, "schedule": schedule, "result": str(results[schedule])})
+            reason = _refusal(side, spec, options.limit)
+            if reason is None:
                 measures[schedule] = partial(side.measure, f"measure {schedule}")
-                results[schedule] = path
-        _check(name, results)
+            else:
+                refused.add(schedule, reason)
+        _check(name, {schedule: results[schedule] for schedule in measures})
+        if options.prepare:
+            return {"case": name, "prepared": list(measures), "refused": refused.known}
         times = alternate(measures, 1 if options.quick else 3)
-        return _result(name, {schedule: time.median for schedule, time in times.items()}, refused)
+        line = _result(name, {schedule: time.median for schedule, time in times.items()}, refused.known)
+        return {**line, "spread": max(time.spread for time in times.values())}
 
 
-def _side(python: str, module: str, options: Options) -> SideProcess:
+def _refusal(side: SideProcess, spec: str, limit: int) -> str | None:
+    """Why a schedule of Halide's is not to be had, None where it is ready."""
+    try:
+        said = side.ask_within(spec, limit)
+    except SideEnded as error:
+        return f"not done in {limit} s" if side.took_too_long else str(error)
+    return str(said["refused"]) if "refused" in said else None
+
+
+def _side(python: str | None, module: str, options: Options) -> SideProcess:
+    assert python is not None
     return SideProcess(module, [python, "-m", f"benchmarks.{module}"], options.threads)
+
+
+class Refusals:
+    """Why schedules of a pipeline are not to be had, in a file for the next run if one is named."""
+
+    def __init__(self, file: Path | None, pipeline: str) -> None:
+        self._file, self._pipeline = file, pipeline
+        self._of_all: dict[str, dict[str, str]] = json.loads(file.read_text()) if file and file.exists() else {}
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The reasons, by schedule."""
+        return self._of_all.get(self._pipeline, {})
+
+    def add(self, schedule: str, reason: str) -> None:
+        self._of_all.setdefault(self._pipeline, {})[schedule] = reason
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.write_text(json.dumps(self._of_all, indent=1))
 
 
 def _result(name: str, seconds: Mapping[str, float], refused: Mapping[str, Any]) -> Result:

@@ -18,8 +18,8 @@ class Options:
     kept for the next time. What the comparison of networks takes: names of networks, models by their files,
     the sizes that these leave open, and seconds to tune each (None for no tuning). Whether strategies and ablations are
     compared live, by tuning, and not on the frozen table; after how many seconds nothing new is begun then, and whether
-    searches begin with what is known. A Python that has Halide, and which pipelines are run on both
-    (all, where none is named)."""
+    searches begin with what is known. A Python that has Halide, which pipelines are run on both (all, where none is
+    named), after how many seconds an autoscheduler is given up, and whether only what is kept is made."""
 
     threads: int = 2
     quick: bool = False
@@ -43,6 +43,8 @@ class Options:
     from_nothing: bool = False
     halide_python: str | None = None
     pipelines: tuple[str, ...] = ()
+    limit: int = 120
+    prepare: bool = False
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -51,11 +52,16 @@ class SideTime:
 UNSTEADY = 1.25  # a spread beyond which a comparison is to be repeated on a quieter machine
 
 
+class SideEnded(RuntimeError):
+    """A side's process ended instead of answering."""
+
+
 class SideProcess:
     """A running side: it answers a line with a line of JSON. `measure` gives a block's samples, in seconds per call."""
 
     def __init__(self, name: str, command: Sequence[str], threads: int) -> None:
         self.name = name
+        self.took_too_long = False
         self._process = subprocess.Popen(
             command,
             cwd=Path(__file__).parents[1],
@@ -76,11 +82,28 @@ class SideProcess:
         return self.answer()
 
     def answer(self) -> Any:
+        """The next answer. Raises SideEnded where there will be none."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the side `{self.name}` ended with status {self._process.wait()}; its error is above")
+            raise SideEnded(f"the side `{self.name}` ended with status {self._process.wait()}; its error is above")
         return json.loads(line)
+
+    def ask_within(self, line: str, limit: float) -> Any:
+        """What the side answers to a line, whose process is ended where that takes longer than so many seconds.
+
+        Raises SideEnded where it did not answer; `took_too_long` says why.
+        """
+        clock = threading.Timer(limit, self._end_late)
+        clock.start()
+        try:
+            return self.ask(line)
+        finally:
+            clock.cancel()
+
+    def _end_late(self) -> None:
+        self.took_too_long = True
+        self._process.kill()
 
     def __enter__(self) -> Self:
         return self

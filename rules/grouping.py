@@ -208,17 +208,27 @@ def _reads_of(sch: ms.Schedule, member: ms.BlockInfo) -> Iterator[tuple[ms.Block
 
 
 def _cheap(sch: ms.Schedule, members: tuple[ms.BlockInfo, ...], most: int) -> Iterator[str]:
-    """The stages to compute where they are read: at one place, or with few operations at all places together."""
-    copies: dict[str, int] = {}
+    """The stages to compute where they are read: once for each element, or with little more work than storing takes."""
+    times: dict[str, float] = {}
     for member in members:
         reads = list(_reads_of(sch, member))
-        times = sum(n * copies.get(reader.name, 1) for reader, n in reads)
+        found = sum(n * times.get(reader.name, 1) * _ratio(reader, member) for reader, n in reads)
         fixed = member.reduces or member.expensive or member.costly or member.conditional
         if fixed or any(reader.reduces for reader, _ in reads):
             continue
-        if times == 1 or member.operations * times <= most:
-            copies[member.name] = times
+        if found <= 1 or _work_again(member, found) <= most:
+            times[member.name] = found
             yield member.name
+
+
+def _ratio(reader: ms.BlockInfo, member: ms.BlockInfo) -> float:
+    """How many elements a reader has for each of a stage: more than 1 where it is as a finer image."""
+    return reader.instances / member.instances if reader.instances and member.instances else 1.0
+
+
+def _work_again(member: ms.BlockInfo, times: float) -> float:
+    """Operations and loads for an element that is computed so often, beyond those where it is stored and loaded."""
+    return (times - 1) * (member.operations + len(member.reads) - 1) - 2
 
 
 def _worthwhile(sch: ms.Schedule, group: _Group) -> bool:

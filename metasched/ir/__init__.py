@@ -5,6 +5,7 @@ Its files, in reading order:
 - `nodes`: The tensor-program IR: every node, and the generic traversal over them
 - `query`: Finding things in a `Func`, and replacing them
 - `data`: Which integers depend on data, so that a program does not say what numbers they may be
+- `data_ranges`: What values an integer that data says may take, whatever the data is
 - `polynomial`: Polynomials with integer coefficients over expressions that are taken as they are
 - `affine`: Integer index arithmetic: its normal form
 - `ranges`: What values index arithmetic takes while loops run: bounds, regions, and what they prove

@@ -24,10 +24,11 @@ from metasched.compiler.lower.nest import (
 from metasched.compiler.lower.prefetch import TilePrefetch, ahead_of
 from metasched.compiler.lower.storage import Storage, relative
 from metasched.compiler.lower.tensors import statement_of
-from metasched.dtypes import INDEX
+from metasched.dtypes import INDEX, DType, fits
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind, Reducer
+from metasched.ir.data_ranges import data_range
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, LoopKind, Reducer
 
 _MODES = {LoopKind.SERIAL: lir.LoopMode.SERIAL, LoopKind.PARALLEL: lir.LoopMode.PARALLEL}
 
@@ -166,11 +167,25 @@ class _Flattener:
             if size == 1:
                 continue  # Its one element, however a fused loop's part of the index is written.
             if depends_on_data(index):
-                # Whatever the data is, no read leaves its array.
-                index = Binary(BinOp.MIN, self._index(index, depths), const(size - 1))
-                index = Binary(BinOp.MAX, index, ZERO)
+                index = _held(self._index(index, depths), size)
             flat = Binary(BinOp.ADD, flat, Binary(BinOp.MUL, index, const(stride)))
         return ordered(simplify(flat), depths)
+
+
+def _held(index: Expr, size: int) -> Expr:
+    """An index such that no read leaves its array, whatever the data is: held to it where it may be elsewhere."""
+    if isinstance(index, Cast) and index.dtype is INDEX and index.value.dtype.is_integer:
+        narrow = index.value.dtype
+        if fits(narrow, 0, size - 1):
+            return Cast(_clamped(index.value, size, narrow), INDEX)  # In more lanes than 64 bits have.
+    return _clamped(index, size, INDEX)
+
+
+def _clamped(index: Expr, size: int, dtype: DType) -> Expr:
+    lo, hi = data_range(index)
+    if hi >= size:
+        index = Binary(BinOp.MIN, index, Const(size - 1, dtype))
+    return Binary(BinOp.MAX, index, Const(0, dtype)) if lo < 0 else index
 
 
 def ordered(e: Expr, depths: Mapping[str, int]) -> Expr:

@@ -98,10 +98,28 @@ def test_a_stage_that_rows_would_compute_again_begins_a_group() -> None:
 
 def test_what_caches_hold_is_a_choice_and_what_they_do_not_is_grouped() -> None:
     def structures(**sizes: int) -> list[dict[str, object]]:
-        return [dict(s.structure) for s in ms.space(ms.parse_program(CORNERS, **sizes), rules=["grouping"])]
+        return [
+            dict(s.structure) for s in ms.space(ms.parse_program(CORNERS, **sizes), rules=["grouping"], target=AVX512)
+        ]
 
     assert structures(H=300, W=300) == [{"grouping(last)/stages": how} for how in (GROUPED, APART)]
     assert structures(H=3000, W=3000) == [{}]
+
+
+PYRAMID = """
+program pyramid[N=256](X: f32[N + 2, N]) -> Y: f32[2*N - 1, 2*N]:
+    coarse: F[i < N, j < N] = X[i, j] + X[i + 1, j] * 2.0 + X[i + 2, j]
+    finer: G[i < 2*N, j < 2*N] = F[i // 2, j // 2] * 3.0
+    Y[i, j] = G[i, j] + G[i + 1, j]
+"""
+
+
+def test_a_coarser_image_is_stored_where_a_finer_one_would_compute_it_again_and_again() -> None:
+    """`G` is computed twice for each element where it is read, and `F`, of a quarter as many, eight times."""
+    program = ms.parse_program(PYRAMID)
+    sketch = ms.space(program, rules=["grouping"], target=AVX512)[0]
+    stages = sketch.trace_of(sketch.sample(np.random.default_rng(0), 1)[0]).apply_to(program)
+    assert stages.block_names() == ("coarse", "Y")
 
 
 SINGLE = "program p[N=9](A: f32[N + 2, N]) -> C: f32[N, N]:\n    C[i, j] = A[i, j] + A[i + 2, j]\n"

@@ -66,6 +66,12 @@ class Expressions(Memory):
             return self.arith.binary(atom.op, a, b)
         return self.value(atom)
 
+    def short_atom(self, atom: Expr) -> SSAValue:
+        """The value of a non-linear part of an index that 32 bits hold."""
+        if isinstance(atom, Cast) and atom.value.dtype.is_integer and atom.value.dtype.bits <= DType.I32.bits:
+            return self.arith.cast(self.value(atom.value), DType.I32)
+        return self.arith.cast(self.atom(atom), DType.I32)
+
     def _operand(self, e: Expr) -> SSAValue:
         return self.index(self.scope.indices.form(e))
 

@@ -11,6 +11,7 @@ from math import gcd
 
 from metasched.dtypes import INDEX
 from metasched.ir.data import depends_on_data
+from metasched.ir.data_ranges import data_range
 from metasched.ir.linear import Linear, combine, form_of_sum, product, to_expr
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Var
 
@@ -206,7 +207,7 @@ class Indices:
         if isinstance(atom, Var):
             return self._ranges.get(atom.name, UNKNOWN)
         if not isinstance(atom, Binary):
-            return UNKNOWN
+            return _of_data(atom)
         a = self.range(self._as_written(atom.a))
         b = self.range(self._as_written(atom.b))
         if atom.op is BinOp.MIN:
@@ -221,6 +222,12 @@ class Indices:
         if atom.op is BinOp.FLOORDIV:
             return tuple(None if x is None else x // divisor for x in a)  # type: ignore[return-value]
         return UNKNOWN
+
+
+def _of_data(atom: Expr) -> Range:
+    """Bounds of what is no arithmetic over loops: what data may say, where that is little beside 64 bits."""
+    lo, hi = data_range(atom)
+    return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
 
 
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})

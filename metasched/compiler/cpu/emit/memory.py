@@ -27,7 +27,7 @@ from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
 from metasched.ir.evaluate import evaluate
 from metasched.ir.linear import Linear
-from metasched.ir.nodes import Expr, Var
+from metasched.ir.nodes import BinOp, Expr, Var
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _HOISTED = 12
@@ -37,6 +37,8 @@ _REMEMBERED = 16
 
 # Bytes of a line, as far as streams and prefetches go.
 _LINE = 64
+# What an offset of 32 bits may be.
+_SHORT = 2**31 - 1
 # What LLVM calls the locality of a prefetch is 3 for the first cache, 2 for the second.
 _NEAREST = 4
 _REGISTER = 64  # bytes of the widest vectors: a broadcast fills one
@@ -54,6 +56,10 @@ class Memory:
 
     def atom(self, atom: Expr) -> SSAValue:
         """The value of what an index is made of."""
+        raise NotImplementedError
+
+    def short_atom(self, atom: Expr) -> SSAValue:
+        """The same in 32 bits, where these are known to hold it."""
         raise NotImplementedError
 
     # --- indices ---
@@ -265,8 +271,35 @@ class Memory:
         return self._load_under(storage, form, runs.length, f"<{runs.length} x i1> <{lanes}>")
 
     def _addresses(self, storage: ArrayPointer, form: Linear) -> str:
+        """The address of each lane: beside a common one at offsets of 32 bits, where these hold them."""
         element = memory_text(storage.array.dtype)
-        return self.text.pure(f"getelementptr {element}, ptr {storage.pointer}, {self.index(form).typed}")
+        shared, step, varying = self.split_lane(form)
+        if not self._are_short(step, varying):
+            return self.text.pure(f"getelementptr {element}, ptr {storage.pointer}, {self.index(form).typed}")
+        # x86 adds what 16 lanes of 32 bits say to one address, and of 64 bits 8.
+        offsets = self.arith.cast(self._short_offsets(step, varying), INDEX)
+        return self.text.pure(f"getelementptr {element}, ptr {self.pointer(storage, shared)}, {offsets.typed}")
+
+    def _are_short(self, step: int, varying: tuple[tuple[Expr, int], ...]) -> bool:
+        """Whether 32 bits hold what varies from lane to lane, and all parts of it."""
+        assert self.scope.lane is not None
+        ranges = [self.scope.indices.range(Linear.of_atom(atom)) for atom, _ in varying]
+        if self.scope.wraps or any(None in found for found in ranges):
+            return False
+        most = sum(abs(c) * max(abs(lo or 0), abs(hi or 0)) for (_, c), (lo, hi) in zip(varying, ranges, strict=True))
+        return most + abs(step) * self.scope.lane.width <= _SHORT
+
+    def _short_offsets(self, step: int, varying: tuple[tuple[Expr, int], ...]) -> SSAValue:
+        assert self.scope.lane is not None
+        width, short = self.scope.lane.width, DType.I32
+        parts = [(lane_numbers(short, width), step)] if step else []
+        parts += [(self.arith.widen(self.short_atom(atom), width), c) for atom, c in varying]
+        out: SSAValue | None = None
+        for value, c in parts:
+            part = value if c == 1 else self.arith.binary(BinOp.MUL, value, constant(c, short, width))
+            out = part if out is None else self.arith.binary(BinOp.ADD, out, part)
+        assert out is not None
+        return out
 
     def _gather(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         assert self.scope.lane is not None

@@ -24,3 +24,12 @@ def test_a_dimension_of_one_element_has_no_part_in_an_index() -> None:
     text = print_kernel(lower(sch.func, AVX512))
     assert "Y[" in text
     assert "//" not in text
+
+
+def test_what_data_says_is_held_to_its_array_in_its_own_type_and_only_where_it_may_be_elsewhere() -> None:
+    text = """
+program tables[N=6](X: u8[N], I: i32[N], T: f32[256], S: f32[9]) -> Y: f32[N]:
+    Y[i] = T[X[i]] + S[I[i]] + S[clamp(I[i], 2, 7)]
+"""
+    code = print_kernel(lower(ms.Schedule(ms.parse_program(text)).func, AVX512))
+    assert "T[i64(X[i])] + S[i64(max(min(I[i], 8), 0))] + S[i64(min(max(I[i], 2), 7))]" in code

@@ -160,3 +160,16 @@ def test_lanes_that_a_tail_has_not_keep_what_the_strips_before_it_found() -> Non
     X[:, 7] = 9  # beside the five lanes of the tail, in the vector of eight that holds them
     found = Kernel(build(schedule.func, Target.detect()))(X)
     assert np.array_equal(found, reference(program)(X))
+
+
+@pytest.mark.parametrize("short", [True, False], ids=["within 32 bits", "beyond them"])
+def test_lanes_are_gathered_by_offsets_of_32_bits_where_these_hold_them(short: bool) -> None:
+    text = EMBEDDING if short else EMBEDDING.replace("V=50, D=19", f"V={2**20}, D={2**13}")
+    schedule = ms.Schedule(ms.parse_program(text))
+    i, j = schedule.get_loops(schedule.get_block("Y"))
+    schedule.reorder(j, i)
+    schedule.vectorize(i, lanes=8)
+    target = Target.detect()
+    code = emit(lower(schedule.func, target), target).text
+    assert "masked.gather" in code
+    assert ("mul nsw <8 x i64>" in code) != short
