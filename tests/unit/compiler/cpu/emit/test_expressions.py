@@ -242,3 +242,15 @@ def test_vectors_of_short_integers_are_brought_into_range_in_vectors(short: DTyp
     kernel = ms.compile(ms.parse_program(text), trace=schedule.trace)
     assert "fptosi <16 x float>" in kernel.llvm
     assert ".sat" not in kernel.llvm
+
+
+@pytest.mark.parametrize("dtype", [F32, DType.F64], ids=str)
+def test_vectors_of_floats_become_whole_numbers_of_32_bits_in_vectors(dtype: DType) -> None:
+    program = ms.parse_program(f"program p(A: {dtype}[16]) -> Y: i32[16]:\n    Y[i] = i32(A[i])\n")
+    schedule = ms.Schedule(program)
+    schedule.vectorize(schedule.get_loops(schedule.get_block("Y"))[0], lanes=16)
+    kernel = ms.compile(program, trace=schedule.trace)
+    assert ".sat" not in kernel.llvm
+    ends = [np.nan, np.inf, -np.inf, 2.0**31, 2.0**31 - 1, -(2.0**31), -(2.0**31) - 1, 2147483520, 7.9, -7.9, 3e9, -3e9]
+    values = np.array(ends + [0.0] * 4, dtype.numpy)
+    assert np.array_equal(kernel(values), ms.reference(program)(values))
