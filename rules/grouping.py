@@ -31,15 +31,16 @@ def grouping(
     Applies to a block with stencils among the stages that only it needs: filters one after another, gradients and
     their products. As many of these stages as move with its rows are grouped with it, as in Mullapudi et al. 2016
     (section 3): storage between stages is then a few rows in a cache (Halide's sliding window), where stages one after
-    another go through memory. A stage that is read at one place, or takes few operations, is computed where it is read.
-    One that would be computed too often begins a group of its own. Threads share strips of rows, of a sampled number; a
-    strip's first rows are computed for its neighbour, too. What a core's second cache does not hold is always grouped;
-    for anything else it is a structural choice: grouped, or apart.
+    another go through memory. A stage that is computed once for each element where it is read, or again with little
+    work, is computed there; a coarser image counts as often as finer ones read it. One that would be computed too often
+    begins a group of its own. Threads share strips of rows, of a sampled number; a strip's first rows are computed for
+    its neighbour, too. What a core's second cache does not hold is always grouped; for anything else it is a structural
+    choice: grouped, or apart.
 
     Args:
         shares: the possible numbers of strips for each thread.
         terms: the most terms of a stage that is a reduction; those of more are left to rules for tiles.
-        inlined: operations that a stage may have to be computed again for each element of its readers.
+        inlined: operations and loads by which computing an element where it is read may exceed storing it.
         recomputed: how often an element of a stage may be computed, on average, for the stage to be in the group.
         tiny: instances below which threads take longer to start than they gain.
     """
