@@ -7,7 +7,8 @@ and its base is subtracted from the indices. Where a bound is unknown, the whole
 * Below a parallel loop it is one array a thread, elsewhere one array for the call: so is what one phase of a shared
   parallel region writes and another reads.
 * In registers if its scope says so (the loops that index it are then unrolled), or if it fits and all loops that
-  index it are unrolled anyway.
+  index it are unrolled anyway. What belongs further inside, and so is used more often, has registers first: sums of
+  blocks before the totals that these are added to.
 """
 
 from __future__ import annotations
@@ -117,9 +118,9 @@ def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) ->
     storages = {b.name: whole(b, ArrayKind.INPUT) for b in func.inputs}
     storages |= {b.name: whole(b, ArrayKind.OUTPUT) for b in func.outputs}
     found = accesses(stmt)
-    for buffer in func.temps:
-        if buffer.name not in found:
-            continue
+    used = [buffer for buffer in func.temps if buffer.name in found]
+    storages |= {b.name: whole(b, ArrayKind.SHARED) for b in used}
+    for buffer in _registers_first(func, used, found):
         owner = _owner([a.path for a in found[buffer.name]], func, buffer)
         full = whole(buffer, ArrayKind.THREAD if in_threads(owner) else ArrayKind.SHARED)
         tile = shrink(full, [(a.indices, a.inside(owner)) for a in found[buffer.name]])
@@ -138,6 +139,12 @@ def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) ->
             )
         storages[buffer.name] = storage
     return stmt, storages
+
+
+def _registers_first(func: Func, temps: list[Buffer], found: Mapping[str, list[BufferAccess]]) -> list[Buffer]:
+    """Intermediates in the order in which they get registers: those that must have some, then from the inside out."""
+    depth = {b.name: len(_owner([a.path for a in found[b.name]], func, b)) for b in temps}
+    return sorted(temps, key=lambda b: (b.scope is not Scope.REGISTER, -depth[b.name]))
 
 
 def _owner(paths: list[Path], func: Func, buffer: Buffer) -> Path:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.errors import ScheduleError
@@ -17,6 +18,7 @@ from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.target import Target
 from tests.support.lir_interpreter import run_lir
+from tests.support.targets import AVX2
 
 HERE = Target.detect(threads=2)
 PRODUCT = """
@@ -133,3 +135,27 @@ def test_a_negative_length() -> None:
     sch, dot, _ = product(0)
     with pytest.raises(ScheduleError, match="counts terms, and is less than 0"):
         sch.annotate(dot, "blocked_sum", -1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "total"),
+    [pytest.param(3, ArrayKind.REGISTER, id="both fit"), pytest.param(6, ArrayKind.SHARED, id="only one fits")],
+)
+def test_sums_of_blocks_have_registers_before_their_totals(rows: int, total: ArrayKind) -> None:
+    """A total that is read from registers leaves none for sums that are added to at every term."""
+    sch = ms.Schedule(ms.parse_program(PRODUCT, M=6, N=16))
+    dot = sch.get_block("dot")
+    sch.annotate(dot, "blocked_sum", 30)
+    i, j, k = sch.get_loops(dot)
+    i0, i1 = sch.split(i, [None, rows])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i0, j0, k, i1, j1)
+    copy = sch.cache_write(dot)
+    sch.reverse_compute_at(copy, j0)
+    for block in (dot, copy):
+        sch.vectorize(sch.get_loops(block)[-1], lanes=8)
+        sch.annotate(block, "unroll_limit", 16)
+    kinds = {array.name: array.kind for array in lower(sch.func, AVX2).arrays}
+    assert kinds["C_global"] is total
+    assert kinds["C_global_part"] is ArrayKind.REGISTER
+    agrees(sch)
