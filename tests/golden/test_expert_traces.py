@@ -18,15 +18,15 @@ import pytest
 import metasched as ms
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
-from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.lang.instructions import Decision, Ref
 from metasched.measure.compiling import lower_candidate
 from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.files import file_of
-from metasched.schedule.distributions.factors import Factors
-from metasched.schedule.handlers import Policy, Site
+from metasched.schedule.handlers import Policy
 from metasched.space.registry import resolve
 from metasched.space.source import FromRules
 from metasched.support.stopwatch import Stopwatch
+from tests.support.decided import Decided, tile
 from tests.support.targets import AVX512
 
 RULES = Path(inspect.getfile(resolve("cpu")[0].fn)).parent
@@ -43,10 +43,6 @@ class Way:
     allow: frozenset[str] = frozenset()
     arguments: frozenset[str] = frozenset()
     reason: str = ""
-
-
-def tile(*inner: int) -> Decision:
-    return (HOLE, *inner)
 
 
 def lanes(rule: str, width: int, *blocks: str) -> dict[str, Decision]:
@@ -137,6 +133,7 @@ FOUND: Mapping[str, Way] = {
         {
             **CHANNELS,
             f"{TILED}(conv)/fusion": "consumer at level 2",
+            "unroll(conv)/tile": 0,
             f"{TILED}(conv)/h_conv": tile(8, 1, 1),
             f"{TILED}(conv)/w_conv": tile(6, 1, 6),
             **lanes("vectorize", 16, "relu"),
@@ -368,22 +365,6 @@ OTHERWISE: Mapping[str, Way] = {
         reason="keys are transposed from rows that are loaded whole, and in the space to rows that are stored whole",
     ),
 }
-
-
-class Decided:
-    """Takes the decisions of a way, and the first or smallest ones at all other addresses."""
-
-    def __init__(self, decisions: Mapping[str, Decision]) -> None:
-        self.left = dict(decisions)
-
-    def decide(self, site: Site) -> Decision:
-        if site.address in self.left:
-            return self.left.pop(site.address)
-        dist = site.dist
-        if not dist.structural and dist.gives_list:
-            assert isinstance(dist, Factors)
-            return tile(*(1,) * dist.width)
-        return dist.options()[0]
 
 
 def program_of(trace: Expert, way: Way) -> Program:
