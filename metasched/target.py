@@ -115,6 +115,11 @@ class Target:
         """Number of vector registers."""
         return 32 if "avx512f" in self.features or "neon" in self.features else 16
 
+    @property
+    def broadcasts_in_operations(self) -> bool:
+        """Whether a vector instruction may take one element for all lanes, without a broadcast before it."""
+        return "avx512f" in self.features or "neon" in self.features
+
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in a vector register."""
         return self.vector_bits // dtype.bits

@@ -23,7 +23,8 @@ class Core:
     work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled code; `window` is how
     many instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a
     condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
-    Lines of runs shorter than `stream_bytes` take up to `scatter` times as
+    `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
+    of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as
     long to come from the last cache or memory. Of a last cache a kernel has `last_cache_bytes` at most. A cache
     keeps what takes `kept_whole` of it from one run to the next, and nothing of what takes twice that.
     """
@@ -31,6 +32,7 @@ class Core:
     operations: float = 2.0
     loads: float = 2.0
     stores: float = 1.0
+    broadcasts: float = 1.0
     operation_latency: float = 4.5
     extreme_latency: float = 6.0
     integer_latency: float = 1.0

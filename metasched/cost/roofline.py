@@ -60,6 +60,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     # A store that the next load waits for takes a place of a load.
     together = loads + np.where(reloaded, stores, 0.0)
     ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / core.issue)
+    ports = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
     looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     if statement.vector is None:
         # The few instructions of a loop over single elements run beside its own.
@@ -70,6 +71,20 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "latency": chain,
         "overhead": transfers + masked + branching + looping + _across_lanes(view) + _code_size_penalty(view),
     }
+
+
+def broadcasts_apart(view: View) -> Array:
+    """Broadcasts of an operation of a register tile that are instructions of their own.
+
+    A tile that reads operands again does so for each product, if it has at least as many broadcasts as vectors.
+    """
+    tile, reads = view.tile, view.reads()
+    if view.target.broadcasts_in_operations or view.statement.tensor is not None or not reads:
+        return view.full(0.0)
+    kept = total([tile.vectors[n] for n in reads])
+    again = (tile.loads > kept) & (2.0 * tile.broadcasts >= kept)
+    found: Array = np.where(again, tile.sums, tile.broadcasts) / tile.operations
+    return np.where(tile.held > 0, found, 0.0)
 
 
 @once

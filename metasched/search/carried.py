@@ -21,7 +21,7 @@ from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
 from metasched.errors import ScheduleError
 from metasched.knowledge.anchor import Anchor, anchor_of
-from metasched.knowledge.library import Knowledge, Neighbour
+from metasched.knowledge.library import Knowledge, Neighbour, cpu_of
 from metasched.knowledge.roles import Roles
 from metasched.lang.decisions import decision_text
 from metasched.lang.instructions import HOLE, Decision, Ref
@@ -41,6 +41,9 @@ MOST_STRUCTURES = 3
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
 _DRAWN = 32
 _VARIED = 96
+# How often rows around the best so far are drawn for a neighbour of a CPU with other vectors, whose register tiles have
+# another shape: more than one number has to change.
+_ROUNDS = 8
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.
 _GAIN = 1.05
@@ -149,7 +152,8 @@ class _Carrying:
         arm = self._arm(sketch)
         if arm is None:
             return ENOUGH
-        found = self._best_row(arm, numbers)
+        other_vectors = neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
+        found = self._best_row(arm, numbers, _ROUNDS if other_vectors else 1)
         if found is None:
             return _NO_NUMBERS
         row, score = found
@@ -199,16 +203,20 @@ class _Carrying:
                 found.append((address, f"{decision_text(other)} is the nearest there is"))
         return found
 
-    def _best_row(self, arm: SketchArm, numbers: Mapping[str, Decision]) -> tuple[Rows, float] | None:
-        """The row that takes a neighbour's numbers, or one near it that the model clearly prefers, and its score."""
+    def _best_row(self, arm: SketchArm, numbers: Mapping[str, Decision], rounds: int) -> tuple[Rows, float] | None:
+        """The row that takes a neighbour's numbers, or one near it that the model clearly prefers, and its score.
+
+        In every further round, rows near the best so far are drawn.
+        """
         rng = np.random.default_rng(0)
         rows, complete = _filled(arm.sketch, numbers, rng)
-        own = self._top(arm, rows[:1] if complete else rows)
-        start = rows[:1] if own is None else own[0][None]
-        varied = self._top(arm, arm.mutate(rng, np.repeat(start, _VARIED, axis=0)))
-        if own is None or (varied is not None and varied[1] > own[1] + log2(_GAIN)):
-            return varied
-        return own
+        best = self._top(arm, rows[:1] if complete else rows)
+        for _ in range(rounds):
+            start = rows[:1] if best is None else best[0][None]
+            varied = self._top(arm, arm.mutate(rng, np.repeat(start, _VARIED, axis=0)))
+            if best is None or (varied is not None and varied[1] > best[1] + log2(_GAIN)):
+                best = varied
+        return best
 
     def _top(self, arm: SketchArm, rows: Rows) -> tuple[Rows, float] | None:
         kept = legal(arm, rows)

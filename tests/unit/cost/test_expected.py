@@ -9,9 +9,11 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.cost.baseline import analytic_score
+from metasched.cost.core import Core
 from metasched.cost.expected import Limit, expected, least_cycles
 from metasched.cost.features import features_of
 
+LAPTOP = ms.Target("haswell", frozenset({"avx", "avx2", "fma"}), 2, 32 << 10, 512 << 10, 32 << 20)
 SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "fma"}), 2, 32 << 10, 1 << 20, 32 << 20)
 
 
@@ -72,3 +74,25 @@ def test_accumulators_in_registers_bring_nothing_into_a_cache() -> None:
         for length in (256, 1024)
     )
     assert large < 60 * small  # sixteen times the work; more than a hundred times, where every term had moved its sum
+
+
+def product(rows: int, columns: int) -> ms.Schedule:
+    """A product of matrices by register tiles of so many rows and columns."""
+    sch = ms.Schedule(operators.load("matmul_nn", M=84, N=256, K=256))
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    (i0, i1), (j0, j1) = sch.split(i, [None, rows]), sch.split(j, [None, columns])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.vectorize(j1, lanes=8)
+    sch.annotate(block, "unroll_limit", 64)
+    return sch
+
+
+def test_broadcasts_bound_a_tile_where_they_are_instructions_of_their_own() -> None:
+    wide, tall, again = (product(*tile).func for tile in ((6, 16), (12, 8), (7, 16)))
+    assert expected(wide, LAPTOP).limit is Limit.OPERATIONS
+    for func in (tall, again):  # a broadcast for each product; in the second because there are too few registers
+        assert expected(func, LAPTOP).limit is Limit.PORTS
+        assert expected(func, LAPTOP).cycles > 1.5 * expected(wide, LAPTOP).cycles
+        assert expected(func, LAPTOP, Core(broadcasts=2.0)).cycles < 0.75 * expected(func, LAPTOP).cycles
+        assert expected(func, SERVER, Core(broadcasts=0.1)) == expected(func, SERVER)

@@ -160,6 +160,16 @@ def test_a_block_that_stays_where_it_is_leaves_a_neighbour_whole() -> None:
     assert found.is_whole
 
 
+def test_what_was_found_with_other_vectors_is_varied_until_it_fits_these() -> None:
+    program = ms.operator("matmul_nn", M=84, N=256, K=256)
+    numbers = {"tiles(C)/i": (HOLE, 14), "tiles(C)/j": (HOLE, 32), "tiles(C)/k": (HOLE, 8), "unrolled(C)/limit": 0}
+    entry = found_for(program, {"tiles(C)/copy": "none"}, numbers)
+    elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
+    (own,) = carried_into(space_of(program), Knowledge((entry,)), AVX512, DEFAULT_CORE)
+    (other,) = carried_into(space_of(program), Knowledge((elsewhere,)), AVX512, DEFAULT_CORE)
+    assert other.score > own.score
+
+
 def test_a_number_of_another_kind_is_drawn_instead() -> None:
     numbers = tuple((address, (HOLE, 4, 4) if "$0" in address else value) for address, value in ENTRY.numbers)
     found = carried(space_of(PRODUCT), Knowledge((replace(ENTRY, numbers=numbers),)))
