@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import metasched as ms
-from benchmarks.yardstick.data import DATA, NEAR_BEST, SPACE, TimedCode, TimedTask, append, read
+from benchmarks.yardstick.data import DATA, NEAR_BEST, SPACE, TimedCode, TimedTask, append, obstacle_to_adding, read
 from benchmarks.yardstick.tasks import TaskSpec, tasks
 from metasched.database import TaskKey, open_database
 from metasched.errors import ScheduleError
@@ -197,7 +197,10 @@ def main() -> int:
     args = parser.parse_args()
     started, target = time.perf_counter(), ms.Target.detect(threads=args.threads)
     pool = NEAR_BEST if args.near_best else SPACE
-    done = {(task.spec.name, task.pool) for task in read(args.data)}
+    there = list(read(args.data))
+    if obstacle := obstacle_to_adding(there, target):
+        parser.error(f"{args.data}: {obstacle}")
+    done = {(task.spec.name, task.pool) for task in there}
     wanted = [spec for spec in tasks() if spec.suite is not None or not args.near_best]
     left = [spec for spec in wanted if (spec.name, pool) not in done]
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:

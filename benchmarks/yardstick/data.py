@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,21 @@ def read(path: Path = DATA) -> Iterator[TimedTask]:
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         if line.endswith("\n"):
             yield TimedTask.loads(line)
+
+
+def obstacle_to_adding(tasks: Iterable[TimedTask], target: ms.Target) -> str | None:
+    """Why times taken on a target may not be put beside these; None where they may.
+
+    A model learns from a file as from one machine: what differs between two CPUs would be learned as a property of the
+    codes that were timed on one of them.
+    """
+    others = sorted({name for task in tasks if (name := ms.Target.parse(task.target).name) != target.name})
+    if not others:
+        return None
+    return (
+        f"these times were measured on {', '.join(others)}, and this machine is {target.name}: times of two CPUs are "
+        "not put into one file. Hint: --data FILE names another one"
+    )
 
 
 def append(task: TimedTask, path: Path = DATA) -> None:

@@ -4,7 +4,8 @@
 and those times count, whatever they are. It begins with the pool that has the most, and ends once all were timed or the
 time is over. After a change of the code that a family of programs becomes, `--pools GRP C1D` times all candidates of
 the pools with such names again. A pool that was disturbed at both moments looks as if it was not: `--lesser` keeps, of
-each moment's time and the one before, the lesser. The machine should do nothing else.
+each moment's time and the one before, the lesser. The machine should do nothing else, and be of the kind that the file
+was measured on: on another CPU nothing is timed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.yardstick.data import DATA, TimedTask, read
+import metasched as ms
+from benchmarks.yardstick.data import DATA, TimedTask, obstacle_to_adding, read
 from benchmarks.yardstick.samples import sketch_of
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
@@ -116,6 +118,8 @@ def main() -> int:
     if args.lesser and not args.pools:
         parser.error("--lesser is said of pools that are timed again. Hint: add --pools NAME")
     tasks = list(read(args.data))
+    if obstacle := obstacle_to_adding(tasks, ms.Target.detect(threads=args.threads)):
+        parser.error(f"{args.data}: {obstacle}")
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
         if args.pools:
             repeat_pools(tasks, args.pools, runner, args.data, lesser if args.lesser else replaced)

@@ -10,8 +10,18 @@ from typing import Any
 
 import pytest
 
-from benchmarks.yardstick.data import TimedTask, read
-from benchmarks.yardstick.repeat import disturbed, disturbed_share, lesser, repeat_pools, repeated, replaced, write
+import metasched as ms
+from benchmarks.yardstick.data import TimedTask, obstacle_to_adding, read
+from benchmarks.yardstick.repeat import (
+    disturbed,
+    disturbed_share,
+    lesser,
+    main,
+    repeat_pools,
+    repeated,
+    replaced,
+    write,
+)
 
 
 class FakeRunner:
@@ -85,3 +95,21 @@ def test_of_a_pool_that_was_disturbed_the_lesser_times_are_kept(data: Path) -> N
     assert [(code.sketch, code.row) for code in tasks[0].codes] == [(code.sketch, code.row) for code in before[0].codes]
     for old, new in zip(earlier[1:], tasks[0].codes[1:], strict=True):
         assert (new.first_s, new.second_s) == (min(old.first_s, 2e-6), min(old.second_s, 2.1e-6))
+
+
+def test_times_of_two_cpus_are_not_put_into_one_file(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks, before = list(read(data)), data.read_bytes()
+    here = ms.Target.parse(tasks[0].target)
+    assert obstacle_to_adding(tasks, replace(here, threads=here.threads + 1)) is None
+    assert obstacle_to_adding([], here) is None
+    other = replace(here, name="another")
+    monkeypatch.setattr("metasched.Target.detect", lambda threads: other)
+    monkeypatch.setattr("sys.argv", ["repeat", "--data", str(data)])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().err
+    assert f"measured on {here.name}, and this machine is another" in said
+    assert "--data FILE" in said
+    assert data.read_bytes() == before
