@@ -35,6 +35,7 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import median_of
 from metasched.permissions import BY_DEFAULT
 from metasched.schedule.trace_permissions import permissions_of_text
+from metasched.search.expert_guess import obstacle_to
 from metasched.search.favourite import favourites
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, SHORT_LIST, StrategyInputs, strategy_of
@@ -92,7 +93,7 @@ class _Shape:
         short, long, short_s = self._searched(task)
         contenders = {
             GUESS: _trace_of(short.guess),
-            UNAIDED: list(islice(favourites(task.arms), 1)),
+            UNAIDED: list(islice(_unaided(task), 1)),
             TOP: _favourites(task),
             SHORT: _trace_of(short.best),
             SEARCH: _trace_of(long.best),
@@ -141,6 +142,13 @@ class _Shape:
 
 def _trace_of(record: Record | None) -> list[str]:
     return [] if record is None else [record.trace]
+
+
+def _unaided(task: ms.Task) -> Iterator[str]:
+    """What the guess would be that knows no expert traces: it passes over what the machine cannot run, too."""
+    for trace in favourites(task.arms):
+        if obstacle_to(ms.parse_trace(trace).apply_to(task.program).func, task.target) is None:
+            yield trace
 
 
 def _favourites(task: ms.Task) -> list[str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+import metasched as ms
+from benchmarks import short_list
 from benchmarks.short_list import fastest_unasked
 from benchmarks.yardstick.data import SPACE, TimedCode, TimedTask
 from metasched.lang import parse_program
@@ -26,3 +30,11 @@ def test_codes_that_need_a_permission_are_no_rivals() -> None:
     traces = [Trace.parse(text) for text in fastest_unasked(task, parse_program(_PROGRAM))]
     assert [trace.permissions for trace in traces] == [frozenset()] * 3
     assert [f"lanes={lanes}" in str(trace) for trace, lanes in zip(traces, (16, 32, 64), strict=True)] == [True] * 3
+
+
+def test_the_unaided_guess_is_the_first_favourite_that_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = [_PLAIN.format(lanes=lanes) for lanes in (16, 32, 64)]
+    refused = iter(["unroll too large"])
+    monkeypatch.setattr(short_list, "favourites", lambda arms: iter(traces))
+    monkeypatch.setattr(short_list, "obstacle_to", lambda func, target: next(refused, None))
+    assert list(short_list._unaided(ms.Task(parse_program(_PROGRAM), target=AVX512))) == traces[1:]
