@@ -107,7 +107,7 @@ _ALL = (
     Benchmark(
         "ablations", "what models, crossing, diversity, evolution and the rules add: on the table, and by tuning"
     ),
-    Benchmark("pretraining", "what a model trained on a made-up CPU is worth in a search's first 16 codes on this one"),
+    Benchmark("pretraining", "what a model trained on another CPU, made up or (`--live`) not, is worth in 16 codes"),
     Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
     Benchmark(
         "pipelines", "pipelines of images: guess and search against Halide's autoschedulers and schedules by hand"

@@ -27,6 +27,7 @@ import numpy as np
 import metasched as ms
 from benchmarks.contest.figures import LOOKS, against, interval, mean_at
 from benchmarks.registry import Options, Result
+from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.cost.ranking import Array
 from metasched.database import TaskKey, open_database
 from metasched.measure.paired_timing import IN_TURNS
@@ -81,23 +82,33 @@ class Search:
 @dataclass(frozen=True)
 class Way:
     """A way to search a task: a strategy in a space, by default that of all rules, which `space_of` gives for a program
-    and a target. Without a `guess` it begins with nothing that is known."""
+    and a target. Without a `guess` it begins with nothing that is known. `model_of` gives what makes the model for an
+    operator of the twelve, by default the one that is installed.
+    """
 
     strategy: str | MakeStrategy = DEFAULT_STRATEGY
     space_of: Callable[[ms.Program, ms.Target], SpaceLike] = lambda program, target: None
     guess: bool = True
+    model_of: Callable[[str], MakeModel] = lambda name: model_of(DEFAULT_MODEL)
 
     def task(self, program: ms.Program, target: ms.Target) -> ms.Task:
         known = None if self.guess else "none"
         return ms.Task(program, self.space_of(program, target), target, knowledge=known)
 
 
-def search(task: ms.Task, runner: LocalRunner, way: Way, seed: int, trials: int) -> Search:
-    """Tune a task from nothing."""
+def search(task: ms.Task, runner: LocalRunner, way: Way, model: MakeModel, seed: int, trials: int) -> Search:
+    """Tune a task from nothing, by a model."""
     began, start = time.time(), time.perf_counter()
     with open_database("sqlite:///:memory:") as database:
         with ms.TuningSession(
-            [task], db=database, runner=runner, strategy=way.strategy, seed=seed, progress=False, guess=way.guess
+            [task],
+            db=database,
+            runner=runner,
+            strategy=way.strategy,
+            model=model,
+            seed=seed,
+            progress=False,
+            guess=way.guess,
         ) as session:
             session.run(trials)
             seconds = time.perf_counter() - start
@@ -189,7 +200,8 @@ class _Comparison:
             return Search.loads(path.read_text(encoding="utf-8"))
         if time.perf_counter() >= until:
             return None
-        found = search(way.task(self.program, self.target), self.runner, way, self.seed, self.looks[-1])
+        model = way.model_of(self.name)
+        found = search(way.task(self.program, self.target), self.runner, way, model, self.seed, self.looks[-1])
         _write(path, found.dumps())
         return found
 

@@ -10,7 +10,11 @@ import pytest
 
 from benchmarks.contest import live as module
 from benchmarks.contest.live import Search, Trial, Way, live
-from benchmarks.registry import Options
+from benchmarks.contest.models import PRETRAINED, SCRATCH
+from benchmarks.pretraining import wins
+from benchmarks.registry import Options, Result
+from metasched.cost.baseline import RandomModel
+from metasched.cost.model_registry import DEFAULT_MODEL, model_of
 
 WAYS = {"quick": Way("evolutionary"), "slow": Way("random")}
 QUICK = Search((Trial("a", None, 1.0), Trial("b", 4e-3, 2.0), Trial("c", 2e-3, 3.0)), 3.5)
@@ -28,7 +32,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> _Made:
     """How many searches were made: each is one of two, and no time is measured."""
     count = _Made()
 
-    def search(task: object, runner: object, way: Way, seed: int, trials: int) -> Search:
+    def search(task: object, runner: object, way: Way, model: object, seed: int, trials: int) -> Search:
         count.searches += 1
         return QUICK if way is WAYS["quick"] else SLOW
 
@@ -66,3 +70,27 @@ def test_nothing_is_begun_when_the_time_is_over(made: _Made, tmp_path: Path) -> 
     assert made.searches == 0
     [*live(WAYS, "quick", replace(options, seconds=None))]
     assert len(list(live(WAYS, "quick", options))) == 3, "what was complete is told"
+
+
+def test_each_way_searches_by_its_own_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[tuple[str, object]] = []
+
+    def search(task: object, runner: object, way: Way, model: object, seed: int, trials: int) -> Search:
+        models.append(("quick" if way is ways["quick"] else "slow", model))
+        return QUICK
+
+    ways = {"quick": replace(WAYS["quick"], model_of=lambda task: RandomModel), "slow": WAYS["slow"]}
+    monkeypatch.setattr(module, "search", search)
+    monkeypatch.setattr(module, "_timed", lambda runner, program, target, traces: {t: TIMES[t] for t in traces})
+    [*live(ways, "quick", Options(only=("GMM",), seeds=(0,), trials=3))]
+    assert models == [("quick", RandomModel), ("slow", model_of(DEFAULT_MODEL))]
+
+
+def test_a_model_is_told_by_the_operators_on_which_its_searches_find_what_is_faster() -> None:
+    def line(task: str, seed: int, installed: float) -> Result:
+        looks = {"at_16": installed, "at_equal_seconds": 9.0}
+        return {"task": task, "seed": seed, "over_best": {PRETRAINED: looks, SCRATCH: {"at_8": 5.0, "at_16": 2.0}}}
+
+    told = wins(PRETRAINED, [line("GMM", 0, 1.0), line("GMM", 1, 3.0), line("SFM", 0, 2.2), line("DEP", 0, 2.0)])
+    assert (told["operators"], told["better"], told["worse_by_half_a_percent"]) == (3, 1, 1)
+    assert told["ratios"] == pytest.approx({"GMM": 0.75**0.5, "SFM": 1.1, "DEP": 1.0})
