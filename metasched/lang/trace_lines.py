@@ -35,7 +35,7 @@ class _Line:
     uses: frozenset[str]
 
 
-class LineReader:
+class TraceLines:
     """Reads traces line by line, by what `read` says of a line that was not met before."""
 
     def __init__(self, read: Read) -> None:

@@ -46,7 +46,7 @@ from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
 from metasched.lang.report import Report, did_you_mean
 from metasched.lang.syntax import parse
-from metasched.lang.trace_lines import LineReader
+from metasched.lang.trace_lines import TraceLines
 
 FORMAT = 1
 
@@ -63,15 +63,15 @@ def parse_trace(text: str, filename: str = "<trace>") -> TraceData:
         LanguageError: with the first syntax error, or with every other mistake found.
     """
     try:
-        data = _line_reader().trace(text, _PLACES)
+        data = _trace_lines().trace(text, _PLACES)
     except LanguageError:  # it is found again in the whole text, with its place there
         data = None
     return _by_grammar(text, filename, set()) if data is None else data
 
 
 @cache
-def _line_reader() -> LineReader:
-    return LineReader(lambda text: _by_grammar(text, "<line>", _AnyHandle()))
+def _trace_lines() -> TraceLines:
+    return TraceLines(lambda text: _by_grammar(text, "<line>", _AnyHandle()))
 
 
 class _AnyHandle(set[str]):

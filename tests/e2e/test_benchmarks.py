@@ -101,7 +101,7 @@ def test_a_block_has_samples_of_every_length() -> None:
     calls: list[int] = []
     samples = block(lambda: calls.append(1))
     assert len(samples) >= 3
-    assert all(0 < sample < 0.1 for sample in samples)
+    assert all(sample > 0 for sample in samples)
 
 
 def test_runs_are_as_long_as_a_sample() -> None:

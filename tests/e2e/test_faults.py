@@ -184,7 +184,7 @@ def test_closing_ends_what_is_under_way(importable: None) -> None:
     runner.close()
     for future in futures:
         with pytest.raises(RunnerClosed):
-            future.result(timeout=10)
+            future.result(timeout=60)
     with pytest.raises(RunnerClosed):
         runner.submit(PROGRAM, "good", "target")
     assert not [worker for worker in workers if worker.is_running()]
@@ -249,7 +249,7 @@ def _start_parent(fault: str) -> tuple[subprocess.Popen[str], list[psutil.Proces
 
 def _end(parent: subprocess.Popen[str], sent: signal.Signals) -> tuple[int, str, str]:
     os.kill(parent.pid, sent)
-    out, err = parent.communicate(timeout=20)
+    out, err = parent.communicate(timeout=60)
     return parent.returncode, out, err
 
 
@@ -259,7 +259,7 @@ def test_ctrl_c_leaves_no_orphans_and_is_told(fault: str) -> None:
     code, out, err = _end(parent, signal.SIGINT)
     assert (code, out) == (0, "interrupted\n"), err
     assert not re.search("Traceback|Error", err)
-    assert psutil.wait_procs(workers, timeout=5)[1] == []
+    assert psutil.wait_procs(workers, timeout=60)[1] == []
 
 
 @pytest.mark.parametrize("fault", ["spin", "build:hang"])
@@ -267,4 +267,4 @@ def test_workers_die_with_a_parent_that_is_killed(fault: str) -> None:
     parent, workers = _start_parent(fault)
     code, _, _ = _end(parent, signal.SIGKILL)
     assert code == -signal.SIGKILL
-    assert psutil.wait_procs(workers, timeout=5)[1] == []
+    assert psutil.wait_procs(workers, timeout=60)[1] == []

@@ -7,7 +7,7 @@ import pytest
 from metasched.errors import LanguageError
 from metasched.lang import parse_trace, print_trace
 from metasched.lang.instructions import HOLE, Ref, TraceData
-from metasched.lang.trace_lines import LineReader
+from metasched.lang.trace_lines import TraceLines
 from metasched.lang.traces import _by_grammar
 
 HEAD = "trace 1 of conv2d[H=14, T=f32]:\n"
@@ -47,7 +47,7 @@ def test_what_is_read_is_what_the_grammar_reads() -> None:
 
 def test_only_a_decision_that_is_new_is_parsed() -> None:
     read = Counted()
-    reader = LineReader(read)
+    reader = TraceLines(read)
     reader.trace(TRACE, frozenset({"root"}))
     read.texts.clear()
     found = reader.trace(TRACE.replace("[_, 8]", "[_, 4]"), frozenset({"root"}))

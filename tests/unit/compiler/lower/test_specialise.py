@@ -14,6 +14,7 @@ from metasched.lang import parse_program
 from metasched.runtime.compiled import build
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
+from tests.support.targets import AVX512
 
 MATMUL = """
 program matmul[N=127, M=127, K=127](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
@@ -104,7 +105,7 @@ def test_tile_levels_inside_the_reduction(n: int, m: int) -> None:
 
 
 def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -> None:
-    kernel = lower(tiled(127, 127).func, Target.detect())
+    kernel = lower(tiled(127, 127).func, AVX512)
     registers = [a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]
     assert len(registers) == 4
     assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
@@ -136,7 +137,7 @@ def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
 
 
 def test_perfect_tiles_are_left_alone() -> None:
-    kernel = lower(tiled(128, 128).func, Target.detect())
+    kernel = lower(tiled(128, 128).func, AVX512)
     assert not any(isinstance(stmt, If) for stmt, _ in walk(kernel.body))
     assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 1
 

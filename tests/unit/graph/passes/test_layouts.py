@@ -11,8 +11,10 @@ from onnx import numpy_helper
 import metasched as ms
 from metasched.graph.ir import Graph
 from metasched.graph.passes.common_subexpressions import common_subexpressions
+from metasched.graph.passes.declaration import PassContext, PassOptions
 from metasched.graph.passes.layouts import layouts
 from tests.support.graphs import context, require_equal
+from tests.support.targets import AVX512
 
 
 def imported(body: str, **weights: tuple[int, ...]) -> Graph:
@@ -27,7 +29,7 @@ def imported(body: str, **weights: tuple[int, ...]) -> Graph:
 def laid_out(body: str, **weights: tuple[int, ...]) -> Graph:
     """The graph of a network after the pass, which computes the same."""
     graph = imported(body, **weights)
-    made = layouts(graph, context())
+    made = layouts(graph, PassContext(PassOptions(AVX512)))
     made.validate()
     require_equal(graph, made, rtol=1e-4, atol=1e-4)
     return made
