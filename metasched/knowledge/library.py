@@ -85,13 +85,19 @@ class Knowledge:
         return found
 
     def nearest(self, anchor: Anchor, target: Target, count: int) -> list[Neighbour]:
-        """The `count` nearest entries of an anchor's kind, the nearest first; of equally near ones the faster."""
+        """The `count` nearest entries of an anchor's kind, the nearest first; of equally near ones the faster.
+
+        Where there are entries of CPUs with the target's vectors, others do not count: register tiles for other
+        vectors have another shape, and would be ranked by estimates alone.
+        """
+        cpu = cpu_of(target)
         found = [
-            Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu_of(target)))
+            Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu))
             for entry in self._by_kind.get(anchor.kind, ())
         ]
-        finite = (n for n in found if n.distance < float("inf"))
-        return sorted(finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))[:count]
+        finite = [n for n in found if n.distance < float("inf")]
+        own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
+        return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))[:count]
 
 
 NONE = "none"

@@ -24,12 +24,15 @@ def entry(*extents: int, cpu: Cpu = CPU, microseconds: float = 1.0, **changed: o
     return Entry(kind=KIND, cpu=cpu, extents=extents, microseconds=microseconds, **made)  # type: ignore[arg-type]
 
 
-def test_the_nearest_come_first_and_other_cpus_are_far() -> None:
+def test_the_nearest_come_first_and_those_of_other_vectors_only_where_there_are_no_own() -> None:
     near, far, other = entry(64, 64, 32), entry(8, 64, 64), entry(64, 64, 64, cpu=cpu_of(AVX2))
     known = Knowledge((far, other, near, entry(64, 64)))
     found = known.nearest(anchor_of(PROGRAM.func), AVX512, 8)
-    assert [(n.entry, n.distance) for n in found] == [(near, 1.0), (far, 3.0), (other, 3.0)]
+    assert [(n.entry, n.distance) for n in found] == [(near, 1.0), (far, 3.0)]
     assert known.nearest(anchor_of(PROGRAM.func), AVX512, 1)[0].entry == near
+    assert [n.entry for n in known.nearest(anchor_of(PROGRAM.func), AVX2, 8)] == [other]
+    (only,) = Knowledge((other,)).nearest(anchor_of(PROGRAM.func), AVX512, 8)
+    assert (only.entry, only.distance) == (other, 3.0)
     assert known.nearest(anchor_of(PROGRAM.func), AVX512.with_threads(8), 1)[0].distance == 2.0
 
 
