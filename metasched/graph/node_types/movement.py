@@ -97,7 +97,10 @@ def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]
         shape[axis] = count
         scaled = over[axis] if step == 1 else f"{over[axis]} * ({step})"
         over[axis] = scaled if start == 0 else f"{scaled} + {start}"
-    if tuple(shape) == x.shape and all(step == 1 for _, step, _ in parts.values()):
+    # The whole of a table is computed like a part of it: a decoder takes more of it with each call, and so has nodes of
+    # one kind at all lengths, up to that at which the table is used up.
+    is_whole = tuple(shape) == x.shape and all(step == 1 for _, step, _ in parts.values())
+    if is_whole and x.depends:
         return x
     stage = f"{at('Y', indices(x.rank))} = {at('A', over)}"
     return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)

@@ -171,3 +171,16 @@ def test_tables_windows_and_means_at_the_length() -> None:
 def test_what_depends_on_the_length_otherwise_is_refused(body: str, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         ms.load_onnx(model(body), past=ms.GrowingSize(20))
+
+
+def test_a_table_may_be_used_up_at_the_longest() -> None:
+    body = """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] first = {0}, int64[1] rows = {0},
+        float[7, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}> { next = Concat<axis=0>(c, x)
+        n = Shape<start=0, end=1>(next)  part = Slice(table, first, n, rows)  y = Add(part, next) }"""
+    net = ms.load_onnx(model(body), past=ms.GrowingSize(7))
+    x = np.zeros((1, 2), np.float32)
+    for n in range(7):
+        y = net(x, n)
+        np.testing.assert_array_equal(y, np.arange(1, 2 * n + 3, dtype=np.float32).reshape(n + 1, 2))
+    with pytest.raises(NetworkError, match="do not broadcast"):
+        ms.load_onnx(model(body), past=ms.GrowingSize(8))
