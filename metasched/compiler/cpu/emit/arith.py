@@ -160,11 +160,19 @@ class Arithmetic:
             return self.select(self._compare(compare, a, b), a, b)
         if b.text[0] != "%":  # a constant is no NaN, so the other operand goes where a NaN comes through
             a, b = b, a
-        best = self.select(self._compare(compare, a, b), a, b)
         if a.text[0] != "%" or self._flags == _FAST:
-            return best
-        unordered = SSAValue(self._text.pure(f"fcmp uno {a.typed}, {a.text}"), DType.BOOL, a.width)
-        return self.select(unordered, a, best)
+            return self.select(self._compare(compare, a, b), a, b)
+        return self._known_extremum("llvm.minimum" if op is BinOp.MIN else "llvm.maximum", b, a)
+
+    def _known_extremum(self, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """LLVM's, where both operands may be NaN: three instructions, and the first operand is compared with itself.
+
+        So a reduction's total is the second: its comparison would be one more step between one term and the next, and a
+        total in memory would be written under a mask, from which a load does not forward.
+        """
+        symbol = f"@{name}.{suffix(a.dtype, a.width)}"
+        self._declarations[symbol] = f"declare {a.type} {symbol}({a.type}, {a.type})"
+        return SSAValue(self._text.pure(f"call nsz {a.type} {symbol}({a.typed}, {b.typed})"), a.dtype, a.width)
 
     def _divide(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """Floor division and modulo of integers."""
