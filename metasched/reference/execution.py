@@ -21,7 +21,7 @@ from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
 
 # Expression nodes evaluated in a run, beyond which compiling (about half a second) is faster than interpreting.
-_INTERPRETED_WORK = 200_000
+_INTERPRETED_WORK = 500_000
 
 
 class Precision(Enum):

@@ -11,7 +11,7 @@ from metasched.compiler.lir import ArrayKind, LoopMode
 from metasched.dtypes import DType
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var
-from metasched.reference.interpreter import _Interpreter, _wins
+from metasched.reference.interpreter import Compute, Translation, _wins
 from metasched.reference.state import State
 
 
@@ -43,6 +43,7 @@ class LirInterpreter:
         self.executed = 0
         self.statements: dict[str, int] = {}
         self.evaluator = _Evaluator(self)
+        self.functions: dict[Expr, Compute] = {}
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
@@ -173,7 +174,10 @@ class LirInterpreter:
         return at
 
     def value(self, e: Expr, env: dict[str, object]) -> object:
-        return self.evaluator.value(e, env)
+        function = self.functions.get(e)
+        if function is None:
+            function = self.functions[e] = self.evaluator.value(e)
+        return function(env)
 
 
 def _is_fold(loop: lir.VectorLoop) -> bool:
@@ -187,18 +191,21 @@ def _is_fold(loop: lir.VectorLoop) -> bool:
     return isinstance(a, Load) and a.buffer == write.array and a.indices == (write.index,)
 
 
-class _Evaluator(_Interpreter):
+class _Evaluator(Translation):
     """The reference's expressions over flat arrays."""
 
     def __init__(self, owner: LirInterpreter) -> None:
         super().__init__(State({}))
         self.owner = owner
 
-    def load(self, name: str, indices: tuple[Expr, ...], env: dict[str, object]) -> object:
-        at = self.owner.at(name, indices[0], env)
-        if not self.owner.written[name][at]:
-            raise LirError(f"{name}[{at}] is read before it is written")
-        return self.owner.data[name][at]
+    def load(self, name: str, indices: tuple[Expr, ...]) -> Compute:
+        def element(env: dict[str, object]) -> object:
+            at = self.owner.at(name, indices[0], env)
+            if not self.owner.written[name][at]:
+                raise LirError(f"{name}[{at}] is read before it is written")
+            return self.owner.data[name][at]
+
+        return element
 
 
 def run_lir(
