@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from metasched.dtypes import DType
@@ -35,13 +36,48 @@ _AARCH64 = """
     sve2p1
 """
 _FEATURES = frozenset((_X86 + _AARCH64).split())
-# What a CPU with an instruction set has in any case, so that nobody has to list it. The first line is of all CPUs with
-# 64 bits: LLVM ends the process where they are switched off.
-_TAKEN_FOR_GRANTED = {
-    "": frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"}),
-    "avx": frozenset({"sse3", "sse4.1", "sse4.2", "ssse3"}),
-    "avx512f": frozenset({"f16c"}),
-}
+# What every CPU with 64 bits has, so that nobody has to list it: LLVM ends the process without, and knows nothing of a
+# CPU by a name that it does not have.
+_EVERYWHERE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
+# What an instruction set builds on: a CPU with the one has the others, and nobody has to list those either. LLVM knows
+# it, and ends the process where it meets an instruction of a set whose ground was switched off.
+_BUILDS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("aes", "gfni", "kl", "pclmul", "sha", "sse3"), ("sse2",)),
+        **dict.fromkeys(("sse4a", "ssse3"), ("sse3",)),
+        "sse4.1": ("ssse3",),
+        "sse4.2": ("sse4.1",),
+        "avx": ("sse4.2",),
+        **dict.fromkeys(("avx2", "f16c", "fma", "sm3"), ("avx",)),
+        "fma4": ("avx", "sse4a"),
+        "xop": ("fma4",),
+        "vaes": ("aes", "avx2"),
+        "vpclmulqdq": ("avx", "pclmul"),
+        "widekl": ("kl",),
+        **dict.fromkeys(
+            ("avxifma", "avxneconvert", "avxvnni", "avxvnniint16", "avxvnniint8", "sha512", "sm4"), ("avx2",)
+        ),
+        "avx512f": ("avx2", "f16c", "fma"),
+        **dict.fromkeys(
+            (
+                *("avx512bw", "avx512cd", "avx512dq", "avx512ifma", "avx512vl", "avx512vnni"),
+                *("avx512vp2intersect", "avx512vpopcntdq"),
+            ),
+            ("avx512f",),
+        ),
+        **dict.fromkeys(("avx512bf16", "avx512bitalg", "avx512vbmi", "avx512vbmi2"), ("avx512bw",)),
+        "avx512fp16": ("avx512bw", "avx512dq", "avx512vl"),
+        "avx10.1": (
+            *("avx512bf16", "avx512bitalg", "avx512cd", "avx512fp16", "avx512ifma", "avx512vbmi", "avx512vbmi2"),
+            *("avx512vnni", "avx512vpopcntdq"),
+        ),
+        "avx10.2": ("avx10.1",),
+        **dict.fromkeys(
+            ("amx-bf16", "amx-complex", "amx-fp16", "amx-fp8", "amx-int8", "amx-movrs", "amx-tf32"), ("amx-tile",)
+        ),
+        "amx-avx512": ("amx-tile", "avx10.2"),
+    }
+)
 # Of the numbers that fit in 64 bits, and of a text that a message shows.
 _DIGITS = 18
 _SHOWN = 40
@@ -138,8 +174,9 @@ class Target:
         return replace(self, threads=threads)
 
     def without(self, features: Iterable[str]) -> Target:
-        """This target less some instruction sets."""
-        return replace(self, features=self.features - frozenset(features))
+        """This target less some instruction sets and those that build on them."""
+        gone = frozenset(features)
+        return replace(self, features=frozenset(f for f in self.features - gone if gone.isdisjoint(ground(f))))
 
     def llvm_features(self) -> str:
         """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
@@ -147,11 +184,17 @@ class Target:
         Those that are off come last: switching one on brings what it builds on, and switching one off takes away
         what builds on it. So what every CPU with these features has is never off.
         """
-        absent = _known_features() - self.features
-        for feature, granted in _TAKEN_FOR_GRANTED.items():
-            if not feature or feature in self.features:
-                absent -= granted
-        return ",".join(["+" + f for f in sorted(self.features)] + ["-" + f for f in sorted(absent)])
+        granted = _EVERYWHERE.union(*map(ground, self.features))
+        on = self.features | (_EVERYWHERE & _known_features())
+        off = _known_features() - on - granted
+        return ",".join(["+" + f for f in sorted(on)] + ["-" + f for f in sorted(off)])
+
+
+@cache
+def ground(feature: str) -> frozenset[str]:
+    """The instruction sets that one builds on, and those that they do."""
+    direct = _BUILDS_ON.get(feature, ())
+    return frozenset(direct).union(*map(ground, direct))
 
 
 def feature_problem(name: str) -> tuple[str, str] | None:
@@ -178,7 +221,11 @@ def _positive(key: str, text: str) -> int:
 @lru_cache(maxsize=1)
 def _host() -> tuple[str, frozenset[str]]:
     llvm = imports.module("llvmlite.binding")
-    return llvm.get_host_cpu_name(), frozenset(f for f, on in llvm.get_host_cpu_features().items() if on)
+    found = llvm.get_host_cpu_features()
+    missing = {f for f, on in found.items() if not on}
+    # Virtual machines hide a set and leave what builds on it.
+    sound = (f for f, on in found.items() if on and missing.isdisjoint(ground(f)))
+    return llvm.get_host_cpu_name(), frozenset(sound)
 
 
 @lru_cache(maxsize=1)

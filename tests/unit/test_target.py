@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import re
 
+import llvmlite.binding as llvm
 import pytest
 
+from metasched import target as target_module
 from metasched.dtypes import DType
 from metasched.target import Target, TargetError
 
@@ -96,6 +98,40 @@ def test_what_nobody_lists_is_not_switched_off() -> None:
     plain = Target("x", frozenset(), 1, 1, 1, 1).llvm_features().split(",")
     assert "-64bit" not in plain
     assert "-sse4.1" in plain or "sse4.1" not in str(plain)
+
+
+@pytest.mark.parametrize(
+    ("feature", "brings"),
+    [("avx512bf16", "avx512f"), ("avx512vnni", "avx2"), ("amx-int8", "amx-tile"), ("avx512vl", "f16c"), ("fma", "avx")],
+)
+def test_what_an_instruction_set_builds_on_is_not_switched_off(feature: str, brings: str) -> None:
+    """LLVM would end the process at the first of its instructions."""
+    features = Target("x", frozenset({feature}), 1, 1, 1, 1).llvm_features().split(",")
+    assert f"+{feature}" in features
+    assert f"-{brings}" not in features
+
+
+def test_what_every_cpu_has_is_there_also_where_llvm_does_not_know_the_name() -> None:
+    features = Target("of-tomorrow", frozenset(), 1, 1, 1, 1).llvm_features().split(",")
+    assert ("+64bit" in features) == ("64bit" in llvm.get_host_cpu_features())
+
+
+def test_what_builds_on_an_instruction_set_goes_with_it() -> None:
+    wide = Target("x", frozenset({"avx2", "avx512f", "avx512bw", "avx512bf16", "amx-tile", "amx-bf16"}), 1, 1, 1, 1)
+    assert wide.without(["avx512f"]).features == {"avx2", "amx-tile", "amx-bf16"}
+    assert wide.without(["amx-tile"]).features == {"avx2", "avx512f", "avx512bw", "avx512bf16"}
+
+
+def test_names_in_the_table_of_grounds_are_llvm_s() -> None:
+    ours = {name for pair in target_module._BUILDS_ON.items() for name in (pair[0], *pair[1])}
+    assert ours <= target_module._FEATURES
+
+
+def test_a_machine_that_hides_an_instruction_set_has_none_that_build_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {"avx": True, "avx2": True, "fma": True, "f16c": True, "avx512f": False, "avx512bf16": True, "crc32": True}
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: seen)
+    _, features = target_module._host.__wrapped__()
+    assert features == {"avx", "avx2", "fma", "f16c", "crc32"}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from metasched import operators
+from metasched.compiler.cpu.codegen import compile_text
+from metasched.compiler.cpu.emit.module import emit
+from metasched.compiler.lower import lower
 from metasched.dtypes import DType
 from metasched.ir.nodes import Buffer, Const, Func
 from metasched.ir.program import Program
@@ -132,3 +136,19 @@ def test_code_for_older_cpus_runs_here_and_agrees(name: str, missing: tuple[str,
             eps = {2: 2**-7, 4: 2**-20}[here.dtype.itemsize]
             a, b = here.astype(np.float64), there.astype(np.float64)
             np.testing.assert_allclose(a, b, rtol=eps, atol=eps * np.abs(a).max())
+
+
+@pytest.mark.parametrize(
+    ("trace", "cpu", "features"),
+    [
+        ("matmul_nn.small", "of-tomorrow", frozenset()),
+        ("matmul_nn.bf16", "x86-64", frozenset({"avx512bf16"})),
+    ],
+)
+def test_a_target_that_lists_too_little_does_not_end_the_process(
+    trace: str, cpu: str, features: frozenset[str]
+) -> None:
+    """LLVM has no error for an instruction that it cannot select: were it told so, no test would follow this one."""
+    expert = operators.expert(trace)
+    func, target = expert.trace.apply_to(expert.program()).func, plain(cpu, features)
+    assert compile_text(emit(lower(func, target), target).text, target).data
