@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Two thread pools in one process disturb each other: NumPy's idle BLAS threads spin. This has to be said before NumPy
@@ -28,6 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
+
+from tests.support.leftovers import Leftovers  # noqa: E402
 
 SNAPSHOTS = Path(__file__).parent / "golden" / "snapshots"
 
@@ -54,6 +56,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the tests produce to tests/golden/snapshots instead of comparing with it",
     )
+
+
+LEFTOVERS = pytest.StashKey[Leftovers]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.stash[LEFTOVERS] = Leftovers()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """After the last test of a file, nothing runs that its tests began."""
+    yield
+    leftovers = item.session.stash[LEFTOVERS]
+    leftovers.look(item.nodeid)
+    if nextitem is None or nextitem.path != item.path:
+        left = leftovers.found()
+        if left:
+            pytest.fail(f"tests of {item.path.name} leave running: " + "; ".join(left), pytrace=False)
 
 
 def _normal(text: str) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from metasched.doctor.checks import cache, calibration, clock, instruction_sets, neighbours, processor, threads
 from metasched.doctor.examination import CHECKS, examine
 from metasched.doctor.examined import Examined
-from metasched.doctor.finding import Standing
+from metasched.doctor.finding import Finding, Standing
 from metasched.target import Target
 
 HERE = Target.detect(threads=1)
@@ -85,14 +88,39 @@ def test_a_cache_folder_that_others_can_write(tmp_path: Path, monkeypatch: pytes
     assert cache.check(Examined(HERE)).remedy == f"chmod go-w {tmp_path}"
 
 
+def watched(monkeypatch: pytest.MonkeyPatch, *, stolen: float = 0.0) -> Finding:
+    """What is said of a second in which a process ran for .9 of it, another began, and the host took so much."""
+    used = iter([{7: ("python", 1.0)}, {7: ("python", 1.9), 8: ("make", 0.05)}])
+    times = iter([Times(1.0, 0.0), Times(2.0 - stolen, stolen)])
+    monkeypatch.setattr(neighbours, "_used", lambda: next(used))
+    monkeypatch.setattr(neighbours, "psutil", SimpleNamespace(cpu_times=lambda: next(times)))
+    monkeypatch.setattr(neighbours, "time", SimpleNamespace(sleep=lambda _: None))
+    return neighbours.check(Examined(HERE))
+
+
+class Times(NamedTuple):
+    user: float
+    steal: float
+
+
 def test_a_busy_neighbour_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-        try:
-            # It may get no time in one second where more processes run than cores.
-            found = [neighbours.check(Examined(HERE)) for _ in range(2)]
-        finally:
-            busy.kill()
-    assert any(one.state is not Standing.GOOD and "python" in one.found for one in found)
+    found = watched(monkeypatch)
+    assert found.state is Standing.PROBLEM
+    assert found.found == "others use 0.95 cores (python 90%, make 5%)"
+
+
+def test_a_host_that_takes_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = watched(monkeypatch, stolen=0.25)
+    assert found.state is Standing.PROBLEM
+    assert found.found == "the host gave 25% of this machine's time to others"
+
+
+def test_other_processes_are_seen_with_their_time() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        used = neighbours._used()
+        other.communicate(b"\n")
+    assert used[other.pid][1] >= 0
+    assert os.getpid() not in used
 
 
 class Unsteady:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -44,6 +45,10 @@ class Machines(ToyRunner):
         wait_s = self._delay_s * self._random.uniform(0.5, 1.5)
         return self._threads.submit(self._measure, str(program), done, wait_s)
 
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
     def _measure(self, program: str, done: Future[Measurement], wait_s: float) -> Measurement:
         with self._lock:
             self._at_work += 1
@@ -62,7 +67,7 @@ def tasks(count: int) -> list[ToyTask]:
 
 def run(runner: ToyRunner, count: int = 5, **goal: Any) -> tuple[list[Any], tuple[TuningReport, ...]]:
     """The records of each task in the order of proposal, and the reports."""
-    with open_database("sqlite:///:memory:") as database:
+    with closing(runner), open_database("sqlite:///:memory:") as database:
         given = tasks(count)
         with TuningSession(given, db=database, runner=runner, strategy=strategy, progress=False) as session:
             reports = session.run(**goal)
